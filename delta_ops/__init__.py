@@ -1,0 +1,12 @@
+"""Run Delta Lake tables: the transaction log in Python, the data on Spark or Arrow, and maintenance.
+
+    from delta_ops import DeltaLog, begin, col
+
+Importing this package imports neither pyspark nor dagster.
+"""
+
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.protocol.predicate import col
+from delta_ops.transaction import CommitResult, Transaction, begin
+
+__all__ = ["CommitResult", "DeltaLog", "Snapshot", "Transaction", "begin", "col"]

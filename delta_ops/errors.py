@@ -1,0 +1,154 @@
+"""Every error of delta_ops, grouped by what the caller does next.
+
+    change the call   InvalidRequestError, TableNotFoundError, VersionNotFoundError,
+                      UnsupportedFeatureError, MissingDependencyError
+    repair the table  LogCorruptError, DataFileError
+    run again         CommitConflictError, StaleRunError
+    look first        CommitStateUnknownError
+    wait              StorageError
+
+The text says what happened to which table, why, and what to do. Arguments are plain values and all
+reach `Exception.__init__`, so that every error pickles.
+"""
+
+from __future__ import annotations
+
+
+class DeltaOpsError(Exception):
+    """Any error that delta_ops raises on purpose."""
+
+
+class InvalidRequestError(DeltaOpsError):
+    """The call cannot be carried out as it was made."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class MissingDependencyError(InvalidRequestError):
+    """A program or package that the call needs is not installed."""
+
+
+class UnsupportedStorageError(InvalidRequestError):
+    """The store offers no exclusive create that we could commit with."""
+
+
+class TableNotFoundError(DeltaOpsError):
+    """There is no Delta table at this place."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table} is no Delta table: it has no commit and no checkpoint under _delta_log. "
+            "Check the path, or create the table by writing to it."
+        )
+
+
+class VersionNotFoundError(DeltaOpsError):
+    """The table cannot be read at the version or time that was asked for."""
+
+    def __init__(self, table: str, asked: str, reason: str) -> None:
+        super().__init__(table, asked, reason)
+        self.table, self.asked, self.reason = table, asked, reason
+
+    def __str__(self) -> str:
+        return f"{self.table} cannot be read at {self.asked}: {self.reason}."
+
+
+class UnsupportedFeatureError(DeltaOpsError):
+    """The table asks of its readers or writers something we do not do."""
+
+    def __init__(self, table: str, features: tuple[str, ...], to: str) -> None:
+        super().__init__(table, features, to)
+        self.table, self.features, self.to = table, features, to
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table} cannot be {self.to}: it uses {', '.join(self.features)}, which this "
+            "version of delta_ops does not support. Use an engine that does, or drop the feature."
+        )
+
+
+class LogCorruptError(DeltaOpsError):
+    """The transaction log contradicts the protocol."""
+
+    def __init__(self, table: str, file: str, reason: str) -> None:
+        super().__init__(table, file, reason)
+        self.table, self.file, self.reason = table, file, reason
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.file}: {self.reason}."
+
+
+class DataFileError(DeltaOpsError):
+    """A data file that the log names is gone, unreadable or not what the log says."""
+
+    def __init__(self, table: str, version: int, file: str, reason: str) -> None:
+        super().__init__(table, version, file, reason)
+        self.table, self.version, self.file, self.reason = table, version, file, reason
+
+    def __str__(self) -> str:
+        return f"{self.table}, version {self.version}: data file {self.file} {self.reason}."
+
+
+class CommitConflictError(DeltaOpsError):
+    """A concurrent commit invalidates this one; nothing was committed."""
+
+    def __init__(self, table: str, version: int, reason: str) -> None:
+        super().__init__(table, version, reason)
+        self.table, self.version, self.reason = table, version, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table}: version {self.version} was committed first and {self.reason}. "
+            "Re-read the table and run the operation again."
+        )
+
+
+class StaleRunError(DeltaOpsError):
+    """A newer run has already written what this one was about to overwrite."""
+
+    def __init__(self, table: str, app_id: str, version: int, stored_version: int) -> None:
+        super().__init__(table, app_id, version, stored_version)
+        self.table, self.app_id = table, app_id
+        self.version, self.stored_version = version, stored_version
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table}: {self.app_id} was written by a newer run (txn version "
+            f"{self.stored_version}, ours is {self.version}). Nothing was changed; "
+            "start a new run if this write is still wanted."
+        )
+
+
+class CommitStateUnknownError(DeltaOpsError):
+    """The store answered neither yes nor no; the commit may or may not be there."""
+
+    def __init__(self, table: str, version: int, txn_id: str, reason: str) -> None:
+        super().__init__(table, version, txn_id, reason)
+        self.table, self.version, self.txn_id, self.reason = table, version, txn_id, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table}: it is not known whether version {self.version} was committed "
+            f"({self.reason}). No file was deleted. Read that version: if its commitInfo.txnId is "
+            f"{self.txn_id} the commit succeeded, else run the operation again."
+        )
+
+
+class StorageError(DeltaOpsError):
+    """The store failed: no space, no permission, no connection."""
+
+    def __init__(self, path: str, action: str, reason: str) -> None:
+        super().__init__(path, action, reason)
+        self.path, self.action, self.reason = path, action, reason
+
+    def __str__(self) -> str:
+        return f"{self.path} could not be {self.action}: {self.reason}."

@@ -1,0 +1,10 @@
+"""The log directory: where storage and protocol meet.
+
+`DeltaLog` is the handle of a table, `Snapshot` the table at one version.
+"""
+
+from delta_ops.log.delta_log import DeltaLog
+from delta_ops.log.history import HistoryEntry
+from delta_ops.log.snapshot import Snapshot
+
+__all__ = ["DeltaLog", "HistoryEntry", "Snapshot"]

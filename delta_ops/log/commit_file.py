@@ -1,0 +1,99 @@
+"""Commit files: one version's actions, read and created.
+
+Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and never replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from delta_ops.errors import LogCorruptError
+from delta_ops.protocol.actions import (
+    Action,
+    AddCdcFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+)
+from delta_ops.protocol.file_names import commit_name
+from delta_ops.protocol.json_codec import LineError, decode_commit, encode_commit
+from delta_ops.storage import Storage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """The actions of one version, by kind."""
+
+    version: int
+    adds: pa.Table
+    """Schema `arrow_schemas.ADD`."""
+    removes: pa.Table
+    """Schema `arrow_schemas.REMOVE`."""
+    protocol: Protocol | None
+    metadata: Metadata | None
+    transactions: tuple[SetTransaction, ...]
+    domains: tuple[DomainMetadata, ...]
+    cdc: tuple[AddCdcFile, ...]
+    info: CommitInfo | None
+
+    @property
+    def txn_id(self) -> str | None:
+        """The UUID by which its writer knows it again."""
+        value = self.info.values.get("txnId") if self.info else None
+        return value if isinstance(value, str) else None
+
+
+def read_commit(storage: Storage, directory: str, version: int) -> Commit:
+    """Read one version's commit file.
+
+    Raises:
+        FileNotFoundError: There is no such version.
+        LogCorruptError: The file is no sequence of JSON actions.
+    """
+    name = f"{directory}/{commit_name(version)}"
+    try:
+        decoded = decode_commit(storage.read(name))
+    except LineError as error:
+        raise LogCorruptError(
+            storage.uri,
+            f"{name}, line {error.line}",
+            f"{error.reason}; restore the file from a backup",
+        ) from error
+    return Commit(
+        version=version,
+        adds=decoded.adds,
+        removes=decoded.removes,
+        protocol=_last(decoded.others, Protocol),
+        metadata=_last(decoded.others, Metadata),
+        transactions=_all(decoded.others, SetTransaction),
+        domains=_all(decoded.others, DomainMetadata),
+        cdc=_all(decoded.others, AddCdcFile),
+        info=_last(decoded.others, CommitInfo),
+    )
+
+
+def create_commit(
+    storage: Storage, directory: str, version: int, actions: Iterable[Action]
+) -> None:
+    """Create the commit file of a version.
+
+    Raises:
+        FileExistsError: That version has been committed.
+    """
+    storage.create(f"{directory}/{commit_name(version)}", encode_commit(actions))
+
+
+def _all(actions: Iterable[Action], kind: type[T]) -> tuple[T, ...]:
+    return tuple(action for action in actions if isinstance(action, kind))
+
+
+def _last(actions: Iterable[Action], kind: type[T]) -> T | None:
+    return next(iter(reversed(_all(actions, kind))), None)

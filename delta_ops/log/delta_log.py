@@ -1,0 +1,97 @@
+"""DeltaLog: the handle of a table. Making one does no I/O."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
+from delta_ops.log.commit_file import Commit, read_commit
+from delta_ops.log.history import HistoryEntry, load_history, version_at
+from delta_ops.log.segment import find_segment, list_log
+from delta_ops.log.snapshot import Snapshot, load_snapshot
+from delta_ops.storage import Storage, open_storage
+
+LOG_DIRECTORY = "_delta_log"
+
+
+class DeltaLog:
+    """A table by its place; pickles, and shows no credential.
+
+    Args:
+        uri: The table's root: a local path or any URI that fsspec knows.
+        storage_options: What fsspec's file system takes.
+        storage: Already opened, for callers that wrap one; `uri` and options are then its own.
+        log_directory: Relative to the table's root.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        storage: Storage | None = None,
+        log_directory: str = LOG_DIRECTORY,
+    ) -> None:
+        self.storage = storage if storage is not None else open_storage(uri, storage_options)
+        self.log_directory = log_directory
+
+    @property
+    def uri(self) -> str:
+        """The table's root, without credentials."""
+        return self.storage.uri
+
+    def __repr__(self) -> str:
+        return f"DeltaLog({self.uri!r})"
+
+    def exists(self) -> bool:
+        """Whether there is a table here."""
+        listing = list_log(self.storage, self.log_directory)
+        return listing.latest_version is not None or bool(listing.v2_checkpoints)
+
+    def snapshot(
+        self, version: int | None = None, timestamp: str | datetime | None = None
+    ) -> Snapshot:
+        """The table at a version, at a time (UTC unless it has a zone), or at its latest version.
+
+        Raises:
+            TableNotFoundError: There is no table here.
+            VersionNotFoundError: That version or time cannot be read.
+            LogCorruptError: The log is damaged.
+            UnsupportedFeatureError: The table uses what we cannot read.
+        """
+        if version is not None and timestamp is not None:
+            raise InvalidRequestError("give a version or a timestamp, not both")
+        if timestamp is not None:
+            self._refuse_in_commit_timestamps()
+            version = version_at(self.storage, self.log_directory, timestamp)
+        segment = find_segment(self.storage, self.log_directory, version)
+        return load_snapshot(self.storage, self.log_directory, segment)
+
+    def snapshot_if_exists(self) -> Snapshot | None:
+        """The latest version, or None where there is no table yet."""
+        try:
+            return self.snapshot()
+        except TableNotFoundError:
+            return None
+
+    def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
+        """What each version did, newest first."""
+        return load_history(self.storage, self.log_directory, limit)
+
+    def commits(self, start_version: int, end_version: int | None = None) -> Iterator[Commit]:
+        """The commits from one version to another, both included, oldest first.
+
+        Versions whose commit file was cleaned up are left out.
+        """
+        listing = list_log(self.storage, self.log_directory, from_version=start_version)
+        for version in sorted(listing.commits):
+            if version >= start_version and (end_version is None or version <= end_version):
+                yield read_commit(self.storage, self.log_directory, version)
+
+    def _refuse_in_commit_timestamps(self) -> None:
+        configuration = self.snapshot().metadata.configuration
+        if configuration.get("delta.enableInCommitTimestamps", "").lower() == "true":
+            raise UnsupportedFeatureError(self.uri, ("inCommitTimestamp",), "read by timestamp")

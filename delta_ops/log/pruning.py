@@ -1,0 +1,127 @@
+"""Which live files can hold matching rows, and the columns in which users see files.
+
+A file is left out only if its partition values or statistics prove that no row of it matches; where
+they are missing, malformed or of no use, it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.file_paths import canonical_paths
+from delta_ops.protocol.partition_values import parse, parse_array
+from delta_ops.protocol.predicate import Predicate, might_match, resolve
+from delta_ops.protocol.schema import DataType, StructType, find_field
+from delta_ops.protocol.stats import parse_stats
+
+_SOURCES = {
+    "path": "path",
+    "log_path": "path",
+    "size": "size",
+    "modification_time": "modificationTime",
+    "partition_values": "partitionValues",
+    "num_records": "stats",
+    "stats": "stats",
+    "tags": "tags",
+    "deletion_vector": "deletionVector",
+}
+
+
+class TableShape(Protocol):
+    """What pruning needs to know of a table."""
+
+    @property
+    def uri(self) -> str:
+        """The table's root."""
+
+    @property
+    def schema(self) -> StructType:
+        """The table's columns."""
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names."""
+
+
+def sources(columns: Sequence[str]) -> list[str]:
+    """The `ADD` columns that the user's columns are made of.
+
+    Raises:
+        InvalidRequestError: There is no such column.
+    """
+    unknown = [name for name in columns if name not in _SOURCES]
+    if unknown:
+        raise InvalidRequestError(
+            f"there is no file column {unknown[0]}; choose from {', '.join(_SOURCES)}"
+        )
+    return list(dict.fromkeys(_SOURCES[name] for name in columns))
+
+
+def file_view(adds: pa.Table, columns: Sequence[str], table: TableShape) -> pa.Table:
+    """Rows of `ADD` columns as the columns that users ask for."""
+    return pa.table({name: _view_column(name, adds, table) for name in columns})
+
+
+def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Table:
+    """The rows whose file may hold a row for which the predicate is true.
+
+    Raises:
+        InvalidRequestError: The predicate names a column that is not there, or a literal that does
+            not fit its column.
+    """
+    resolved = resolve(predicate, table.schema)
+    types = partition_types(table)
+    keep = [
+        might_match(
+            resolved,
+            partition_values={name: parse(dict(values).get(name), t) for name, t in types.items()},
+            stats=parse_stats(stats),
+            schema=table.schema,
+        )
+        for values, stats in zip(
+            adds["partitionValues"].to_pylist(), adds["stats"].to_pylist(), strict=True
+        )
+    ]
+    return adds.filter(pa.array(keep, pa.bool_()))
+
+
+def partition_types(table: TableShape) -> Mapping[str, DataType]:
+    """The type of each partition column, in the order of the directories."""
+    return {name: find_field(table.schema, name).data_type for name in table.partition_columns}
+
+
+def _view_column(name: str, adds: pa.Table, table: TableShape) -> Any:
+    column = adds[_SOURCES[name]].combine_chunks()
+    match name:
+        case "path":
+            return canonical_paths(_flat(column), table.uri)
+        case "partition_values":
+            return _partition_struct(_flat(column), table)
+        case "num_records":
+            parsed = (parse_stats(text) for text in column.to_pylist())
+            return pa.array([s.num_records if s else None for s in parsed], pa.int64())
+        case _:
+            return column
+
+
+def _partition_struct(maps: pa.MapArray, table: TableShape) -> pa.StructArray:
+    types = partition_types(table)
+    if not types:
+        return pa.array([{}] * len(maps), pa.struct([]))
+    fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
+    arrays = [
+        parse_array(pc.map_lookup(maps, pa.scalar(name), "first"), t) for name, t in types.items()
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def _flat(column: Any) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return column

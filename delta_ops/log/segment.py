@@ -1,0 +1,174 @@
+"""Segment: the files of the log that make up one version.
+
+Source: PROTOCOL.md, "Checkpoints" and "Delta Log Entries".
+
+1. A segment is at most one complete checkpoint and every commit after it, without a hole.
+2. The newest complete checkpoint at or below the version is taken. One with a missing part, or with
+   an empty file, is no checkpoint.
+3. A hole below the checkpoint does no harm; above it, the table cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from delta_ops.errors import (
+    LogCorruptError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from delta_ops.log.last_checkpoint import load_hint
+from delta_ops.protocol.file_names import (
+    CheckpointName,
+    CommitName,
+    V2CheckpointName,
+    commit_name,
+    log_file_name,
+    version_prefix,
+)
+from delta_ops.storage import FileInfo, Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    version: int
+    parts: tuple[FileInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """See the module's docstring for what holds of it."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[FileInfo, ...]
+    """Ascending; from the version after the checkpoint, or 0, to `version`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogListing:
+    """The files of a log directory by kind."""
+
+    commits: Mapping[int, FileInfo]
+    checkpoints: tuple[Checkpoint, ...]
+    """Complete ones, ascending; of several at one version, the one of fewest parts."""
+    v2_checkpoints: frozenset[int]
+    """Versions."""
+
+    @property
+    def latest_version(self) -> int | None:
+        """The newest version that a commit or a complete checkpoint shows."""
+        newest = [self.checkpoints[-1].version] if self.checkpoints else []
+        return max((*newest, *self.commits), default=None)
+
+
+def list_log(storage: Storage, directory: str, *, from_version: int = 0) -> LogListing:
+    """List the log directory from a version on."""
+    start = version_prefix(from_version) if from_version else ""
+    return listing_from_files(storage.list_from(directory, start))
+
+
+def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
+    """Sort listed files by kind."""
+    commits: dict[int, FileInfo] = {}
+    parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
+    v2_checkpoints = set()
+    for info in files:
+        match log_file_name(info.path.rpartition("/")[2]):
+            case CommitName(version=version):
+                commits[version] = info
+            case CheckpointName(version=version, part=part, parts=count) if info.size:
+                parts[version, count][part] = info
+            case V2CheckpointName(version=version):
+                v2_checkpoints.add(version)
+    complete: dict[int, Checkpoint] = {}
+    for (version, count), found in sorted(parts.items()):
+        if sorted(found) == list(range(1, count + 1)) and version not in complete:
+            files_in_order = tuple(found[part] for part in sorted(found))
+            complete[version] = Checkpoint(version=version, parts=files_in_order)
+    return LogListing(
+        commits=commits,
+        checkpoints=tuple(complete[version] for version in sorted(complete)),
+        v2_checkpoints=frozenset(v2_checkpoints),
+    )
+
+
+def find_segment(storage: Storage, directory: str, version: int | None = None) -> Segment:
+    """The segment of a version; of the latest one if `version` is None.
+
+    Raises:
+        TableNotFoundError: The directory holds neither commits nor checkpoints.
+        VersionNotFoundError: That version never was, or has been cleaned up.
+        LogCorruptError: A version is missing that is needed.
+    """
+    hint = load_hint(storage, directory)
+    if hint is not None and (version is None or version >= hint):
+        listing = list_log(storage, directory, from_version=hint)
+        if any(checkpoint.version == hint for checkpoint in listing.checkpoints):
+            return segment_from_listing(listing, storage.uri, version)
+    return segment_from_listing(list_log(storage, directory), storage.uri, version)
+
+
+def segment_from_listing(listing: LogListing, table: str, version: int | None) -> Segment:
+    """Choose the checkpoint and the commits of a version."""
+    latest = listing.latest_version
+    if latest is None:
+        if listing.v2_checkpoints:
+            raise UnsupportedFeatureError(table, ("v2Checkpoint",), "read")
+        raise TableNotFoundError(table)
+    wanted = latest if version is None else version
+    if not 0 <= wanted <= latest:
+        raise VersionNotFoundError(table, f"version {wanted}", f"its latest version is {latest}")
+    checkpoint = _newest(listing.checkpoints, wanted)
+    first = 0 if checkpoint is None else checkpoint.version + 1
+    missing = [v for v in range(first, wanted + 1) if v not in listing.commits]
+    if missing:
+        raise _hole(listing, table, wanted, missing, explicit=version is not None)
+    return Segment(
+        version=wanted,
+        checkpoint=checkpoint,
+        commits=tuple(listing.commits[v] for v in range(first, wanted + 1)),
+    )
+
+
+def earliest_version(listing: LogListing) -> int | None:
+    """The earliest version from which every later one can be read; None if none can."""
+    latest = listing.latest_version
+    if latest is None:
+        return None
+    first = latest
+    while first in listing.commits:
+        first -= 1
+    reachable = [c.version for c in listing.checkpoints if c.version >= first]
+    return 0 if first < 0 else min(reachable, default=None)
+
+
+def _newest(checkpoints: Sequence[Checkpoint], version: int) -> Checkpoint | None:
+    return max(
+        (c for c in checkpoints if c.version <= version), key=lambda c: c.version, default=None
+    )
+
+
+def _hole(
+    listing: LogListing, table: str, wanted: int, missing: list[int], *, explicit: bool
+) -> Exception:
+    earliest = earliest_version(listing)
+    if explicit and earliest is not None and wanted < earliest:
+        return VersionNotFoundError(
+            table,
+            f"version {wanted}",
+            f"the log was cleaned up, and the earliest version that can be read is {earliest}",
+        )
+    if any(version <= wanted for version in listing.v2_checkpoints):
+        return UnsupportedFeatureError(table, ("v2Checkpoint",), "read")
+    return LogCorruptError(
+        table,
+        f"_delta_log/{commit_name(missing[0])}",
+        f"version {missing[0]} is missing, so version {wanted} cannot be read; restore that file "
+        "from a backup",
+    )

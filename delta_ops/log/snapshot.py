@@ -1,0 +1,241 @@
+"""Snapshot: the table at one version.
+
+Source: PROTOCOL.md, "Action Reconciliation". Protocol, metadata, transactions and domains are read
+when it is opened; files only when they are asked for, and only the columns that are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from delta_ops.errors import LogCorruptError
+from delta_ops.log import pruning
+from delta_ops.log.checkpoint_read import (
+    EMPTY_STATE,
+    TableState,
+    read_state,
+    stream_adds,
+    stream_removes,
+)
+from delta_ops.log.commit_file import Commit, read_commit
+from delta_ops.log.replay import EMPTY_TAIL, Tail, extend_tail, unseen
+from delta_ops.log.segment import Checkpoint, Segment, list_log
+from delta_ops.protocol.actions import (
+    AddFile,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+)
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.features import validate_readable
+from delta_ops.protocol.file_names import commit_name
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType, schema_from_json
+from delta_ops.protocol.table_properties import (
+    TableProperties,
+    table_properties_from_configuration,
+)
+from delta_ops.storage import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """The table at one version; opened by `DeltaLog.snapshot`."""
+
+    storage: Storage = field(repr=False)
+    """Rooted at the table."""
+    log_directory: str = field(repr=False)
+    """Relative to the table's root."""
+    version: int
+    checkpoint: Checkpoint | None = field(repr=False)
+    """The checkpoint that the version was read from."""
+    commits_since_checkpoint: int
+    protocol: Protocol = field(repr=False)
+    metadata: Metadata = field(repr=False)
+    state: TableState = field(repr=False)
+    tail: Tail = field(repr=False)
+
+    @property
+    def uri(self) -> str:
+        """The table's root."""
+        return self.storage.uri
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The table's columns, partition columns among them."""
+        return schema_from_json(self.metadata.schema_string)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """`schema` as Arrow has it."""
+        return arrow_schema_from_schema(self.schema)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names, in the order of the directories."""
+        return self.metadata.partition_columns
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        """The table's `delta.*` properties, parsed.
+
+        Raises:
+            InvalidRequestError: One of them cannot be parsed.
+        """
+        return table_properties_from_configuration(self.metadata.configuration)
+
+    @property
+    def num_files(self) -> int:
+        """Live data files."""
+        return self._totals[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the live data files."""
+        return self._totals[1]
+
+    def files(
+        self,
+        columns: Sequence[str] = ("path", "size", "partition_values", "modification_time"),
+        predicate: Predicate | None = None,
+    ) -> pa.Table:
+        """The live files, a row each, in no particular order.
+
+        Args:
+            columns: Of `path` (decoded), `log_path` (as in the log), `size`, `modification_time`,
+                `partition_values` (a struct of typed columns), `num_records`, `stats`, `tags`,
+                `deletion_vector`.
+            predicate: Leaves out files that cannot hold a row for which it is true.
+        """
+        return pruning.file_view(self._add_table(pruning.sources(columns), predicate), columns, self)
+
+    def add_files(self, predicate: Predicate | None = None) -> list[AddFile]:
+        """The live files as the log has them, for a transaction that changes them."""
+        return add_files(self._add_table(ADD.names, predicate))
+
+    def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Live files with these `arrow_schemas.ADD` columns, in tables of bounded size."""
+        yield self.tail.adds.select(list(columns))
+        if self.checkpoint is None:
+            return
+        wanted = list(dict.fromkeys([*columns, "path", "deletionVector"]))
+        stored = stream_adds(self.storage, self.checkpoint, wanted)
+        for table in unseen(stored, self.tail, self.uri):
+            yield table.select(list(columns))
+
+    def tombstones(self) -> pa.Table:
+        """Removed files that the log still knows, expired ones included; schema `REMOVE`."""
+        tables = [self.tail.removes]
+        if self.checkpoint is not None:
+            tables += unseen(stream_removes(self.storage, self.checkpoint), self.tail, self.uri)
+        return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
+
+    def transactions(self) -> Mapping[str, SetTransaction]:
+        """Transaction identifiers by application id."""
+        return self.state.transactions
+
+    def domain_metadata(self) -> Mapping[str, DomainMetadata]:
+        """Domains that have not been removed."""
+        return {name: d for name, d in self.state.domains.items() if not d.removed}
+
+    def refresh(self) -> Snapshot:
+        """The latest version; reads only what was committed since."""
+        listing = list_log(self.storage, self.log_directory, from_version=self.version + 1)
+        latest = listing.latest_version
+        if latest is None:
+            return self
+        commits = []
+        for version in range(self.version + 1, latest + 1):
+            if version not in listing.commits:
+                raise LogCorruptError(
+                    self.uri, commit_name(version), f"version {version} is missing from the log"
+                )
+            commits.append(read_commit(self.storage, self.log_directory, version))
+        return advance(self, commits)
+
+    @cached_property
+    def _totals(self) -> tuple[int, int]:
+        files, size = 0, 0
+        for table in self.stream_live(["size"]):
+            files += len(table)
+            size += sum(table["size"].to_pylist())
+        return files, size
+
+    def _add_table(self, columns: Sequence[str], predicate: Predicate | None) -> pa.Table:
+        if predicate is None:
+            return pa.concat_tables(self.stream_live(columns))
+        wanted = list(dict.fromkeys([*columns, "partitionValues", "stats"]))
+        matching = (
+            pruning.matching(table, predicate, self) for table in self.stream_live(wanted)
+        )
+        return pa.concat_tables(matching).select(list(columns))
+
+
+def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Snapshot:
+    """Open the version that a segment makes up.
+
+    Raises:
+        LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
+        UnsupportedFeatureError: The table cannot be read by us.
+    """
+    first = segment.version - len(segment.commits) + 1
+    commits = [read_commit(storage, log_directory, first + i) for i in range(len(segment.commits))]
+    state = read_state(storage, segment.checkpoint) if segment.checkpoint else EMPTY_STATE
+    state = _advanced_state(state, commits)
+    for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if action is None:
+            raise LogCorruptError(
+                storage.uri, log_directory, f"there is no {name} at version {segment.version}"
+            )
+    assert state.protocol
+    assert state.metadata
+    validate_readable(state.protocol, state.metadata, table=storage.uri)
+    return Snapshot(
+        storage=storage,
+        log_directory=log_directory,
+        version=segment.version,
+        checkpoint=segment.checkpoint,
+        commits_since_checkpoint=len(commits),
+        protocol=state.protocol,
+        metadata=state.metadata,
+        state=state,
+        tail=extend_tail(EMPTY_TAIL, commits, storage.uri),
+    )
+
+
+def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
+    """The snapshot after the commits that follow it, ascending and without a hole."""
+    if not commits:
+        return snapshot
+    state = _advanced_state(snapshot.state, commits)
+    assert state.protocol
+    assert state.metadata
+    validate_readable(state.protocol, state.metadata, table=snapshot.uri)
+    return replace(
+        snapshot,
+        version=commits[-1].version,
+        commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
+        protocol=state.protocol,
+        metadata=state.metadata,
+        state=state,
+        tail=extend_tail(snapshot.tail, commits, snapshot.uri),
+    )
+
+
+def _advanced_state(state: TableState, commits: Sequence[Commit]) -> TableState:
+    protocol, metadata = state.protocol, state.metadata
+    transactions, domains = dict(state.transactions), dict(state.domains)
+    for commit in commits:
+        protocol = commit.protocol or protocol
+        metadata = commit.metadata or metadata
+        transactions.update((txn.app_id, txn) for txn in commit.transactions)
+        domains.update((domain.domain, domain) for domain in commit.domains)
+    return TableState(
+        protocol=protocol, metadata=metadata, transactions=transactions, domains=domains
+    )

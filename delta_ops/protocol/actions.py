@@ -1,0 +1,191 @@
+"""Actions: what a line of a commit or a row of a checkpoint says.
+
+Source: PROTOCOL.md, "Actions". Field names are the JSON names in snake_case; the JSON form is made
+and read in `json_codec`, the Parquet form in `arrow_schemas`. Values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """How data files are encoded. Only Parquet without options is supported."""
+
+    provider: str = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """Schema, partitioning and properties of the table from this version on.
+
+    Source: PROTOCOL.md, "Change Metadata".
+    """
+
+    id: str
+    """A UUID that stays with the table for its life."""
+    schema_string: str
+    """The schema as JSON; `schema.schema_from_json` reads it."""
+    partition_columns: tuple[str, ...] = ()
+    """Logical names."""
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    format: Format = field(default_factory=Format)
+    created_time: int | None = None
+    """Milliseconds since the Unix epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """What a client must support to read or write the table.
+
+    Source: PROTOCOL.md, "Protocol Evolution".
+    """
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: tuple[str, ...] | None = None
+    """None below reader version 3."""
+    writer_features: tuple[str, ...] | None = None
+    """None below writer version 7."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionVector:
+    """Where the deleted rows of a file are listed.
+
+    Source: PROTOCOL.md, "Deletion Vectors".
+    """
+
+    storage_type: str
+    path_or_inline_dv: str
+    size_in_bytes: int
+    cardinality: int
+    offset: int | None = None
+    max_row_index: int | None = None
+
+    @property
+    def unique_id(self) -> str:
+        """Tells two vectors of one file apart.
+
+        Source: PROTOCOL.md, "Derived Fields".
+        """
+        where = f"{self.storage_type}{self.path_or_inline_dv}"
+        return where if self.offset is None else f"{where}@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFile:
+    """A data file that belongs to the table from this version on.
+
+    Source: PROTOCOL.md, "Add File and Remove File".
+    """
+
+    path: str
+    """URI-encoded; relative to the table root unless it has a scheme."""
+    size: int
+    """Bytes."""
+    partition_values: Mapping[str, str | None]
+    """Serialised strings by physical column name; None is null."""
+    modification_time: int
+    """Milliseconds since the Unix epoch."""
+    data_change: bool = True
+    """False when the commit only rearranges existing rows, as compaction does."""
+    stats: str | None = None
+    """Statistics as JSON; see `stats`."""
+    tags: Mapping[str, str | None] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFile:
+    """A data file that no longer belongs to the table; kept as a tombstone until it expires.
+
+    Source: PROTOCOL.md, "Add File and Remove File".
+    """
+
+    path: str
+    """Exactly as in the add that it cancels: engines exist that compare the encoded text."""
+    deletion_timestamp: int | None = None
+    """Milliseconds since the Unix epoch; None counts as long expired."""
+    data_change: bool = True
+    extended_file_metadata: bool | None = None
+    """True: `partition_values`, `size` and `tags` are present."""
+    partition_values: Mapping[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: Mapping[str, str | None] | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddCdcFile:
+    """A file of row changes for readers of the change data feed; no part of the table's rows.
+
+    Source: PROTOCOL.md, "Add CDC File".
+    """
+
+    path: str
+    size: int
+    partition_values: Mapping[str, str | None]
+    tags: Mapping[str, str | None] | None = None
+    data_change: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTransaction:
+    """How far an application has come in writing to the table.
+
+    Source: PROTOCOL.md, "Transaction Identifiers".
+    """
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+    """Milliseconds since the Unix epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainMetadata:
+    """Configuration of one domain; a removed one is a tombstone and stays out of checkpoints.
+
+    Source: PROTOCOL.md, "Domain Metadata".
+    """
+
+    domain: str
+    configuration: str
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitInfo:
+    """Who committed what; any JSON, so it is kept as it was read.
+
+    Source: PROTOCOL.md, "Commit Provenance Information".
+    """
+
+    values: Mapping[str, Any]
+    """By JSON name: `timestamp`, `operation`, `operationParameters`, `txnId`, ..."""
+
+
+FileAction = AddFile | RemoveFile
+Action = (
+    Metadata
+    | Protocol
+    | AddFile
+    | RemoveFile
+    | AddCdcFile
+    | SetTransaction
+    | DomainMetadata
+    | CommitInfo
+)

@@ -1,0 +1,167 @@
+"""Actions as Arrow: the columns of file actions in replay, and the rows of a checkpoint.
+
+Source: PROTOCOL.md, "Checkpoint Schema". Field names are the JSON names, so that a column read from
+a checkpoint is the column written to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+        ("maxRowIndex", pa.int64()),
+    ]
+)
+ADD = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", STRING_MAP),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+REMOVE = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("stats", pa.string()),
+        ("tags", STRING_MAP),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.field("element", pa.string()))),
+        ("configuration", STRING_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.field("element", pa.string()))),
+        ("writerFeatures", pa.list_(pa.field("element", pa.string()))),
+    ]
+)
+TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+DOMAIN_METADATA = pa.struct(
+    [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]
+)
+
+
+def file_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """The bodies of add or remove actions, as JSON has them, as a table of `schema`.
+
+    Unknown fields are left out. Raises `pa.ArrowException`, `TypeError` or `ValueError` where a
+    value has not the type that the protocol gives it.
+    """
+    return pa.Table.from_pylist([_row(row) for row in rows], schema=schema)
+
+
+def add_files(table: pa.Table) -> list[AddFile]:
+    """Rows of the `ADD` schema as values."""
+    return [
+        AddFile(
+            path=row["path"],
+            size=row["size"],
+            partition_values=_mapping(row["partitionValues"]) or {},
+            modification_time=row["modificationTime"] or 0,
+            data_change=row["dataChange"] is not False,
+            stats=row["stats"],
+            tags=_mapping(row["tags"]),
+            deletion_vector=_deletion_vector(row["deletionVector"]),
+            base_row_id=row["baseRowId"],
+            default_row_commit_version=row["defaultRowCommitVersion"],
+            clustering_provider=row["clusteringProvider"],
+        )
+        for row in table.to_pylist()
+    ]
+
+
+def remove_files(table: pa.Table) -> list[RemoveFile]:
+    """Rows of the `REMOVE` schema as values."""
+    return [
+        RemoveFile(
+            path=row["path"],
+            deletion_timestamp=row["deletionTimestamp"],
+            data_change=row["dataChange"] is not False,
+            extended_file_metadata=row["extendedFileMetadata"],
+            partition_values=_mapping(row["partitionValues"]),
+            size=row["size"],
+            stats=row["stats"],
+            tags=_mapping(row["tags"]),
+            deletion_vector=_deletion_vector(row["deletionVector"]),
+            base_row_id=row["baseRowId"],
+            default_row_commit_version=row["defaultRowCommitVersion"],
+        )
+        for row in table.to_pylist()
+    ]
+
+
+def conform(struct: pa.StructArray, schema: pa.Schema) -> pa.Table:
+    """A checkpoint's struct column as a table of `schema`: missing fields are null, others cast."""
+    by_name = {struct.type.field(i).name: i for i in range(struct.type.num_fields)}
+    children = struct.flatten()
+    columns = [
+        children[by_name[field.name]].cast(field.type)
+        if field.name in by_name
+        else pa.nulls(len(struct), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    values = dict(row)
+    for name in ("partitionValues", "tags"):
+        if values.get(name) is not None:
+            values[name] = list(values[name].items())
+    return values
+
+
+def _mapping(pairs: list[tuple[str, str | None]] | None) -> dict[str, str | None] | None:
+    return None if pairs is None else dict(pairs)
+
+
+def _deletion_vector(row: Mapping[str, Any] | None) -> DeletionVector | None:
+    if row is None or row["storageType"] is None:
+        return None
+    return DeletionVector(
+        storage_type=row["storageType"],
+        path_or_inline_dv=row["pathOrInlineDv"],
+        offset=row["offset"],
+        size_in_bytes=row["sizeInBytes"],
+        cardinality=row["cardinality"],
+        max_row_index=row["maxRowIndex"],
+    )

@@ -1,0 +1,91 @@
+"""Names of the files in a log directory.
+
+Source: PROTOCOL.md, "File Types". Versions are zero-padded to 20 digits, so the order of the names
+is the order of the versions. Names that match none of the forms are none of our business.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LAST_CHECKPOINT = "_last_checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitName:
+    """`n.json`: the actions of version n."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointName:
+    """`n.checkpoint.parquet`, or part `part` of `parts` of one."""
+
+    version: int
+    part: int = 1
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class V2CheckpointName:
+    """`n.checkpoint.<uuid>.json` or `.parquet`."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionName:
+    """`x.y.compacted.json`: the reconciled actions of versions x to y."""
+
+    start_version: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChecksumName:
+    """`n.crc`: the state of version n in figures."""
+
+    version: int
+
+
+LogFileName = CommitName | CheckpointName | V2CheckpointName | CompactionName | ChecksumName
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_V2_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
+_COMPACTION = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
+_CHECKSUM = re.compile(r"(\d{20})\.crc")
+
+
+def log_file_name(name: str) -> LogFileName | None:
+    """What a name in the log directory stands for; None for anything else."""
+    if match := _COMMIT.fullmatch(name):
+        return CommitName(version=int(match[1]))
+    if match := _CHECKPOINT.fullmatch(name):
+        return CheckpointName(
+            version=int(match[1]), part=int(match[2] or 1), parts=int(match[3] or 1)
+        )
+    if match := _V2_CHECKPOINT.fullmatch(name):
+        return V2CheckpointName(version=int(match[1]))
+    if match := _COMPACTION.fullmatch(name):
+        return CompactionName(start_version=int(match[1]), version=int(match[2]))
+    if match := _CHECKSUM.fullmatch(name):
+        return ChecksumName(version=int(match[1]))
+    return None
+
+
+def version_prefix(version: int) -> str:
+    """What every name of this version begins with; sorts before all of them."""
+    return f"{version:020d}"
+
+
+def commit_name(version: int) -> str:
+    """The name of the commit file of a version."""
+    return f"{version:020d}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    """The name of the classic single-file checkpoint of a version."""
+    return f"{version:020d}.checkpoint.parquet"

@@ -1,0 +1,69 @@
+"""Paths of data files: the URI form of the log, and the decoded form used everywhere else.
+
+Source: PROTOCOL.md, "Add File and Remove File" (a path is a URI as RFC 2396 has it).
+
+A path is decoded exactly once. Its canonical form is relative to the table's root wherever the file
+lies inside it, so that the same file named absolutely, with `file:`, or encoded otherwise by another
+writer is the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# What java.net.URI leaves as it is in a path; non-ASCII letters stay raw there too.
+_SAFE = "/_-!.~'()*,;:$&+=@"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+_NEEDS_WORK = r"%|^/|^[A-Za-z][A-Za-z0-9+.\-]+:"
+
+
+def encode_path(path: str) -> str:
+    """The decoded relative path as the log writes it.
+
+    Non-ASCII characters stay as they are, as the reference leaves them.
+    """
+    return "".join(c if ord(c) > 127 else quote(c, safe=_SAFE) for c in path)
+
+
+def is_absolute(path: str) -> bool:
+    """True for a path with a scheme, or from the root of a file system."""
+    return path.startswith("/") or _SCHEME.match(path) is not None
+
+
+def canonical_path(log_path: str, table_uri: str) -> str:
+    """The decoded path of a file as the log names it: relative if inside the table, else absolute.
+
+    Args:
+        log_path: `path` of an add or remove, URI-encoded.
+        table_uri: The table's root, a local path or URI, not encoded.
+    """
+    decoded = unquote(log_path) if "%" in log_path else log_path
+    if not is_absolute(decoded):
+        return decoded
+    absolute, root = (
+        _without_file_scheme(decoded),
+        _without_file_scheme(table_uri).rstrip("/") + "/",
+    )
+    return absolute.removeprefix(root)
+
+
+def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
+    """`canonical_path` of each; the same array where none of them needs work."""
+    touched = pc.match_substring_regex(log_paths, _NEEDS_WORK)
+    if not pc.any(touched).as_py():
+        return log_paths
+    return pa.array(
+        (
+            canonical_path(path, table_uri) if needs else path
+            for path, needs in zip(log_paths.to_pylist(), touched.to_pylist(), strict=True)
+        ),
+        pa.string(),
+    )
+
+
+def _without_file_scheme(uri: str) -> str:
+    return re.sub(r"^file:/{1,3}", "/", uri)

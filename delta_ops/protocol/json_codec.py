@@ -1,0 +1,314 @@
+"""Actions as JSON: a line of a commit holds one action under its name.
+
+Source: PROTOCOL.md, "Delta Log Entries" and "Actions". Unknown actions and unknown fields are left
+out on reading, as the protocol asks. No I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.protocol.actions import (
+    Action,
+    AddCdcFile,
+    AddFile,
+    CommitInfo,
+    DeletionVector,
+    DomainMetadata,
+    Format,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, file_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitActions:
+    """The actions of one commit: those on files as Arrow, the others as values."""
+
+    adds: pa.Table
+    """Schema `arrow_schemas.ADD`."""
+    removes: pa.Table
+    """Schema `arrow_schemas.REMOVE`."""
+    others: tuple[Action, ...]
+    """In the order of the file."""
+
+
+_FileLine = tuple[int, Mapping[str, Any]]
+_MALFORMED = (pa.ArrowException, TypeError, ValueError, AttributeError)
+
+
+class LineError(ValueError):
+    """A line of a commit cannot be read; `line` counts from 1."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(line, reason)
+        self.line, self.reason = line, reason
+
+
+def decode_commit(data: bytes) -> CommitActions:
+    """The actions of a commit file's bytes.
+
+    Raises:
+        LineError: A line is not a JSON object, or an action lacks a field it must have.
+    """
+    adds: list[_FileLine] = []
+    removes: list[_FileLine] = []
+    others: list[Action] = []
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        for name, body in _objects(line, number):
+            try:
+                if name in ("add", "remove"):
+                    (adds if name == "add" else removes).append((number, _file_body(body, name)))
+                elif name in _DECODERS:
+                    others.append(_DECODERS[name](body))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise LineError(number, f"{name} is malformed ({error!r})") from error
+    return CommitActions(
+        adds=_files(adds, ADD), removes=_files(removes, REMOVE), others=tuple(others)
+    )
+
+
+def encode_action(action: Action) -> str:
+    """The action as one line of JSON, without the line's end."""
+    name, body = _encoded(action)
+    return json.dumps({name: body}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def encode_commit(actions: Iterable[Action]) -> bytes:
+    """The bytes of a commit file."""
+    return "".join(encode_action(action) + "\n" for action in actions).encode()
+
+
+def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
+    """The body of a `metaData` action, of JSON or of a checkpoint row."""
+    stored = body.get("format") or {}
+    return Metadata(
+        id=body["id"],
+        name=body.get("name"),
+        description=body.get("description"),
+        format=Format(
+            provider=stored.get("provider") or "parquet", options=dict(stored.get("options") or {})
+        ),
+        schema_string=body["schemaString"],
+        partition_columns=tuple(body.get("partitionColumns") or ()),
+        configuration=dict(body.get("configuration") or {}),
+        created_time=body.get("createdTime"),
+    )
+
+
+def protocol_from_json(body: Mapping[str, Any]) -> Protocol:
+    """The body of a `protocol` action, of JSON or of a checkpoint row."""
+    return Protocol(
+        min_reader_version=int(body["minReaderVersion"]),
+        min_writer_version=int(body["minWriterVersion"]),
+        reader_features=_names(body.get("readerFeatures")),
+        writer_features=_names(body.get("writerFeatures")),
+    )
+
+
+def set_transaction_from_json(body: Mapping[str, Any]) -> SetTransaction:
+    """The body of a `txn` action, of JSON or of a checkpoint row."""
+    return SetTransaction(
+        app_id=body["appId"], version=int(body["version"]), last_updated=body.get("lastUpdated")
+    )
+
+
+def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
+    """The body of a `domainMetadata` action, of JSON or of a checkpoint row."""
+    return DomainMetadata(
+        domain=body["domain"],
+        configuration=body.get("configuration") or "",
+        removed=bool(body.get("removed")),
+    )
+
+
+def json_body(action: Action) -> dict[str, Any]:
+    """The action's body by JSON name, absent fields left out."""
+    return _encoded(action)[1]
+
+
+def _objects(line: bytes, number: int) -> list[tuple[str, Any]]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise LineError(number, f"not valid JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise LineError(number, "not a JSON object")
+    return [(name, body) for name, body in value.items() if body is not None]
+
+
+def _file_body(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    if not isinstance(body["path"], str):
+        raise TypeError("path is not a string")
+    if name == "add" and not isinstance(body["size"], int):
+        raise TypeError("size is not a whole number")
+    return body
+
+
+def _files(lines: Sequence[_FileLine], schema: pa.Schema) -> pa.Table:
+    try:
+        return file_table([body for _, body in lines], schema)
+    except _MALFORMED:
+        for number, body in lines:
+            try:
+                file_table([body], schema)
+            except _MALFORMED as error:
+                raise LineError(number, f"{body['path']} is malformed ({error})") from error
+        raise
+
+
+def _commit_info(body: Mapping[str, Any]) -> CommitInfo:
+    return CommitInfo(values=dict(body))
+
+
+def _cdc(body: Mapping[str, Any]) -> AddCdcFile:
+    return AddCdcFile(
+        path=body["path"],
+        size=int(body["size"]),
+        partition_values=dict(body.get("partitionValues") or {}),
+        tags=body.get("tags"),
+    )
+
+
+_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action]] = {
+    "metaData": metadata_from_json,
+    "protocol": protocol_from_json,
+    "txn": set_transaction_from_json,
+    "domainMetadata": domain_metadata_from_json,
+    "commitInfo": _commit_info,
+    "cdc": _cdc,
+}
+
+
+def _names(values: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _encoded(action: Action) -> tuple[str, dict[str, Any]]:
+    match action:
+        case AddFile():
+            return "add", _present(_add_body(action), always=("partitionValues",))
+        case RemoveFile():
+            return "remove", _present(_remove_body(action))
+        case AddCdcFile():
+            return "cdc", _present(
+                {
+                    "path": action.path,
+                    "partitionValues": dict(action.partition_values),
+                    "size": action.size,
+                    "tags": _copied(action.tags),
+                    "dataChange": False,
+                }
+            )
+        case Metadata():
+            return "metaData", _present(_metadata_body(action))
+        case Protocol():
+            return "protocol", _present(
+                {
+                    "minReaderVersion": action.min_reader_version,
+                    "minWriterVersion": action.min_writer_version,
+                    "readerFeatures": _listed(action.reader_features),
+                    "writerFeatures": _listed(action.writer_features),
+                }
+            )
+        case SetTransaction():
+            return "txn", _present(
+                {
+                    "appId": action.app_id,
+                    "version": action.version,
+                    "lastUpdated": action.last_updated,
+                }
+            )
+        case DomainMetadata():
+            return "domainMetadata", {
+                "domain": action.domain,
+                "configuration": action.configuration,
+                "removed": action.removed,
+            }
+        case CommitInfo():
+            return "commitInfo", dict(action.values)
+
+
+def _add_body(add: AddFile) -> dict[str, Any]:
+    return {
+        "path": add.path,
+        "partitionValues": dict(add.partition_values),
+        "size": add.size,
+        "modificationTime": add.modification_time,
+        "dataChange": add.data_change,
+        "stats": add.stats,
+        "tags": _copied(add.tags),
+        "deletionVector": _deletion_vector_body(add.deletion_vector),
+        "baseRowId": add.base_row_id,
+        "defaultRowCommitVersion": add.default_row_commit_version,
+        "clusteringProvider": add.clustering_provider,
+    }
+
+
+def _remove_body(remove: RemoveFile) -> dict[str, Any]:
+    return {
+        "path": remove.path,
+        "deletionTimestamp": remove.deletion_timestamp,
+        "dataChange": remove.data_change,
+        "extendedFileMetadata": remove.extended_file_metadata,
+        "partitionValues": _copied(remove.partition_values),
+        "size": remove.size,
+        "stats": remove.stats,
+        "tags": _copied(remove.tags),
+        "deletionVector": _deletion_vector_body(remove.deletion_vector),
+        "baseRowId": remove.base_row_id,
+        "defaultRowCommitVersion": remove.default_row_commit_version,
+    }
+
+
+def _metadata_body(metadata: Metadata) -> dict[str, Any]:
+    return {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "format": {
+            "provider": metadata.format.provider,
+            "options": dict(metadata.format.options),
+        },
+        "schemaString": metadata.schema_string,
+        "partitionColumns": list(metadata.partition_columns),
+        "configuration": dict(metadata.configuration),
+        "createdTime": metadata.created_time,
+    }
+
+
+def _deletion_vector_body(vector: DeletionVector | None) -> dict[str, Any] | None:
+    if vector is None:
+        return None
+    return _present(
+        {
+            "storageType": vector.storage_type,
+            "pathOrInlineDv": vector.path_or_inline_dv,
+            "offset": vector.offset,
+            "sizeInBytes": vector.size_in_bytes,
+            "cardinality": vector.cardinality,
+            "maxRowIndex": vector.max_row_index,
+        }
+    )
+
+
+def _present(body: dict[str, Any], always: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None or name in always}
+
+
+def _copied(mapping: Mapping[str, str | None] | None) -> dict[str, str | None] | None:
+    return None if mapping is None else dict(mapping)
+
+
+def _listed(names: tuple[str, ...] | None) -> list[str] | None:
+    return None if names is None else list(names)

@@ -1,0 +1,83 @@
+"""Storage: bytes by path, with exactly the guarantees a transaction log needs.
+
+Knows no Delta. A storage is rooted at a directory or prefix; every path is relative to it, decoded,
+separated by "/", and passed through `paths.validate`, so nothing outside the root can be named.
+
+1. `create` and `create_from_stream` succeed for exactly one of any number of concurrent callers,
+   nobody ever sees a part of the file, and what returned has reached the disk.
+2. A listing is never cached: an object that another process finished is in the next listing.
+3. `delete` of what is not there succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, NamedTuple, Protocol
+
+import pyarrow as pa
+
+
+class FileInfo(NamedTuple):
+    """A file as a listing shows it."""
+
+    path: str
+    """Relative to the storage's root, decoded."""
+    size: int
+    """Bytes."""
+    modified_ms: int
+    """Milliseconds since the Unix epoch, by the store's clock."""
+
+
+class Storage(Protocol):
+    """See the module's docstring for what every implementation guarantees.
+
+    Raises of every method: `FileNotFoundError` where a file that must be there is not,
+    `FileExistsError` where one must not be there and is, `errors.StorageError` for everything else
+    (no space, no permission, no connection), with the path and the cure.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The root as the user named it, without credentials; for messages and `locate`."""
+
+    def locate(self, path: str) -> str:
+        """The absolute URI or local path of `path`, as Spark and other engines take it."""
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+        """Files directly in `directory` whose name is `start` or after it, ordered by name.
+
+        A directory that does not exist is empty. Links are not followed.
+        """
+
+    def list_tree(self, directory: str) -> Iterator[FileInfo]:
+        """Files in `directory` and below, in any order; links are not followed."""
+
+    def stat(self, path: str) -> FileInfo:
+        """Size and time of one file."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file."""
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes [start, end) of each range, in the order asked for."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file for random access, as Arrow's readers take it; the caller closes it."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create the file with these bytes, or raise `FileExistsError` and change nothing."""
+
+    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+        """Like `create`, of what `write` writes; if `write` raises, nothing is there."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Create or atomically replace the file; readers see the old bytes or the new."""
+
+    def persist(self, paths: Iterable[str]) -> None:
+        """Make files that another program wrote, and their directories, survive a power cut."""
+
+    def delete(self, path: str) -> None:
+        """Delete the file if it is there."""
+
+    def delete_many(self, paths: Iterable[str]) -> list[str]:
+        """Delete the files that are there; the paths that could not be deleted."""

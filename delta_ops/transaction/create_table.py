@@ -1,0 +1,114 @@
+"""The first actions of a table: its protocol and its metadata.
+
+Source: PROTOCOL.md, "Change Metadata" and "Protocol Evolution".
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    schema_to_json,
+)
+from delta_ops.protocol.table_properties import table_properties_from_configuration
+
+# Parquet readers of other engines fail on these where column mapping is off; the reference refuses
+# them too.
+_FORBIDDEN = set(" ,;{}()\n\t=")
+
+
+def new_metadata(
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    configuration: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    created_ms: int,
+) -> Metadata:
+    """The metadata of a new table.
+
+    Raises:
+        InvalidRequestError: A name, partition column or property cannot be used.
+    """
+    _validate_names(schema)
+    _validate_partitioning(schema, partition_by)
+    table_properties_from_configuration(configuration or {})
+    return Metadata(
+        id=str(uuid.uuid4()),
+        name=name,
+        description=description,
+        schema_string=schema_to_json(schema),
+        partition_columns=tuple(partition_by),
+        configuration=dict(configuration or {}),
+        created_time=created_ms,
+    )
+
+
+def new_protocol(schema: StructType) -> Protocol:
+    """The lowest protocol that the schema's types allow."""
+    if any(t == PrimitiveType(name="timestamp_ntz") for t in _types(schema)):
+        return Protocol(
+            min_reader_version=3,
+            min_writer_version=7,
+            reader_features=("timestampNtz",),
+            writer_features=("appendOnly", "invariants", "timestampNtz"),
+        )
+    return Protocol(min_reader_version=1, min_writer_version=2)
+
+
+def _validate_names(schema: StructType) -> None:
+    if not schema.fields:
+        raise InvalidRequestError("a table needs at least one column")
+    for struct in (t for t in _types(schema) if isinstance(t, StructType)):
+        folded = Counter(field.name.lower() for field in struct.fields)
+        for field in struct.fields:
+            if folded[field.name.lower()] > 1:
+                raise InvalidRequestError(
+                    f"column {field.name!r} stands there twice (case does not count); rename one"
+                )
+            if not field.name or _FORBIDDEN & set(field.name):
+                raise InvalidRequestError(
+                    f"column {field.name!r} has a character that Delta tables forbid in names "
+                    "(space , ; { } ( ) = tab or line end); rename it"
+                )
+
+
+def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> None:
+    by_name = {field.name: field.data_type for field in schema.fields}
+    for name in partition_by:
+        if name not in by_name:
+            raise InvalidRequestError(
+                f"partition column {name!r} is not in the data; its columns are "
+                f"{', '.join(by_name)}"
+            )
+        if isinstance(by_name[name], StructType | ArrayType | MapType):
+            raise InvalidRequestError(
+                f"partition column {name!r} is nested; partition by a column of a primitive type"
+            )
+    if len(set(partition_by)) < len(partition_by):
+        raise InvalidRequestError("a partition column is named twice")
+    if len(partition_by) == len(by_name):
+        raise InvalidRequestError("every column is a partition column; leave one for the files")
+
+
+def _types(data_type: DataType) -> Iterator[DataType]:
+    yield data_type
+    match data_type:
+        case StructType(fields=fields):
+            for field in fields:
+                yield from _types(field.data_type)
+        case ArrayType(element_type=element):
+            yield from _types(element)
+        case MapType(key_type=key, value_type=value):
+            yield from _types(key)
+            yield from _types(value)

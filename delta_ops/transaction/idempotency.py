@@ -1,0 +1,52 @@
+"""Transaction identifiers: how a rerun finds that its work is done.
+
+Source: PROTOCOL.md, "Transaction Identifiers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from delta_ops.errors import InvalidRequestError, StaleRunError
+from delta_ops.protocol.actions import SetTransaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnId:
+    """The identity of one write: an application and how far it has come."""
+
+    app_id: str
+    version: int
+    newer_is_stale: bool = False
+    """What a greater stored version means: that this write is part of what is done (False), or that
+    a newer run has overwritten what this one was about to write, which is an error (True)."""
+
+
+def txn_id(txn: TxnId | tuple[str, int]) -> TxnId:
+    """The identity, also from an (app_id, version) pair.
+
+    Raises:
+        InvalidRequestError: The pair is not a non-empty text and a whole number.
+    """
+    identity = txn if isinstance(txn, TxnId) else TxnId(app_id=txn[0], version=txn[1])
+    if not identity.app_id or not -(2**63) <= identity.version < 2**63:
+        raise InvalidRequestError(
+            f"txn ({identity.app_id!r}, {identity.version}) needs an application id and a version "
+            "that fits 64 bits"
+        )
+    return identity
+
+
+def is_done(txn: TxnId, transactions: Mapping[str, SetTransaction], *, table: str) -> bool:
+    """Whether the table says that this write has been committed.
+
+    Raises:
+        StaleRunError: A newer run has written, and for this identity that is an error.
+    """
+    stored = transactions.get(txn.app_id)
+    if stored is None or stored.version < txn.version:
+        return False
+    if stored.version > txn.version and txn.newer_is_stale:
+        raise StaleRunError(table, txn.app_id, txn.version, stored.version)
+    return True

@@ -1,0 +1,26 @@
+"""Staged: data files that are written, durable and described, and that no version names yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.schema import StructType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What an engine hands to a transaction."""
+
+    adds: tuple[AddFile, ...]
+    schema: StructType
+    """Of the rows written, partition columns included."""
+    partition_columns: tuple[str, ...]
+    num_rows: int
+    row_rules: frozenset[str] = frozenset()
+    """The row rules that the engine checked on every row; see `write_rules.row_rules`."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(add.size for add in self.adds)

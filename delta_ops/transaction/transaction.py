@@ -1,0 +1,376 @@
+"""Transaction: what one commit will say, prepared on one snapshot.
+
+    txn = begin(log)
+    txn.stage(staged)
+    result = txn.commit(operation="WRITE")
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from delta_ops.events import HookFailed, OnEvent, ignore
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.history import version_of_transaction
+from delta_ops.protocol.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    FileAction,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from delta_ops.protocol.features import validate_writable
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType, schema_from_json
+from delta_ops.protocol.table_properties import (
+    TableProperties,
+    table_properties_from_configuration,
+)
+from delta_ops.transaction.commit import Outcome, Proposal, commit_loop
+from delta_ops.transaction.conflicts import Footprint
+from delta_ops.transaction.create_table import new_metadata, new_protocol
+from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook
+from delta_ops.transaction.idempotency import TxnId, is_done, txn_id
+from delta_ops.transaction.result import CommitResult
+from delta_ops.transaction.staging import Staged
+from delta_ops.transaction.write_rules import validate_actions, validate_staged
+
+MAX_ATTEMPTS = 1000
+
+
+def begin(
+    log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ignore
+) -> Transaction:
+    """A transaction on the latest version, or on no table yet.
+
+    Raises:
+        UnsupportedFeatureError: The table uses what we cannot write.
+    """
+    snapshot = log.snapshot_if_exists()
+    if snapshot is not None:
+        validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
+    return Transaction(log, snapshot, clock=clock, on_event=on_event)
+
+
+class Transaction:
+    """One commit in the making; used once, by one thread."""
+
+    def __init__(
+        self, log: DeltaLog, snapshot: Snapshot | None, *, clock: Clock, on_event: OnEvent
+    ) -> None:
+        self.log, self.snapshot = log, snapshot
+        self.clock, self.on_event = clock, on_event
+        self._protocol: Protocol | None = None
+        self._metadata: Metadata | None = None
+        self._files: list[FileAction] = []
+        self._txns: dict[str, TxnId] = {}
+        self._domains: dict[str, DomainMetadata] = {}
+        self._reads: list[Predicate] = []
+        self._num_rows = 0
+
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata as this commit leaves it.
+
+        Raises:
+            TableNotFoundError: There is no table, and `create_table` has not been called.
+        """
+        current = self._metadata or (self.snapshot.metadata if self.snapshot else None)
+        if current is None:
+            raise TableNotFoundError(self.log.uri)
+        return current
+
+    @property
+    def schema(self) -> StructType:
+        """The table's schema as this commit leaves it."""
+        return schema_from_json(self.metadata.schema_string)
+
+    @property
+    def properties(self) -> TableProperties:
+        """The table's properties as this commit leaves it."""
+        return table_properties_from_configuration(self.metadata.configuration)
+
+    def create_table(
+        self,
+        schema: StructType,
+        *,
+        partition_by: Sequence[str] = (),
+        configuration: Mapping[str, str] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Make this commit the table's first.
+
+        Raises:
+            InvalidRequestError: There is a table, or the definition cannot be used.
+        """
+        if self.snapshot is not None:
+            raise InvalidRequestError(f"{self.log.uri} is a table already; append or overwrite")
+        self._metadata = new_metadata(
+            schema,
+            partition_by=partition_by,
+            configuration=configuration,
+            name=name,
+            description=description,
+            created_ms=self.clock(),
+        )
+        self._protocol = new_protocol(schema)
+        validate_writable(self._protocol, self._metadata, table=self.log.uri)
+
+    def stage(self, staged: Staged) -> None:
+        """Add staged files.
+
+        Raises:
+            InvalidRequestError: They do not fit the table.
+        """
+        validate_staged(staged, self.metadata, table=self.log.uri)
+        self._files.extend(staged.adds)
+        self._num_rows += staged.num_rows
+
+    def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
+        """Remove live files; with `data_change` False, staged ones hold their rows."""
+        now_ms = self.clock()
+        self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in files)
+
+    def read(self, predicate: Predicate) -> None:
+        """Depend on the rows for which the predicate is true: whoever adds one first wins."""
+        self._reads.append(predicate)
+
+    def set_transaction(self, txn: TxnId | tuple[str, int]) -> None:
+        """Commit only if the table does not hold this txn, and leave it there.
+
+        Raises:
+            InvalidRequestError: The application has a txn in this commit already.
+        """
+        identity = txn_id(txn)
+        if identity.app_id in self._txns:
+            raise InvalidRequestError(f"txn {identity.app_id} is in the commit twice")
+        self._txns[identity.app_id] = identity
+
+    def set_domain_metadata(self, domain: DomainMetadata) -> None:
+        """Set or remove a domain."""
+        self._domains[domain.domain] = domain
+
+    def done_before(self) -> CommitResult | None:
+        """The result if every txn of this commit is in the table already; ask before the work.
+
+        Raises:
+            StaleRunError: A newer run has overwritten what this one is about to write.
+        """
+        if self.snapshot is None or not self._txns:
+            return None
+        stored = self.snapshot.transactions()
+        done = [is_done(txn, stored, table=self.log.uri) for txn in self._txns.values()]
+        if not all(done):
+            return None
+        first = next(iter(self._txns.values()))
+        carried_by = version_of_transaction(
+            self.log.storage, self.log.log_directory, first.app_id, stored[first.app_id].version
+        )
+        return CommitResult(version=carried_by, already_committed=True, attempts=0)
+
+    def commit(
+        self,
+        *,
+        operation: str,
+        parameters: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, int] | None = None,
+        user_metadata: str | None = None,
+        hooks: Sequence[Hook] = DEFAULT_HOOKS,
+        max_attempts: int = MAX_ATTEMPTS,
+    ) -> CommitResult:
+        """Commit, whatever version that turns out to be.
+
+        Args:
+            operation: As the reference names it: WRITE, OPTIMIZE, ...
+            parameters: `operationParameters` of commitInfo.
+            metrics: More `operationMetrics` than the counts of files, rows and bytes.
+            user_metadata: Any text, kept in commitInfo.
+
+        Raises:
+            CommitConflictError: A concurrent commit invalidates this one; nothing was committed.
+            CommitStateUnknownError: The store did not tell; look before running again.
+            InvalidRequestError: The actions break a rule of the table.
+            StaleRunError: A newer run has overwritten what this one was about to write.
+        """
+        done = self.done_before()
+        if done is not None:
+            return done
+        validate_actions(
+            self._files,
+            self.metadata,
+            append_only=self.properties.append_only,
+            table=self.log.uri,
+        )
+        counts = {**self._counts(), **(metrics or {})}
+        proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
+        outcome = self._run(proposal, max_attempts)
+        return CommitResult(
+            version=outcome.version,
+            already_committed=outcome.already_committed,
+            attempts=outcome.attempts,
+            metrics={} if outcome.already_committed else counts,
+            failed_hooks=() if outcome.already_committed else self._run_hooks(outcome, hooks),
+        )
+
+    def _run(self, proposal: Proposal, max_attempts: int) -> Outcome:
+        try:
+            return commit_loop(
+                self.log,
+                self.snapshot,
+                proposal,
+                clock=self.clock,
+                on_event=self.on_event,
+                max_attempts=max_attempts,
+            )
+        except CommitConflictError:
+            if self.snapshot is not None or not self._joins_created_table():
+                raise
+        actions = tuple(a for a in proposal.actions if not isinstance(a, Protocol | Metadata))
+        joined = Proposal(
+            actions=actions,
+            info=proposal.info,
+            txn_uuid=proposal.txn_uuid,
+            footprint=proposal.footprint,
+            txns=proposal.txns,
+        )
+        return commit_loop(
+            self.log,
+            self.snapshot,
+            joined,
+            clock=self.clock,
+            on_event=self.on_event,
+            max_attempts=max_attempts,
+        )
+
+    def _joins_created_table(self) -> bool:
+        """Whether a table created meanwhile is the one we were about to create, for an append."""
+        assert self._metadata
+        created = begin(self.log).snapshot
+        if created is None or self._reads:
+            return False
+        same = (
+            schema_from_json(created.metadata.schema_string) == self.schema
+            and created.partition_columns == self._metadata.partition_columns
+            and all(isinstance(action, AddFile) for action in self._files)
+        )
+        if same:
+            self.snapshot, self._metadata, self._protocol = created, None, None
+        return same
+
+    def _proposal(
+        self,
+        operation: str,
+        parameters: Mapping[str, Any],
+        counts: Mapping[str, int],
+        user_metadata: str | None,
+    ) -> Proposal:
+        now_ms = self.clock()
+        txns = [
+            SetTransaction(app_id=txn.app_id, version=txn.version, last_updated=now_ms)
+            for txn in self._txns.values()
+        ]
+        singles = [action for action in (self._protocol, self._metadata) if action is not None]
+        actions: list[Action] = [*singles, *txns, *self._domains.values(), *self._files]
+        footprint = self._footprint()
+        info: dict[str, Any] = {
+            "operation": operation,
+            "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
+            "isolationLevel": "SnapshotIsolation" if footprint.only_rearranges else "Serializable",
+            "isBlindAppend": not footprint.reads and not footprint.removed_paths,
+            "operationMetrics": {name: str(count) for name, count in counts.items()},
+            "engineInfo": engine_info(),
+        }
+        if user_metadata is not None:
+            info["userMetadata"] = user_metadata
+        return Proposal(
+            actions=tuple(actions),
+            info=info,
+            txn_uuid=str(uuid.uuid4()),
+            footprint=footprint,
+            txns=tuple(self._txns.values()),
+        )
+
+    def _footprint(self) -> Footprint:
+        removed = (a.path for a in self._files if isinstance(a, RemoveFile))
+        return Footprint(
+            reads=tuple(self._reads),
+            removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
+            app_ids=frozenset(self._txns),
+            domains=frozenset(self._domains),
+            changes_protocol=self._protocol is not None,
+            only_rearranges=bool(self._files)
+            and self._metadata is None
+            and not any(action.data_change for action in self._files),
+        )
+
+    def _counts(self) -> dict[str, int]:
+        adds = [action for action in self._files if isinstance(action, AddFile)]
+        counts = {
+            "numFiles": len(adds),
+            "numOutputRows": self._num_rows,
+            "numOutputBytes": sum(add.size for add in adds),
+        }
+        if len(adds) < len(self._files):
+            counts["numRemovedFiles"] = len(self._files) - len(adds)
+        return counts
+
+    def _run_hooks(self, outcome: Outcome, hooks: Sequence[Hook]) -> tuple[str, ...]:
+        committed = CommittedVersion(
+            log=self.log, version=outcome.version, properties=self.properties, clock=self.clock
+        )
+        failed = []
+        for hook in hooks:
+            try:
+                hook(committed)
+            except Exception as error:  # the commit stands, whatever a hook does
+                name = getattr(hook, "__name__", repr(hook))
+                failed.append(f"{name} after version {outcome.version}: {error}")
+                self.on_event(
+                    HookFailed(
+                        table=self.log.uri,
+                        version=outcome.version,
+                        hook=name,
+                        reason=str(error),
+                    )
+                )
+        return tuple(failed)
+
+
+def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:
+    """The remove that cancels an add, with all that is known of the file."""
+    return RemoveFile(
+        path=add.path,
+        deletion_timestamp=now_ms,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def engine_info() -> str:
+    """`commitInfo.engineInfo`."""
+    try:
+        return f"delta_ops/{version('delta_ops')}"
+    except PackageNotFoundError:
+        return "delta_ops"
+
+
+def _parameter(value: Any) -> str:
+    """Operation parameters are texts; anything else is written as JSON, as the reference does."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,122 @@
+"""Rules that a commit must keep, checked before anything is committed.
+
+Source: PROTOCOL.md, "Requirements for Writers".
+
+Action rules look at actions and are checked here. Row rules look at rows, which a transaction never
+sees: an engine checks them and attests it in `Staged.row_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.schema import StructField, StructType, schema_from_json
+from delta_ops.storage.paths import validate
+from delta_ops.transaction.staging import Staged
+
+
+def row_rules(schema: StructType) -> frozenset[str]:
+    """The rules that every row of a table with this schema must keep."""
+    return frozenset(f"NOT NULL {path}" for path in _required(schema.fields, ""))
+
+
+def validate_staged(staged: Staged, metadata: Metadata, *, table: str) -> None:
+    """Refuse files whose rows do not fit the table.
+
+    Raises:
+        InvalidRequestError: With the column or rule, and the cure.
+    """
+    schema = schema_from_json(metadata.schema_string)
+    if staged.partition_columns != metadata.partition_columns:
+        raise InvalidRequestError(
+            f"{table} is partitioned by {_listed(metadata.partition_columns)}, the data by "
+            f"{_listed(staged.partition_columns)}; write with the table's own partitioning"
+        )
+    columns = {field.name: field for field in schema.fields}
+    for field in staged.schema.fields:
+        if field.name not in columns:
+            raise InvalidRequestError(
+                f"{table} has no column {field.name!r}; drop it from the data, or add it to the "
+                f"table first. Its columns are {', '.join(columns)}"
+            )
+        if _shape(columns[field.name].data_type) != _shape(field.data_type):
+            raise InvalidRequestError(
+                f"{table}: column {field.name!r} is {_text(columns[field.name].data_type)} in the "
+                f"table and {_text(field.data_type)} in the data; cast it"
+            )
+    missing = row_rules(schema) - staged.row_rules
+    if staged.adds and missing:
+        raise InvalidRequestError(
+            f"{table} demands {', '.join(sorted(missing))}, which the engine that wrote the files "
+            "did not check; write with an engine that does"
+        )
+
+
+def validate_actions(
+    files: Sequence[FileAction], metadata: Metadata, *, append_only: bool, table: str
+) -> None:
+    """Refuse file actions that contradict each other or the table.
+
+    Raises:
+        InvalidRequestError: With the file and the rule.
+    """
+    seen: set[str] = set()
+    for action in files:
+        path = canonical_path(action.path, table)
+        if path in seen:
+            raise InvalidRequestError(
+                f"{table}: file {path} is in the commit twice; one commit can say one thing of it"
+            )
+        seen.add(path)
+        if isinstance(action, AddFile):
+            _validate_add(action, path, metadata, table)
+    removed = [a for a in files if isinstance(a, RemoveFile) and a.data_change]
+    if append_only and removed:
+        raise InvalidRequestError(
+            f"{table} is append-only (delta.appendOnly = true), and this commit would delete "
+            f"{len(removed)} files; append instead, or unset the property"
+        )
+
+
+def live_snapshot_files(snapshot: Snapshot) -> set[str]:
+    """The canonical paths of a snapshot's live files."""
+    return set(snapshot.files(["path"])["path"].to_pylist())
+
+
+def _validate_add(add: AddFile, path: str, metadata: Metadata, table: str) -> None:
+    if is_absolute(path):
+        raise InvalidRequestError(f"{table}: file {path} lies outside the table")
+    validate(path)
+    if set(add.partition_values) != set(metadata.partition_columns):
+        raise InvalidRequestError(
+            f"{table}: file {path} has values for {_listed(tuple(add.partition_values))}, but the "
+            f"table is partitioned by {_listed(metadata.partition_columns)}"
+        )
+
+
+def _required(fields: Iterable[StructField], prefix: str) -> Iterator[str]:
+    for field in fields:
+        path = f"{prefix}{field.name}"
+        if not field.nullable:
+            yield path
+        if isinstance(field.data_type, StructType):
+            yield from _required(field.data_type.fields, f"{path}.")
+
+
+def _shape(data_type: object) -> object:
+    """The type without what does not change how its values are stored: nullability, metadata."""
+    from delta_ops.protocol.arrow_types import arrow_type_from_type
+
+    return arrow_type_from_type(data_type)  # type: ignore[arg-type]
+
+
+def _text(data_type: object) -> str:
+    return str(_shape(data_type))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "nothing"
