@@ -79,6 +79,11 @@ class Transaction:
         self._num_rows = 0
 
     @property
+    def creates_table(self) -> bool:
+        """Whether this commit is to be the table's first."""
+        return self.snapshot is None and self._metadata is not None
+
+    @property
     def metadata(self) -> Metadata:
         """The table's metadata as this commit leaves it.
 

@@ -1,0 +1,138 @@
+"""One data file: read as the table's columns, written with its statistics.
+
+Source: PROTOCOL.md, "Data Files", "Per-file Statistics". Partition columns are never in the files
+that we write, and where another writer left them in a file, the log's values count.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.errors import DataFileError, UnsupportedFeatureError
+from delta_ops.log import Snapshot
+from delta_ops.log.pruning import partition_types
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.file_paths import canonical_path, encode_path
+from delta_ops.protocol.partition_values import hive_directory, parse
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.storage import Storage
+
+_ROW_GROUP_ROWS = 1_048_576
+
+
+def read_data_file(snapshot: Snapshot, add: AddFile, columns: Sequence[str]) -> pa.Table:
+    """The rows of one live file.
+
+    Args:
+        columns: Logical names, in the order of the result.
+
+    Raises:
+        DataFileError: The file is gone or is no Parquet file of these columns.
+    """
+    path = canonical_path(add.path, snapshot.uri)
+    if add.deletion_vector is not None:
+        raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")
+    try:
+        with pq.ParquetFile(
+            snapshot.storage.open_input(path), coerce_int96_timestamp_unit="us"
+        ) as file:
+            stored = {name.lower(): name for name in file.schema_arrow.names}
+            wanted = [c for c in columns if c not in snapshot.partition_columns]
+            present = {c: stored[c.lower()] for c in wanted if c.lower() in stored}
+            rows = file.read(columns=list(present.values()))
+            num_rows = file.metadata.num_rows
+        return _as_table_columns(snapshot, add, columns, rows, present, num_rows)
+    except FileNotFoundError as error:
+        raise DataFileError(
+            snapshot.uri,
+            snapshot.version,
+            path,
+            "is gone, though the log names it; restore it from a backup, or read an older version "
+            "that does not need it",
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise DataFileError(
+            snapshot.uri, snapshot.version, path, f"cannot be read ({reason}); restore it"
+        ) from error
+
+
+def write_data_file(
+    storage: Storage,
+    batches: Iterable[pa.RecordBatch],
+    file_schema: pa.Schema,
+    *,
+    table_schema: StructType,
+    partition_values: Mapping[str, str | None],
+    properties: TableProperties,
+    data_change: bool,
+) -> AddFile:
+    """Write one new file of a partition; durable when this returns.
+
+    Args:
+        batches: Rows without the partition columns, of `file_schema`.
+        partition_values: Serialised, for every partition column, in the order of the directories.
+    """
+    codec = properties.compression_codec or "zstd"
+    directory = hive_directory(list(partition_values), partition_values)
+    name = f"part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
+    path = f"{directory}/{name}" if directory else name
+    footers: list[pq.FileMetaData] = []
+
+    def write(sink: IO[bytes]) -> None:
+        with pq.ParquetWriter(
+            sink,
+            file_schema,
+            compression=codec,
+            store_schema=False,
+            metadata_collector=footers,
+        ) as writer:
+            for batch in batches:
+                writer.write_batch(batch, row_group_size=_ROW_GROUP_ROWS)
+
+    info = storage.create_from_stream(path, write)
+    return AddFile(
+        path=encode_path(path),
+        size=info.size,
+        partition_values=dict(partition_values),
+        modification_time=info.modified_ms,
+        data_change=data_change,
+        stats=stats_from_footer(
+            footers[0],
+            table_schema,
+            list(partition_values),
+            num_indexed_columns=properties.data_skipping_num_indexed_cols,
+            stats_columns=properties.data_skipping_stats_columns,
+        ),
+    )
+
+
+def _as_table_columns(
+    snapshot: Snapshot,
+    add: AddFile,
+    columns: Sequence[str],
+    rows: pa.Table,
+    present: Mapping[str, str],
+    num_rows: int,
+) -> pa.Table:
+    types = partition_types(snapshot)
+    arrays: list[Any] = []
+    for name in columns:
+        field = snapshot.arrow_schema.field(name)
+        if name in types:
+            value = parse(add.partition_values.get(name), types[name])
+            arrays.append(pa.repeat(pa.scalar(value, arrow_type_from_type(types[name])), num_rows))
+        elif name in present:
+            arrays.append(rows[present[name]].cast(field.type))
+        else:
+            arrays.append(pa.nulls(num_rows, field.type))
+    schema = pa.schema([snapshot.arrow_schema.field(name) for name in columns])
+    return pa.table(arrays, schema=schema)

@@ -1,0 +1,67 @@
+"""Execute a rewrite group in this process: the same rows in fewer files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from delta_ops.arrow.data_file import write_data_file
+from delta_ops.arrow.scan import read_files
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.transaction import RewriteGroup, Staged
+from delta_ops.transaction.write_rules import row_rules
+
+
+def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+    """Write the group's rows again, in the order of its files.
+
+    Raises:
+        DataFileError: An input file is gone or cannot be read.
+    """
+    names = [n for n in snapshot.arrow_schema.names if n not in snapshot.partition_columns]
+    file_schema = pa.schema([snapshot.arrow_schema.field(name) for name in names])
+    num_rows = 0
+
+    def rows(files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
+        nonlocal num_rows
+        for table in read_files(snapshot, files, names):
+            num_rows += len(table)
+            yield from table.to_batches()
+
+    adds = tuple(
+        write_data_file(
+            snapshot.storage,
+            rows(files),
+            file_schema,
+            table_schema=snapshot.schema,
+            partition_values={
+                name: files[0].partition_values.get(name) for name in snapshot.partition_columns
+            },
+            properties=snapshot.properties,
+            data_change=False,
+        )
+        for files in outputs(group)
+    )
+    return Staged(
+        adds=adds,
+        schema=snapshot.schema,
+        partition_columns=snapshot.partition_columns,
+        num_rows=num_rows,
+        row_rules=row_rules(snapshot.schema),
+    )
+
+
+def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:
+    """The input files of each output file: neighbours, together about the target size."""
+    pending: list[AddFile] = []
+    size = 0
+    for add in group.files:
+        if pending and size + add.size > group.target_size_bytes:
+            yield pending
+            pending, size = [], 0
+        pending.append(add)
+        size += add.size
+    if pending:
+        yield pending

@@ -1,0 +1,377 @@
+"""Write rows to a table from this process: write = begin + stage + commit.
+
+Rows are taken in chunks of bounded size, each split by partition; a file holds the rows of one
+partition of one chunk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.data_file import write_data_file
+from delta_ops.arrow.scan import read_files
+from delta_ops.errors import CommitStateUnknownError, InvalidRequestError
+from delta_ops.events import OnEvent, WriteStarted, ignore
+from delta_ops.events import Staged as StagedEvent
+from delta_ops.log import DeltaLog
+from delta_ops.log.pruning import partition_types
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.partition_values import serialize
+from delta_ops.protocol.predicate import TRUE, Not, Predicate, resolve, to_arrow
+from delta_ops.protocol.schema import StructType
+from delta_ops.transaction import CommitResult, DEFAULT_HOOKS, Hook, Staged, Transaction, TxnId, begin
+from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.write_rules import row_rules
+
+Target = str | os.PathLike[str] | DeltaLog | Transaction
+Mode = Literal["append", "overwrite"]
+
+_CHUNK_BYTES = 512 * 1024 * 1024
+
+
+def write(
+    target: Target,
+    data: Any,
+    mode: Mode = "append",
+    partition_by: Sequence[str] | None = None,
+    *,
+    replace_where: Predicate | None = None,
+    txn: TxnId | tuple[str, int] | None = None,
+    configuration: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Write rows and commit; creates the table where there is none.
+
+    Args:
+        target: Where the table is or shall be, or a transaction to add to and commit.
+        data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
+        mode: "overwrite" replaces all rows, or those for which `replace_where` is true.
+        partition_by: For a new table; for one that exists, its own partitioning or None.
+        txn: Application id and version: a write that the table holds already is not done again.
+        configuration: Table properties of a new table.
+        hooks: What to do after the commit; by default a checkpoint when one is due.
+
+    Raises:
+        InvalidRequestError: The data do not fit the table.
+        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
+        CommitStateUnknownError: The store did not tell; the files are kept.
+        StorageError: The store failed; what was written is deleted again.
+    """
+    if mode not in ("append", "overwrite"):
+        raise InvalidRequestError(f"mode {mode!r} is unknown; choose append or overwrite")
+    if replace_where is not None and mode != "overwrite":
+        raise InvalidRequestError("replace_where goes with mode='overwrite'")
+    transaction = _transaction(target, storage_options, on_event)
+    if txn is not None:
+        transaction.set_transaction(txn)
+    if done := transaction.done_before():
+        return done
+    transaction.on_event(WriteStarted(table=transaction.log.uri))
+    reader = _reader(data)
+    _create_if_missing(transaction, reader.schema, partition_by, configuration)
+    staged = _stage(transaction, reader, partition_by, replace_where)
+    survivors: tuple[AddFile, ...] = ()
+    try:
+        transaction.stage(staged)
+        if mode == "overwrite":
+            survivors = _replace(transaction, replace_where or TRUE)
+        transaction.on_event(
+            StagedEvent(table=transaction.log.uri, num_files=len(staged.adds + survivors))
+        )
+        return transaction.commit(
+            operation="WRITE",
+            parameters=_parameters(mode, transaction, replace_where),
+            user_metadata=user_metadata,
+            hooks=hooks,
+        )
+    except CommitStateUnknownError:
+        raise
+    except Exception:
+        discard(transaction, staged.adds + survivors)
+        raise
+
+
+def stage_write(
+    target: Target,
+    data: Any,
+    partition_by: Sequence[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    on_event: OnEvent = ignore,
+) -> Staged:
+    """Write the data files of an append and commit nothing.
+
+    The table must exist, or `target` be a transaction that creates it.
+
+    Raises:
+        InvalidRequestError: The data do not fit the table.
+        TableNotFoundError: There is no table to fit them to.
+    """
+    transaction = _transaction(target, storage_options, on_event)
+    return _stage(transaction, _reader(data), partition_by, None)
+
+
+def discard(transaction: Transaction, adds: Iterable[AddFile]) -> None:
+    """Delete staged files that no version can come to name."""
+    uri = transaction.log.uri
+    transaction.log.storage.delete_many(canonical_path(add.path, uri) for add in adds)
+
+
+def write_rows(
+    transaction: Transaction,
+    batches: Iterable[pa.RecordBatch],
+    schema: StructType,
+    *,
+    data_change: bool = True,
+    chunk_bytes: int = _CHUNK_BYTES,
+) -> Iterator[AddFile]:
+    """Write rows of `schema`, the table's own, to new files.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule of the table.
+    """
+    arrow_schema = arrow_schema_from_schema(schema)
+    partition_columns = transaction.metadata.partition_columns
+    file_schema = pa.schema([f for f in arrow_schema if f.name not in partition_columns])
+    for chunk in _chunks(batches, arrow_schema, chunk_bytes):
+        _check_rows(chunk, transaction)
+        for values, rows in _split(chunk, transaction):
+            yield write_data_file(
+                transaction.log.storage,
+                rows.select(file_schema.names).to_batches(),
+                file_schema,
+                table_schema=schema,
+                partition_values=values,
+                properties=transaction.properties,
+                data_change=data_change,
+            )
+
+
+def _transaction(
+    target: Target, storage_options: Mapping[str, Any] | None, on_event: OnEvent
+) -> Transaction:
+    if isinstance(target, Transaction):
+        return target
+    log = target if isinstance(target, DeltaLog) else DeltaLog(target, storage_options)
+    return begin(log, on_event=on_event)
+
+
+def _create_if_missing(
+    transaction: Transaction,
+    schema: pa.Schema,
+    partition_by: Sequence[str] | None,
+    configuration: Mapping[str, str] | None,
+) -> None:
+    if transaction.snapshot is None and not transaction.creates_table:
+        transaction.create_table(
+            schema_from_arrow(schema),
+            partition_by=partition_by or (),
+            configuration=configuration,
+        )
+
+
+def _stage(
+    transaction: Transaction,
+    reader: pa.RecordBatchReader,
+    partition_by: Sequence[str] | None,
+    must_match: Predicate | None,
+) -> Staged:
+    table_columns = transaction.metadata.partition_columns
+    if partition_by is not None and tuple(partition_by) != table_columns:
+        raise InvalidRequestError(
+            f"{transaction.log.uri} is partitioned by {', '.join(table_columns) or 'nothing'}, not "
+            f"by {', '.join(partition_by) or 'nothing'}; leave partition_by out"
+        )
+    schema = transaction.schema
+    adds: list[AddFile] = []
+    num_rows = 0
+
+    def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal num_rows
+        for batch in batches:
+            num_rows += len(batch)
+            yield batch
+
+    rows = counted(_cast(reader, schema, transaction.log.uri, must_match))
+    try:
+        for add in write_rows(transaction, rows, schema):
+            adds.append(add)  # noqa: PERF402  (what was written must be known if it stops)
+    except Exception:
+        discard(transaction, adds)
+        raise
+    return Staged(
+        adds=tuple(adds),
+        schema=schema,
+        partition_columns=table_columns,
+        num_rows=num_rows,
+        row_rules=row_rules(schema),
+    )
+
+
+def _replace(transaction: Transaction, predicate: Predicate) -> tuple[AddFile, ...]:
+    """Remove what the predicate matches; the files that hold the surviving rows of mixed files."""
+    transaction.read(predicate)
+    if transaction.snapshot is None:
+        return ()
+    plan = plan_replacement(transaction.snapshot, predicate)
+    transaction.remove(plan.removed)
+    schema = transaction.schema
+    survivors = _surviving_rows(transaction, plan.mixed, predicate)
+    adds = tuple(write_rows(transaction, survivors, schema))
+    transaction.stage(
+        Staged(
+            adds=adds,
+            schema=schema,
+            partition_columns=transaction.metadata.partition_columns,
+            num_rows=0,
+            row_rules=row_rules(schema),
+        )
+    )
+    return adds
+
+
+def _surviving_rows(
+    transaction: Transaction, mixed: Sequence[AddFile], predicate: Predicate
+) -> Iterator[pa.RecordBatch]:
+    snapshot = transaction.snapshot
+    assert snapshot
+    matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
+    # A row for which the predicate is null does not match, and a filter drops null as it does false.
+    survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
+    for table in read_files(snapshot, mixed, snapshot.arrow_schema.names):
+        yield from table.filter(survives).to_batches()
+
+
+def _reader(data: Any) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    raise InvalidRequestError(
+        f"data of type {type(data).__name__} is no Arrow data; give a pyarrow Table, RecordBatch "
+        "or RecordBatchReader, or an object with __arrow_c_stream__"
+    )
+
+
+def _cast(
+    reader: pa.RecordBatchReader, schema: StructType, table: str, must_match: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches with the table's columns and types, in its order."""
+    wanted = arrow_schema_from_schema(schema)
+    by_name = {name.lower(): i for i, name in enumerate(reader.schema.names)}
+    unknown = [n for n in reader.schema.names if n.lower() not in {w.lower() for w in wanted.names}]
+    if unknown:
+        raise InvalidRequestError(
+            f"{table} has no column {unknown[0]!r}; drop it from the data, or add it to the table "
+            f"first. Its columns are {', '.join(wanted.names)}"
+        )
+    condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
+    for batch in reader:
+        columns = [
+            _cast_column(batch.column(by_name[field.name.lower()]), field, table)
+            if field.name.lower() in by_name
+            else pa.nulls(len(batch), field.type)
+            for field in wanted
+        ]
+        cast = pa.RecordBatch.from_arrays(columns, schema=wanted)
+        if condition is not None and len(cast.filter(condition)) < len(cast):
+            raise InvalidRequestError(
+                f"{table}: the data have rows for which replace_where is not true; they would be "
+                "added outside of what is replaced. Filter the data, or widen replace_where"
+            )
+        yield cast
+
+
+def _cast_column(column: pa.Array, field: pa.Field, table: str) -> pa.Array:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise InvalidRequestError(
+            f"{table}: column {field.name!r} is {field.type} in the table and {column.type} in the "
+            f"data, and a value does not fit ({str(error).splitlines()[0]}); cast it"
+        ) from error
+
+
+def _chunks(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int
+) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        pending.append(batch)
+        size += batch.nbytes
+        if size >= chunk_bytes:
+            yield pa.Table.from_batches(pending, schema)
+            pending, size = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending, schema)
+
+
+def _check_rows(chunk: pa.Table, transaction: Transaction) -> None:
+    for rule in row_rules(transaction.schema):
+        names = rule.removeprefix("NOT NULL ").split(".")
+        column = chunk[names[0]]
+        present = pc.is_valid(column)
+        for name in names[1:]:
+            # A field that must not be null may be so where its parent is.
+            column = pc.struct_field(column.filter(present), name)
+            present = pc.is_valid(column)
+        if not pc.all(present, min_count=0).as_py():
+            raise InvalidRequestError(
+                f"{transaction.log.uri}: column {'.'.join(names)} has a null, and the table says "
+                "NOT NULL; fill it or leave the row out"
+            )
+
+
+def _split(
+    chunk: pa.Table, transaction: Transaction
+) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
+    """The chunk's rows by partition, with the partition's serialised values."""
+    columns = transaction.metadata.partition_columns
+    if not columns:
+        yield {}, chunk
+        return
+    by_name = {field.name: field.data_type for field in transaction.schema.fields}
+    texts = [_serialized(chunk[name], by_name[name]) for name in columns]
+    keyed = pa.table(
+        [*texts, pa.array(range(len(chunk)), pa.int64())], names=[*columns, "\0row"]
+    )
+    groups = keyed.group_by(list(columns), use_threads=False).aggregate([("\0row", "list")])
+    for group in groups.to_pylist():
+        yield {name: group[name] for name in columns}, chunk.take(group["\0row_list"])
+
+
+def _serialized(column: pa.ChunkedArray, data_type: Any) -> pa.Array:
+    encoded = column.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    texts = pa.array([serialize(v, data_type) for v in encoded.dictionary.to_pylist()], pa.string())
+    return texts.take(encoded.indices)
+
+
+def _parameters(
+    mode: Mode, transaction: Transaction, replace_where: Predicate | None
+) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
+        "mode": mode.capitalize(),
+        "partitionBy": list(transaction.metadata.partition_columns),
+    }
+    if replace_where is not None:
+        parameters["predicate"] = str(replace_where)
+    return parameters

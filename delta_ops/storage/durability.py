@@ -1,0 +1,136 @@
+"""Durability: local files and directories that survive a power cut.
+
+A file is durable when its bytes are, and when each directory on the way to it durably holds the
+entry of the next. fsync does either; a directory that has not changed costs next to nothing.
+Raises `OSError` as it comes; `local_storage` says what it means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from delta_ops.errors import StorageError
+from delta_ops.storage.paths import staged_name
+
+Translate = Callable[[OSError], StorageError]
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
+_SYNC_FLAGS = (os.O_RDWR if os.name == "nt" else os.O_RDONLY) | _NO_FOLLOW
+_BUFFER_BYTES = 1 << 20
+
+
+@contextlib.contextmanager
+def staged_file(
+    directory: str, write: Callable[[IO[bytes]], None], translate: Translate
+) -> Iterator[tuple[str, os.stat_result]]:
+    """A durable file with a staged name in `directory`, which is gone afterwards.
+
+    Args:
+        directory: Exists.
+        write: Writes the content. What it raises passes unchanged, so that an error of its own is
+            not taken for one of this file.
+        translate: Turns an error of this file into the one to raise.
+    """
+    staged = os.path.join(directory, staged_name())
+    with translating(translate):
+        descriptor = os.open(staged, _CREATE_FLAGS, 0o666)
+    try:
+        try:
+            _write_through(descriptor, write, translate)
+            with translating(translate):
+                os.fsync(descriptor)
+                status = os.fstat(descriptor)
+        finally:
+            with contextlib.suppress(OSError):  # fsync has already told of lost bytes
+                os.close(descriptor)
+        yield staged, status
+    finally:
+        with contextlib.suppress(OSError):  # hidden, and swept by clean-up
+            os.unlink(staged)
+
+
+def make_directories(directory: str) -> None:
+    """Make `directory` and what is missing above it, each durable in its parent."""
+    if os.path.isdir(directory):
+        return
+    parent = os.path.dirname(directory)
+    if parent != directory:
+        make_directories(parent)
+    with contextlib.suppress(FileExistsError):  # another writer's, or a file that open will meet
+        os.mkdir(directory)
+    sync_directory(parent)
+
+
+def sync_file(path: str) -> None:
+    """Make the bytes of a file durable that another program wrote."""
+    descriptor = os.open(path, _SYNC_FLAGS)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_upward(directory: str, root: str) -> None:
+    """Make the entries of `directory` durable, and of each directory above it up to `root`."""
+    while True:
+        sync_directory(directory)
+        if directory == root:
+            return
+        directory = os.path.dirname(directory)
+
+
+def sync_directory(directory: str) -> None:
+    """Make the entries of one directory durable."""
+    if os.name == "nt":  # has no such call; its journal orders entries
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems refuse it for directories, whose entries they never hold back.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def translating(translate: Translate, *expected: type[OSError]) -> Iterator[None]:
+    """Raise what `translate` makes of an `OSError`; those `expected` pass as they are."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, expected):
+            raise
+        raise translate(error) from error
+
+
+class _StagedBytes(io.FileIO):
+    """Tells an error of its own file from any other that `write` runs into."""
+
+    def __init__(self, descriptor: int, translate: Translate) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
+        self._translate = translate
+
+    def write(self, data: Any) -> int:
+        with translating(self._translate):
+            return super().write(data)
+
+
+def _write_through(
+    descriptor: int, write: Callable[[IO[bytes]], None], translate: Translate
+) -> None:
+    # Buffered, because an unbuffered write may take only a part, which Arrow does not look at.
+    stream = io.BufferedWriter(_StagedBytes(descriptor, translate), _BUFFER_BYTES)
+    try:
+        write(stream)
+        stream.close()
+    finally:
+        with contextlib.suppress(StorageError):  # closing again repeats the error under way
+            stream.close()

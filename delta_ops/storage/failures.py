@@ -1,0 +1,68 @@
+"""Failures: what an error of a store means to the user, in words that hold no credential.
+
+The words complete a sentence of `StorageError`: "<path> could not be <action>: <reason>."
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterable, Mapping
+
+_NO_ANSWER = "the file system did not answer; check the connection to it and run again"
+_REASONS: Mapping[int, str] = {
+    errno.ENOSPC: "no space is left on the device; free some and run again",
+    errno.EDQUOT: "the disk quota is used up; free some space or raise it and run again",
+    errno.EFBIG: "the file is larger than the file system or this process may write; "
+    "raise the limit (ulimit -f) and run again",
+    errno.EACCES: "permission is denied; grant it to the user who runs this process",
+    errno.EPERM: "the file system does not permit it; grant it to the user who runs this process",
+    errno.EROFS: "the file system is mounted read-only; mount it for writing and run again",
+    errno.EIO: "the device reports an input/output error; check the disk before running again",
+    errno.EMFILE: "this process has too many open files; raise the limit (ulimit -n)",
+    errno.ENFILE: "the machine has too many open files; raise its limit",
+    errno.ENAMETOOLONG: "the name is too long for the file system; use a shorter path",
+    errno.ENOTDIR: "a part of the path is a file; remove that file or use another path",
+    errno.EISDIR: "a directory of this name is there; remove it or use another path",
+    errno.ENOENT: "its directory was removed meanwhile; run again",
+    errno.ELOOP: "the path goes through a link that is not followed; name the real place",
+    errno.ESTALE: _NO_ANSWER,
+    errno.ETIMEDOUT: _NO_ANSWER,
+    errno.ENOTCONN: _NO_ANSWER,
+}
+_SIGNED_QUERY = re.compile(r"(\w+://[^\s?'\"]+)\?[^\s'\"]+")
+_USER_INFO = re.compile(r"(\w+://)[^\s/@'\"]+@")
+_SHORTEST_SECRET = 6
+"""Characters; shorter option values are flags and numbers, and would garble any text."""
+
+
+def reason_of(error: OSError) -> str:
+    """Why the operating system refused, and the cure, without a full stop."""
+    reason = _REASONS.get(error.errno or 0)
+    return reason or f"{error.strerror or error}; check the file system and run again"
+
+
+def scrub(text: str, options: Mapping[str, object]) -> str:
+    """The first line of `text` without what `options` say and without signed addresses.
+
+    Args:
+        text: What a file system says of its error.
+        options: Of that file system; every string in them counts as a secret.
+    """
+    line = text.strip().partition("\n")[0].rstrip(". ")
+    # Longest first, since one value may be part of another.
+    for secret in sorted(set(_strings_in(options)), key=len, reverse=True):
+        line = line.replace(secret, "***")
+    return _USER_INFO.sub(r"\1", _SIGNED_QUERY.sub(r"\1?***", line))
+
+
+def _strings_in(value: object) -> Iterable[str]:
+    match value:
+        case str() if len(value) >= _SHORTEST_SECRET:
+            yield value
+        case Mapping():
+            for item in value.values():
+                yield from _strings_in(item)
+        case list() | tuple():
+            for item in value:
+                yield from _strings_in(item)

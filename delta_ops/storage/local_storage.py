@@ -1,0 +1,306 @@
+"""Local storage: files of the operating system, with what a log needs on top.
+
+1. A file is written under a staged name beside its target, fsynced, and only then named: by a hard
+   link (create) or a rename (replace). A kill leaves the whole file or none, and at worst a staged
+   one, which is hidden.
+2. What returned is durable, see `durability`.
+3. Nothing outside the root is written or deleted: a directory that leads out of it through a link
+   is refused. The root itself may be a link. Listings show no links and do not enter them; a file
+   that is named is read through them.
+4. A file never meets the checksum of another: Hadoop keeps `.name.crc` beside `name` and takes a
+   file that contradicts it for damaged, while a file without one is simply read. So the sibling
+   goes before the file is created, replaced or deleted; the other order, interrupted, would leave
+   a file that Spark refuses to read, or a checksum that lies in wait for the next file.
+
+Uses `os` directly: fsspec's local file system creates by looking first.
+On macOS fsync stops short of the drive's own cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO
+
+import pyarrow as pa
+
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.storage.contract import FileInfo
+from delta_ops.storage.durability import (
+    Translate,
+    make_directories,
+    staged_file,
+    sync_directory,
+    sync_file,
+    sync_upward,
+    translating,
+)
+from delta_ops.storage.exclusive import name_staged_file
+from delta_ops.storage.failures import reason_of
+from delta_ops.storage.paths import is_valid, validate
+from delta_ops.storage.ranges import validate_parts, validate_ranges
+
+logger = logging.getLogger(__name__)
+
+_File = tuple[str, os.DirEntry[str]]
+_SYNC_THREADS = 8  # those under way at once share one commit of the file system's journal
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
+
+
+class LocalStorage:
+    """A `Storage` over a directory of this machine, which need not exist yet."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = os.path.abspath(root)
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self._root!r})"
+
+    @property
+    def uri(self) -> str:
+        """The absolute path of the root; links in it are kept."""
+        return self._root
+
+    def locate(self, path: str) -> str:
+        """The absolute path; "" is the root."""
+        return os.path.join(self._root, *validate(path).split("/")) if path else self._root
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+        """See `Storage`."""
+        files, _ = self._entries_of(directory)
+        first = f"{directory}/{start}" if directory else start
+        return self._infos_of(file for file in sorted(files) if file[0] >= first)
+
+    def list_tree(self, directory: str) -> Iterator[FileInfo]:
+        """See `Storage`."""
+        pending = [directory]
+        while pending:
+            files, directories = self._entries_of(pending.pop())
+            pending += directories
+            yield from self._infos_of(files)
+
+    def stat(self, path: str) -> FileInfo:
+        """See `Storage`."""
+        place = self.locate(path)
+        with _reading(place):
+            status = os.stat(place)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_found(place)
+        return _info_of(path, status)
+
+    def read(self, path: str) -> bytes:
+        """See `Storage`."""
+        place = self.locate(path)
+        with _reading(place), open(place, "rb") as file:
+            return file.read()
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `Storage`."""
+        place = self.locate(path)
+        validate_ranges(ranges)
+        parts = []
+        with _reading(place), open(place, "rb") as file:
+            for start, end in ranges:
+                file.seek(start)
+                parts.append(file.read(end - start))
+        return validate_parts(place, ranges, parts)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """See `Storage`."""
+        place = self.locate(path)
+        with _reading(place):
+            return pa.OSFile(place)
+
+    def create(self, path: str, data: bytes) -> None:
+        """See `Storage`."""
+        self.create_from_stream(path, _writer_of(data))
+
+    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+        """See `Storage`; also `UnsupportedStorageError` where there are no hard links."""
+        target = self._target(path)
+        directory = os.path.dirname(target)
+        translate = _failure_of(target, "created")
+        if os.path.lexists(target):  # before all else: the loser leaves the checksum alone
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        with translating(translate):
+            make_directories(directory)
+        with staged_file(directory, write, translate) as (staged, status):
+            with translating(translate):
+                _clear_checksum_of(target)
+            with translating(translate, FileExistsError):
+                name_staged_file(staged, target)
+            with translating(translate):
+                sync_upward(directory, self._real_root())
+        return _info_of(path, status)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """See `Storage`."""
+        target = self._target(path)
+        directory = os.path.dirname(target)
+        translate = _failure_of(target, "replaced")
+        with translating(translate):
+            make_directories(directory)
+        with (
+            staged_file(directory, _writer_of(data), translate) as (staged, _),
+            translating(translate),
+        ):
+            _clear_checksum_of(target)
+            os.replace(staged, target)
+            sync_upward(directory, self._real_root())
+
+    def persist(self, paths: Iterable[str]) -> None:
+        """See `Storage`."""
+        root = self._real_root()
+        real_directories: dict[str, str] = {}
+        targets = [self._target(path, real_directories) for path in paths]
+        with ThreadPoolExecutor(_SYNC_THREADS) as pool:
+            list(pool.map(_sync_file, targets))
+        with translating(_failure_of(self._root, "made durable"), FileNotFoundError):
+            for directory in real_directories.values():
+                sync_upward(directory, root)
+            # The program that wrote the files may have made the root as well.
+            with contextlib.suppress(PermissionError):
+                sync_directory(os.path.dirname(root))
+
+    def delete(self, path: str) -> None:
+        """See `Storage`; an empty directory stays."""
+        _delete(self._target(path))
+
+    def delete_many(self, paths: Iterable[str]) -> list[str]:
+        """See `Storage`; why a file could not be deleted goes to the log."""
+        real_directories: dict[str, str] = {}
+        kept = []
+        for path in map(validate, paths):
+            try:
+                _delete(self._target(path, real_directories))
+            except (StorageError, InvalidRequestError) as error:
+                logger.warning("%s", error)
+                kept.append(path)
+        return kept
+
+    def _entries_of(self, directory: str) -> tuple[list[_File], list[str]]:
+        """The files and the directories in `directory`; none when it is not there."""
+        place = self.locate(directory)
+        prefix = f"{directory}/" if directory else ""
+        files: list[_File] = []
+        directories: list[str] = []
+        with (
+            translating(_failure_of(place, "listed")),
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(place) as entries,
+        ):
+            for entry in entries:
+                path = prefix + entry.name
+                if not is_valid(path):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    directories.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    files.append((path, entry))
+        return files, directories
+
+    def _infos_of(self, files: Iterable[_File]) -> Iterator[FileInfo]:
+        for path, entry in files:
+            with translating(_failure_of(entry.path, "listed"), FileNotFoundError):
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # deleted since its name was read
+                    continue
+            yield _info_of(path, status)
+
+    def _real_root(self) -> str:
+        return os.path.realpath(self._root)
+
+    def _target(self, path: str, real_directories: dict[str, str] | None = None) -> str:
+        """The place of `path` to be written or deleted, in a directory proved to lie in the root.
+
+        Args:
+            path: Relative to the root.
+            real_directories: What was proved before, by directory; grows.
+
+        Raises:
+            InvalidRequestError: The directory leads out of the root.
+        """
+        directory, _, name = validate(path).rpartition("/")
+        known = {} if real_directories is None else real_directories
+        if directory not in known:
+            known[directory] = self._real_directory(directory)
+        return os.path.join(known[directory], name)
+
+    def _real_directory(self, directory: str) -> str:
+        root = self._real_root()
+        real = os.path.realpath(self.locate(directory))
+        if real != root and not real.startswith(os.path.join(root, "")):
+            raise InvalidRequestError(
+                f"{self.locate(directory)} is not written to because a link in it leads out of "
+                f"{self._root}, to {real}. Open the storage at that place instead."
+            )
+        return real
+
+
+def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
+    def write(stream: IO[bytes]) -> None:
+        stream.write(data)
+
+    return write
+
+
+def _info_of(path: str, status: os.stat_result) -> FileInfo:
+    return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _delete(target: str) -> None:
+    with translating(_failure_of(target, "deleted")):
+        _unlink(_checksum_of(target))
+        _unlink(target)
+
+
+def _clear_checksum_of(target: str) -> None:
+    """Remove it durably, so that no power cut brings it back beside the new file."""
+    if _unlink(_checksum_of(target)):
+        sync_directory(os.path.dirname(target))
+
+
+def _checksum_of(target: str) -> str:
+    directory, name = os.path.split(target)
+    return os.path.join(directory, f".{name}.crc")
+
+
+def _unlink(place: str) -> bool:
+    """Whether there was a file to remove; a directory is none."""
+    try:
+        os.unlink(place)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return False
+        raise
+    return True
+
+
+def _sync_file(target: str) -> None:
+    with translating(_failure_of(target, "made durable"), FileNotFoundError):
+        sync_file(target)
+
+
+def _failure_of(place: str, action: str) -> Translate:
+    return lambda error: StorageError(place, action, reason_of(error))
+
+
+def _not_found(place: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+
+
+@contextlib.contextmanager
+def _reading(place: str) -> Iterator[None]:
+    with translating(_failure_of(place, "read"), FileNotFoundError):
+        try:
+            yield
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise _not_found(place) from error

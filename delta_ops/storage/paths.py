@@ -1,0 +1,98 @@
+"""Paths and addresses: what may be named below a root, and what may be shown of a root.
+
+A path is relative to a storage's root, decoded, separated by "/", and names something below it on
+every platform: no part of it can climb, and no part is an absolute path to Windows.
+An address is a local path or a URI. It may hold credentials, so messages get `redact(address)`.
+Pure: nothing here touches a store. Links are a matter for `local_storage`.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from delta_ops.errors import InvalidRequestError
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
+_DRIVE = re.compile(r"[A-Za-z]:")
+_SEPARATORS = re.compile(r"[/\\]")
+_STAGED = re.compile(r"\.staged-[0-9a-f]{32}")
+_VERSION = re.compile(r"[0-9]{20}")
+_CONTAINER_FIRST = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+"""Schemes of addresses like container@account/path, where the part before "@" is no secret."""
+
+
+def validate(path: str) -> str:
+    """`path`, which names a place below the root.
+
+    Raises:
+        InvalidRequestError: It is empty, absolute, climbs, or cannot be written as UTF-8.
+    """
+    problem = _problem_of(path)
+    if problem is not None:
+        raise InvalidRequestError(
+            f"The path {path!r} is refused because it {problem}. "
+            "Name a file below the root, with '/' between its parts."
+        )
+    return path
+
+
+def is_valid(path: str) -> bool:
+    """Whether `validate` takes the path; listings leave out what it refuses."""
+    return _problem_of(path) is None
+
+
+def staged_name() -> str:
+    """A new name for a file that is not finished.
+
+    Hidden to every engine, and without 20 digits in a row, so that even a pattern for log files
+    that is not anchored cannot match it.
+    """
+    while True:
+        name = f".staged-{uuid.uuid4().hex}"
+        if not _VERSION.search(name):
+            return name
+
+
+def is_hidden_staged(name: str) -> bool:
+    """Whether `name`, without a directory, is one that `staged_name` makes."""
+    return _STAGED.fullmatch(name) is not None
+
+
+def split_uri(address: str) -> tuple[str, str]:
+    """The scheme in lower case and what follows "://"; a local path has the scheme ""."""
+    match = _URI.fullmatch(address)
+    return (match[1].lower(), match[2]) if match else ("", address)
+
+
+def redact(address: str) -> str:
+    """`address` for messages: without user info, and without a query, which may be signed."""
+    scheme, rest = split_uri(address)
+    if not scheme:
+        return address
+    authority, slash, path = rest.partition("?")[0].partition("/")
+    user, _, host = authority.rpartition("@")
+    if user and scheme in _CONTAINER_FIRST:
+        host = f"{user.partition(':')[0]}@{host}"
+    return f"{scheme}://{host}{slash}{path}"
+
+
+def _problem_of(path: str) -> str | None:
+    if not path:
+        return "is empty"
+    if "\0" in path:
+        return "contains a NUL character"
+    if path[0] in "/\\":
+        return "is absolute"
+    if _DRIVE.match(path):
+        return "starts with a drive letter"
+    if "" in path.split("/"):
+        return "has an empty part"
+    # A backslash is a letter of a name to POSIX and a separator to Windows.
+    if not {".", ".."}.isdisjoint(_SEPARATORS.split(path)):
+        return "has a part '.' or '..'"
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "is not valid Unicode"
+    return None

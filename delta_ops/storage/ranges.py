@@ -1,0 +1,35 @@
+"""Byte ranges [start, end) of a file: what may be asked for, and whether all of it came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delta_ops.errors import InvalidRequestError, StorageError
+
+
+def validate_ranges(ranges: Sequence[tuple[int, int]]) -> None:
+    """Refuse, with `InvalidRequestError`, a range that is negative or ends before it starts."""
+    for start, end in ranges:
+        if not 0 <= start <= end:
+            raise InvalidRequestError(
+                f"The byte range [{start}, {end}) is refused because it is negative or backwards. "
+                "Count from the first byte of the file, and end where the range ends."
+            )
+
+
+def validate_parts(
+    place: str, ranges: Sequence[tuple[int, int]], parts: Sequence[bytes]
+) -> list[bytes]:
+    """`parts`, each as long as its range; stores cut a range short without a word.
+
+    Raises:
+        StorageError: The file ends before a range does.
+    """
+    for (start, end), part in zip(ranges, parts, strict=True):
+        if len(part) != end - start:
+            reason = (
+                f"it has {len(part)} bytes in [{start}, {end}); "
+                "the file is shorter than what refers to it says"
+            )
+            raise StorageError(place, "read", reason)
+    return list(parts)

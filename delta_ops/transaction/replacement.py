@@ -1,0 +1,52 @@
+"""Replacement: which files an overwrite by predicate removes, and which it must read first.
+
+A file of which every row matches is removed as a whole. One of which some rows may match is removed
+too, and its other rows are written again with the new ones. A row for which the predicate is null
+does not match and stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delta_ops.log import Snapshot
+from delta_ops.log.pruning import partition_types
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.predicate import Predicate, must_match, resolve
+from delta_ops.protocol.stats import parse_stats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """The live files that an overwrite concerns."""
+
+    matched: tuple[AddFile, ...]
+    """Every row matches."""
+    mixed: tuple[AddFile, ...]
+    """Some rows may match; the others survive."""
+
+    @property
+    def removed(self) -> tuple[AddFile, ...]:
+        """All files that leave the table."""
+        return self.matched + self.mixed
+
+
+def plan_replacement(snapshot: Snapshot, predicate: Predicate) -> Replacement:
+    """Sort the files that may hold matching rows.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the table.
+    """
+    resolved = resolve(predicate, snapshot.schema)
+    types = partition_types(snapshot)
+    matched, mixed = [], []
+    for add in snapshot.add_files(predicate):
+        whole = must_match(
+            resolved,
+            partition_values={n: parse(add.partition_values.get(n), t) for n, t in types.items()},
+            stats=parse_stats(add.stats),
+            schema=snapshot.schema,
+        )
+        (matched if whole else mixed).append(add)
+    return Replacement(matched=tuple(matched), mixed=tuple(mixed))
