@@ -1,4 +1,4 @@
-"""Run Delta Lake tables: the transaction log in Python, the data on Spark or Arrow, and maintenance.
+"""Run Delta Lake tables: the log in Python, the data on Spark or Arrow, and maintenance.
 
     from delta_ops import DeltaLog, begin, col
 

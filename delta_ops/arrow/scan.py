@@ -16,7 +16,8 @@ from delta_ops.arrow.data_file import read_data_file
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.predicate import Predicate, columns as predicate_columns, resolve, to_arrow
+from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import find_field
 
 MAX_CONCURRENCY = 4

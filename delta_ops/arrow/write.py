@@ -19,14 +19,21 @@ from delta_ops.errors import CommitStateUnknownError, InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
 from delta_ops.events import Staged as StagedEvent
 from delta_ops.log import DeltaLog
-from delta_ops.log.pruning import partition_types
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.partition_values import serialize
-from delta_ops.protocol.predicate import TRUE, Not, Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
 from delta_ops.protocol.schema import StructType
-from delta_ops.transaction import CommitResult, DEFAULT_HOOKS, Hook, Staged, Transaction, TxnId, begin
+from delta_ops.transaction import (
+    DEFAULT_HOOKS,
+    CommitResult,
+    Hook,
+    Staged,
+    Transaction,
+    TxnId,
+    begin,
+)
 from delta_ops.transaction.replacement import plan_replacement
 from delta_ops.transaction.write_rules import row_rules
 
@@ -84,7 +91,7 @@ def write(
     try:
         transaction.stage(staged)
         if mode == "overwrite":
-            survivors = _replace(transaction, replace_where or TRUE)
+            survivors = _replace(transaction, TRUE if replace_where is None else replace_where)
         transaction.on_event(
             StagedEvent(table=transaction.log.uri, num_files=len(staged.adds + survivors))
         )
@@ -246,7 +253,7 @@ def _surviving_rows(
     snapshot = transaction.snapshot
     assert snapshot
     matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
-    # A row for which the predicate is null does not match, and a filter drops null as it does false.
+    # A row for which the predicate is null does not match; a filter drops null as it does false.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
     for table in read_files(snapshot, mixed, snapshot.arrow_schema.names):
         yield from table.filter(survives).to_batches()
@@ -349,9 +356,7 @@ def _split(
         return
     by_name = {field.name: field.data_type for field in transaction.schema.fields}
     texts = [_serialized(chunk[name], by_name[name]) for name in columns]
-    keyed = pa.table(
-        [*texts, pa.array(range(len(chunk)), pa.int64())], names=[*columns, "\0row"]
-    )
+    keyed = pa.table([*texts, pa.array(range(len(chunk)), pa.int64())], names=[*columns, "\0row"])
     groups = keyed.group_by(list(columns), use_threads=False).aggregate([("\0row", "list")])
     for group in groups.to_pylist():
         yield {name: group[name] for name in columns}, chunk.take(group["\0row_list"])

@@ -89,8 +89,7 @@ def _state_rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[dict[str, 
         present = pc.is_valid(batch.column(0))
         for column in batch.columns[1:]:
             present = pc.or_(present, pc.is_valid(column))
-        for row in batch.filter(present).to_pylist(maps_as_pydicts="strict"):
-            yield row
+        yield from batch.filter(present).to_pylist(maps_as_pydicts="strict")
 
 
 def _stream(
@@ -121,9 +120,7 @@ def _with_stats(adds: pa.StructArray) -> pa.StructArray:
     if "stats_parsed" not in names:
         return adds
     parsed = pc.struct_field(adds, "stats_parsed")
-    texts = (
-        pc.struct_field(adds, "stats").to_pylist() if "stats" in names else [None] * len(adds)
-    )
+    texts = pc.struct_field(adds, "stats").to_pylist() if "stats" in names else [None] * len(adds)
     stats = pa.array(
         [
             text if text is not None or row is None else _stats_json(row)

@@ -77,9 +77,7 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
                 counts["adds"] += len(batch) - batch["add"].null_count
 
     try:
-        info = storage.create_from_stream(
-            f"{directory}/{checkpoint_name(snapshot.version)}", write
-        )
+        info = storage.create_from_stream(f"{directory}/{checkpoint_name(snapshot.version)}", write)
     except FileExistsError:
         return None
     written = WrittenCheckpoint(
@@ -132,10 +130,7 @@ def _rows(snapshot: Snapshot, tombstones: pa.Table, now_ms: int) -> Iterator[pa.
         {"protocol": json_body(snapshot.protocol)},
         {"metaData": json_body(snapshot.metadata)},
         *({"txn": json_body(txn)} for txn in live_transactions(snapshot, now_ms)),
-        *(
-            {"domainMetadata": json_body(domain)}
-            for domain in snapshot.domain_metadata().values()
-        ),
+        *({"domainMetadata": json_body(domain)} for domain in snapshot.domain_metadata().values()),
     ]
     yield pa.Table.from_pylist([_with_pairs(row) for row in singles], schema=_SCHEMA)
     yield from _wrapped("remove", [tombstones.select(_TOMBSTONE.names)])
@@ -171,7 +166,10 @@ def _with_pairs(row: dict[str, dict[str, object]]) -> dict[str, dict[str, object
         return row
     stored = dict(body)
     stored["configuration"] = _pairs(stored["configuration"])
-    stored["format"] = {**_dict(stored["format"]), "options": _pairs(_dict(stored["format"])["options"])}
+    stored["format"] = {
+        **_dict(stored["format"]),
+        "options": _pairs(_dict(stored["format"])["options"]),
+    }
     return {name: stored}
 
 

@@ -113,7 +113,9 @@ class Snapshot:
                 `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
         """
-        return pruning.file_view(self._add_table(pruning.sources(columns), predicate), columns, self)
+        return pruning.file_view(
+            self._add_table(pruning.sources(columns), predicate), columns, self
+        )
 
     def add_files(self, predicate: Predicate | None = None) -> list[AddFile]:
         """The live files as the log has them, for a transaction that changes them."""
@@ -171,9 +173,7 @@ class Snapshot:
         if predicate is None:
             return pa.concat_tables(self.stream_live(columns))
         wanted = list(dict.fromkeys([*columns, "partitionValues", "stats"]))
-        matching = (
-            pruning.matching(table, predicate, self) for table in self.stream_live(wanted)
-        )
+        matching = (pruning.matching(table, predicate, self) for table in self.stream_live(wanted))
         return pa.concat_tables(matching).select(list(columns))
 
 

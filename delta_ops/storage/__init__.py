@@ -1,0 +1,36 @@
+"""Storage: bytes by path, on a local disk or wherever fsspec reaches. Knows no Delta.
+
+`open_storage` turns the address a user gives into a `Storage`; see `contract` for its guarantees.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from delta_ops.storage.contract import FileInfo, Storage
+from delta_ops.storage.local_storage import LocalStorage
+from delta_ops.storage.opening import local_path_of, open_remote
+
+__all__ = ["FileInfo", "Storage", "open_storage"]
+
+
+def open_storage(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Storage:
+    """The storage rooted at `uri`; nothing is read, and the root need not exist.
+
+    Args:
+        uri: A local path, which may start with "~"; a `file:` URI, taken literally, as Spark and
+            fsspec take it; or a URI of a store that fsspec knows.
+        storage_options: For fsspec's file system; a local path needs none and ignores them.
+
+    Raises:
+        InvalidRequestError: The address is ambiguous, incomplete or of an unknown kind.
+        MissingDependencyError: The package for this kind of store is not installed.
+        StorageError: The file system could not be set up, for example without credentials.
+    """
+    address = os.fsdecode(uri)
+    path = local_path_of(address)
+    return LocalStorage(path) if path is not None else open_remote(address, storage_options or {})

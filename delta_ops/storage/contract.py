@@ -7,6 +7,12 @@ separated by "/", and passed through `paths.validate`, so nothing outside the ro
    nobody ever sees a part of the file, and what returned has reached the disk.
 2. A listing is never cached: an object that another process finished is in the next listing.
 3. `delete` of what is not there succeeds.
+4. Nothing outside the root is written or deleted, whatever links there are.
+
+A write that was killed may leave a file whose name `paths.is_hidden_staged` tells: it starts with a
+dot, sorts before every digit, and matches no pattern for log files. Listings do show it, so that it
+can be swept; whoever lists takes the names they know and leaves the rest. They leave out names that
+`paths.validate` refuses, which no log can contain.
 """
 
 from __future__ import annotations
@@ -33,7 +39,9 @@ class Storage(Protocol):
 
     Raises of every method: `FileNotFoundError` where a file that must be there is not,
     `FileExistsError` where one must not be there and is, `errors.StorageError` for everything else
-    (no space, no permission, no connection), with the path and the cure.
+    (no space, no permission, no connection), with the path and the cure; `InvalidRequestError` for
+    a path that `paths.validate` refuses or that leaves the root. After a `StorageError` of a
+    `create` or `replace` it is not known whether the file is there: read it.
     """
 
     @property
@@ -41,7 +49,7 @@ class Storage(Protocol):
         """The root as the user named it, without credentials; for messages and `locate`."""
 
     def locate(self, path: str) -> str:
-        """The absolute URI or local path of `path`, as Spark and other engines take it."""
+        """The absolute URI or local path of `path`, as other engines take it; "" is the root."""
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """Files directly in `directory` whose name is `start` or after it, ordered by name.
@@ -59,16 +67,30 @@ class Storage(Protocol):
         """The whole file."""
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes [start, end) of each range, in the order asked for."""
+        """The bytes [start, end) of each range, in the order asked for.
+
+        Raises:
+            StorageError: The file ends before a range does.
+        """
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access, as Arrow's readers take it; the caller closes it."""
+        """The file for random access, as Arrow's readers take it; the caller closes it.
+
+        What goes wrong later, while it is read, is raised as it comes: an `OSError`, mostly.
+        """
 
     def create(self, path: str, data: bytes) -> None:
-        """Create the file with these bytes, or raise `FileExistsError` and change nothing."""
+        """Create the file with these bytes, or raise `FileExistsError` and change nothing.
+
+        Raises:
+            UnsupportedStorageError: This store offers no exclusive create.
+        """
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
-        """Like `create`, of what `write` writes; if `write` raises, nothing is there."""
+        """Like `create`, of what `write` writes, which may close what it writes to.
+
+        If `write` raises, nothing is there and its error passes as it is.
+        """
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or atomically replace the file; readers see the old bytes or the new."""
@@ -80,4 +102,4 @@ class Storage(Protocol):
         """Delete the file if it is there."""
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
-        """Delete the files that are there; the paths that could not be deleted."""
+        """Delete the files that are there; the paths that could not be deleted, in order."""

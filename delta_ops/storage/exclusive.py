@@ -75,7 +75,10 @@ def _create_in_memory(fs: Any, path: str, data: bytes) -> None:
     with memory_lock:
         if fs.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        fs.pipe_file(path, data)
+        try:
+            fs.pipe_file(path, data)
+        except FileExistsError as error:  # fsspec's answer when a parent is a file
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
 
 
 def _is_same_file(staged: str, target: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
+import traceback
 from collections.abc import Iterable, Mapping
 
 _NO_ANSWER = "the file system did not answer; check the connection to it and run again"
@@ -43,17 +44,23 @@ def reason_of(error: OSError) -> str:
 
 
 def scrub(text: str, options: Mapping[str, object]) -> str:
-    """The first line of `text` without what `options` say and without signed addresses.
+    """`text` without the strings in `options`, without user info and without signed queries.
 
     Args:
         text: What a file system says of its error.
         options: Of that file system; every string in them counts as a secret.
     """
-    line = text.strip().partition("\n")[0].rstrip(". ")
     # Longest first, since one value may be part of another.
     for secret in sorted(set(_strings_in(options)), key=len, reverse=True):
-        line = line.replace(secret, "***")
-    return _USER_INFO.sub(r"\1", _SIGNED_QUERY.sub(r"\1?***", line))
+        text = text.replace(secret, "***")
+    return _USER_INFO.sub(r"\1", _SIGNED_QUERY.sub(r"\1?***", text))
+
+
+def reveals(error: BaseException, options: Mapping[str, object]) -> bool:
+    """Whether a traceback of `error` would show what `scrub` removes."""
+    text = "".join(traceback.format_exception_only(error))
+    cause = error.__cause__ or error.__context__
+    return scrub(text, options) != text or (cause is not None and reveals(cause, options))
 
 
 def _strings_in(value: object) -> Iterable[str]:

@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import islice
 from typing import IO, Any
 
 import pyarrow as pa
@@ -25,17 +26,20 @@ import pyarrow as pa
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
 from delta_ops.storage.contract import FileInfo
 from delta_ops.storage.exclusive import memory_lock, way_to_create
-from delta_ops.storage.failures import reason_of, scrub
+from delta_ops.storage.failures import reason_of, reveals, scrub
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 
 logger = logging.getLogger(__name__)
 
-OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+_OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
 _DELETE_THREADS = 16
+_DELETE_BATCH = 1000
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_Entry = dict[str, Any]
+"""A file or directory as fsspec lists it."""
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -49,10 +53,10 @@ class FsspecStorage:
     """
 
     def __init__(self, fs: Any, root: str, uri: str) -> None:
-        self._fs = fs
+        self._opened_fs = fs
+        self._opened_in = os.getpid()
         self._root = root.rstrip("/")
-        self._uri = redact(uri).rstrip("/")
-        self._pid = os.getpid()
+        self._uri = redact(uri)
 
     def __repr__(self) -> str:
         return f"FsspecStorage({self._uri!r})"
@@ -64,18 +68,233 @@ class FsspecStorage:
 
     def locate(self, path: str) -> str:
         """The full URI; "" is the root."""
-        return f"{self._uri}/{validate(path)}" if path else self._uri
+        return f"{self._uri.rstrip('/')}/{validate(path)}" if path else self._uri
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """See `Storage`."""
-        prefix = f"{directory}/" if directory else ""
+        first = f"{directory}/{start}" if directory else start
         with self._failing_as(directory, "listed"):
-            infos = self._infos_of(prefix, self._listing_of(directory))
-        here = (info for info in infos if "/" not in info.path[len(prefix) :])
-        return iter(sorted(info for info in here if info.path >= prefix + start))
+            infos = sorted(self._infos_of(self._entries_of(directory), directory))
+        return (info for info in infos if info.path >= first)
 
     def list_tree(self, directory: str) -> Iterator[FileInfo]:
         """See `Storage`."""
-        prefix = f"{directory}/" if directory else ""
+        walk = self._walk if _OBJECT_STORES.isdisjoint(self._protocols) else self._find
         with self._failing_as(directory, "listed"):
-            if self._protocols().isdisjoint(OBJECT_STORES)
+            yield from self._infos_of(walk(directory), directory)
+
+    def stat(self, path: str) -> FileInfo:
+        """See `Storage`."""
+        with self._reading(path), self._alone():
+            self._fs.invalidate_cache()
+            entry = self._fs.info(self._full(path))
+            if entry["type"] != "file":
+                raise FileNotFoundError(path)
+            return FileInfo(path, int(entry["size"]), self._modified_ms(entry))
+
+    def read(self, path: str) -> bytes:
+        """See `Storage`."""
+        with self._reading(path):
+            return bytes(self._fs.cat_file(self._full(path)))
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `Storage`."""
+        validate_ranges(ranges)
+        asked = [(start, end) for start, end in ranges if start < end]  # HTTP has no empty range
+        with self._reading(path):
+            answers = iter(self._ranges_of(self._full(path), asked))
+        parts = [next(answers) if start < end else b"" for start, end in ranges]
+        return validate_parts(self.locate(path), ranges, parts)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """See `Storage`."""
+        with self._reading(path):
+            if "memory" in self._protocols:
+                # fsspec hands all readers in memory one file, which has one position.
+                return pa.BufferReader(self._fs.cat_file(self._full(path)))
+            return pa.PythonFile(self._fs.open(self._full(path), "rb"), mode="r")
+
+    def create(self, path: str, data: bytes) -> None:
+        """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
+        create = way_to_create(self._protocols, self._uri)
+        with self._failing_as(path, "created", FileExistsError):
+            create(self._fs, self._full(path), data)
+
+    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+        """See `create`; what `write` writes is kept in memory until it returns."""
+        way_to_create(self._protocols, self._uri)  # refuses before anything is written
+        stream = _KeptBytes()
+        write(stream)
+        self.create(path, stream.getvalue())
+        return self.stat(path)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """See `Storage`; also `UnsupportedStorageError` where an upload is not atomic."""
+        if _OBJECT_STORES.isdisjoint(self._protocols):
+            raise UnsupportedStorageError(
+                f"{self.locate(path)} cannot be replaced: this version of delta_ops does not know "
+                f"{self._protocols[0]} to replace a file at once, so that a reader could see a "
+                "part of it. Reading works; to write, keep the table on a local disk."
+            )
+        with self._failing_as(path, "replaced"), self._alone():
+            self._fs.pipe_file(self._full(path), data)
+
+    def persist(self, paths: Iterable[str]) -> None:
+        """Nothing: an upload that these stores have confirmed is durable."""
+        for path in paths:
+            validate(path)
+
+    def delete(self, path: str) -> None:
+        """See `Storage`."""
+        with (
+            self._failing_as(path, "deleted"),
+            self._alone(),
+            contextlib.suppress(*_NOTHING_THERE),
+        ):
+            self._fs.rm_file(self._full(path))
+
+    def delete_many(self, paths: Iterable[str]) -> list[str]:
+        """See `Storage`; why a file could not be deleted goes to the log."""
+        remaining = map(validate, paths)
+        kept: list[str] = []
+        with ThreadPoolExecutor(_DELETE_THREADS) as pool:
+            while batch := list(islice(remaining, _DELETE_BATCH)):
+                gone = pool.map(self._is_deleted, batch)
+                kept += [path for path, is_gone in zip(batch, gone, strict=True) if not is_gone]
+        return kept
+
+    @property
+    def _fs(self) -> Any:
+        """The file system, opened again in a forked process, where its connections are useless."""
+        if os.getpid() != self._opened_in:
+            fs = self._opened_fs
+            self._opened_fs = type(fs)(*fs.storage_args, **fs.storage_options)
+            self._opened_in = os.getpid()
+        return self._opened_fs
+
+    @property
+    def _protocols(self) -> tuple[str, ...]:
+        protocol = self._opened_fs.protocol
+        return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{validate(path)}"
+
+    def _full_directory(self, directory: str) -> str:
+        return self._full(directory) if directory else self._root
+
+    def _alone(self) -> contextlib.AbstractContextManager[object]:
+        """Keeps fsspec's store in memory from changing under a call that walks it."""
+        return memory_lock if "memory" in self._protocols else contextlib.nullcontext()
+
+    def _entries_of(self, directory: str) -> list[_Entry]:
+        with contextlib.suppress(*_NOTHING_THERE), self._alone():
+            self._fs.invalidate_cache()
+            return list(self._fs.ls(self._full_directory(directory), detail=True))
+        return []
+
+    def _find(self, directory: str) -> Iterable[_Entry]:
+        with contextlib.suppress(*_NOTHING_THERE), self._alone():
+            self._fs.invalidate_cache()
+            found = self._fs.find(self._full_directory(directory), detail=True)
+            return list(found.values()) if isinstance(found, dict) else []
+        return []
+
+    def _walk(self, directory: str) -> Iterable[_Entry]:
+        """Like `_find`, which in fsspec's own walk leaves out what cannot be listed."""
+        pending = [directory]
+        while pending:
+            inner = pending.pop()
+            for entry in self._entries_of(inner):
+                path = self._relative(entry["name"])
+                if entry["type"] != "directory":
+                    yield entry
+                elif path != inner and is_valid(path):
+                    pending.append(path)
+
+    def _infos_of(self, entries: Iterable[_Entry], directory: str) -> Iterator[FileInfo]:
+        """The files among `entries` that are in `directory`, which may itself be listed."""
+        prefix = f"{directory}/" if directory else ""
+        for entry in entries:
+            path = self._relative(entry["name"])
+            if entry["type"] == "file" and path.startswith(prefix) and is_valid(path):
+                yield FileInfo(path, int(entry["size"]), self._modified_ms(entry))
+
+    def _relative(self, name: str) -> str:
+        """What a listing calls `name`, as a path; "" when it is not below the root."""
+        root = self._root.lstrip("/")
+        prefix = f"{root}/" if root else ""
+        name = name.lstrip("/")
+        return name[len(prefix) :] if name.startswith(prefix) else ""
+
+    def _modified_ms(self, entry: _Entry) -> int:
+        for key in _TIME_KEYS:
+            if entry.get(key) is not None:
+                return _ms_of(entry[key])
+        return _ms_of(self._fs.modified(entry["name"]))
+
+    def _ranges_of(self, full: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
+        answers = self._fs.cat_ranges([full] * len(ranges), starts, ends, on_error="return")
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return [bytes(answer) for answer in answers]
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        with self._failing_as(path, "read", FileNotFoundError):
+            try:
+                yield
+            except _NOTHING_THERE as error:
+                text = os.strerror(errno.ENOENT)
+                raise FileNotFoundError(errno.ENOENT, text, self.locate(path)) from error
+
+    @contextlib.contextmanager
+    def _failing_as(self, path: str, action: str, *expected: type[OSError]) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # file systems raise what their libraries raise
+            if isinstance(error, (DeltaOpsError, *expected)):
+                raise
+            options = self._opened_fs.storage_options
+            failure = StorageError(self.locate(path), action, _reason_of(error, options))
+            raise failure from (None if reveals(error, options) else error)
+
+    def _is_deleted(self, path: str) -> bool:
+        try:
+            self.delete(path)
+        except StorageError as error:
+            logger.warning("%s", error)
+            return False
+        return True
+
+
+class _KeptBytes(io.BytesIO):
+    """Outlives a writer that closes what it wrote to."""
+
+    def close(self) -> None:
+        self.flush()
+
+
+def _reason_of(error: Exception, options: Mapping[str, object]) -> str:
+    if isinstance(error, NotADirectoryError | IsADirectoryError):
+        return reason_of(error)
+    text = scrub(str(error), options).strip().partition("\n")[0].rstrip(".")
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, PermissionError):
+        return f"access is denied ({said}); check the credentials and what they permit"
+    return f"the store failed ({said}); check its address, storage_options and the connection"
+
+
+def _ms_of(time: object) -> int:
+    match time:
+        case datetime():
+            aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+            return round(aware.timestamp() * 1000)
+        case int() | float():
+            return round(time * 1000)
+        case str():
+            return _ms_of(datetime.fromisoformat(time))
+        case _:
+            raise TypeError(f"{type(time).__name__} is no time of modification")

@@ -88,7 +88,7 @@ class LocalStorage:
 
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
-        place = self.locate(path)
+        place = self.locate(validate(path))
         with _reading(place):
             status = os.stat(place)
         if not stat.S_ISREG(status.st_mode):
@@ -97,13 +97,13 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
-        place = self.locate(path)
+        place = self.locate(validate(path))
         with _reading(place), open(place, "rb") as file:
             return file.read()
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""
-        place = self.locate(path)
+        place = self.locate(validate(path))
         validate_ranges(ranges)
         parts = []
         with _reading(place), open(place, "rb") as file:
@@ -114,7 +114,9 @@ class LocalStorage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         """See `Storage`."""
-        place = self.locate(path)
+        place = self.locate(validate(path))
+        if os.path.isdir(place):  # for which Arrow's error has no number
+            raise _not_found(place)
         with _reading(place):
             return pa.OSFile(place)
 

@@ -10,7 +10,8 @@ Each turn tries to create the next version's file. Then, in this one place:
    the next version.
 4. the store failed, and the file is not there: the same version again, a few times; then stop with
    the store's error, nothing being committed.
-5. the store failed, and it cannot be said what is there: the outcome is unknown. No file is deleted.
+5. the store failed, and it cannot be said what is there: the outcome is unknown; no file is
+   deleted.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _read_back(
 
 def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:
     stored = {txn.app_id: txn for txn in winner.transactions}
-    return bool(txns) and all([is_done(txn, stored, table=table) for txn in txns])
+    return bool(txns) and all(is_done(txn, stored, table=table) for txn in txns)
 
 
 def _raise_if_conflicting(

@@ -16,10 +16,10 @@ from typing import Literal
 
 import pyarrow as pa
 
+from delta_ops.log import pruning
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.replay import file_keys
 from delta_ops.log.snapshot import Snapshot
-from delta_ops.log import pruning
 from delta_ops.protocol.predicate import Predicate
 
 ConflictKind = Literal[

@@ -40,7 +40,8 @@ def plan_replacement(snapshot: Snapshot, predicate: Predicate) -> Replacement:
     """
     resolved = resolve(predicate, snapshot.schema)
     types = partition_types(snapshot)
-    matched, mixed = [], []
+    matched: list[AddFile] = []
+    mixed: list[AddFile] = []
     for add in snapshot.add_files(predicate):
         whole = must_match(
             resolved,

@@ -1,8 +1,8 @@
 """Transaction: what one commit will say, prepared on one snapshot.
 
-    txn = begin(log)
-    txn.stage(staged)
-    result = txn.commit(operation="WRITE")
+txn = begin(log)
+txn.stage(staged)
+result = txn.commit(operation="WRITE")
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ from delta_ops.transaction.write_rules import validate_actions, validate_staged
 MAX_ATTEMPTS = 1000
 
 
-def begin(
-    log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ignore
-) -> Transaction:
+def begin(log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ignore) -> Transaction:
     """A transaction on the latest version, or on no table yet.
 
     Raises:

@@ -1,0 +1,53 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
+	done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+EXTRAS := spark,dagster,cli,dev
+
+export DAGSTER_HOME := $(CURDIR)/.dagster
+export DAGSTER_DISABLE_TELEMETRY := yes
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYTHONPATH := $(CURDIR)
+
+.PHONY: demo dev test test-long lint bench install clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "delta_ops needs Python 3.11 or newer with venv; install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(INSTALLED)
+	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
+	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' $(BIN)/python -m examples.flights.demo
+
+dev: $(INSTALLED)
+	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
+	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' $(BIN)/dagster dev -w workspace.yaml
+
+test: $(INSTALLED)
+	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -m 'not long'
+
+test-long: $(INSTALLED)
+	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -m long
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@mkdir -p $(DAGSTER_HOME)
+	$(BIN)/dagster definitions validate -w workspace.yaml
+	$(BIN)/dg check defs
+
+bench: $(INSTALLED)
+	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .dagster .lake build dist *.egg-info

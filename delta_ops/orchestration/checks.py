@@ -1,0 +1,44 @@
+"""Asset checks that read the log and no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from delta_ops.errors import DeltaOpsError, TableNotFoundError
+from delta_ops.maintenance import plan_maintenance
+from delta_ops.orchestration.tables import TableRef
+
+
+def build_table_checks(tables: Sequence[TableRef]) -> list[dg.AssetChecksDefinition]:
+    """For each table: its log can be read (an error if not), and maintenance is not overdue."""
+    return [check for table in tables for check in (_readable(table), _maintained(table))]
+
+
+def _readable(table: TableRef) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=table.asset_key, name="log_is_readable")
+    def log_is_readable() -> dg.AssetCheckResult:
+        try:
+            snapshot = table.log().snapshot()
+        except DeltaOpsError as error:
+            return dg.AssetCheckResult(passed=False, description=str(error))
+        return dg.AssetCheckResult(passed=True, metadata={"delta/version": snapshot.version})
+
+    return log_is_readable
+
+
+def _maintained(table: TableRef) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=table.asset_key, name="maintenance_is_not_overdue")
+    def maintenance_is_not_overdue() -> dg.AssetCheckResult:
+        try:
+            plan = plan_maintenance(table.log())
+        except TableNotFoundError as error:
+            return dg.AssetCheckResult(passed=False, description=str(error))
+        return dg.AssetCheckResult(
+            passed=not plan.has_work,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=plan.summary(),
+        )
+
+    return maintenance_is_not_overdue

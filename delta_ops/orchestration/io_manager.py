@@ -1,0 +1,276 @@
+"""DeltaIOManager: an asset is a table, a partition of the asset a slice of the table.
+
+Outputs: a Spark DataFrame, anything that is Arrow data, or a list of `SourcePart`; None where the
+asset wrote by itself. Inputs by annotation: a Spark DataFrame, a `pyarrow.Table`, or else a
+`Snapshot`, which holds no rows.
+
+Metadata of the asset's definition say how to write:
+
+    partition_expr      the column that holds the asset's partitions; the table is partitioned by it
+    delta/mode          "overwrite" (default): a partition replaces its slice, an asset without
+                        partitions the table; "append": rows are added
+    delta/idempotency   "run" (default), "source" or "partition"; see `identity`
+    delta/configuration table properties of a new table
+
+What an overwrite replaces is named by a predicate on the partition column; without partitions it
+is the whole table. There is no third way, and no error turns one into the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent, RaceLost
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration.identity import (
+    Idempotency,
+    partition_text,
+    partition_txn,
+    run_txn,
+    source_txn,
+)
+from delta_ops.orchestration.metadata import (
+    commit_metadata,
+    data_version,
+    table_metadata,
+    table_version,
+)
+from delta_ops.orchestration.partitions import partition_predicate
+from delta_ops.orchestration.resources import table_log
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, TxnId
+
+Mode = Literal["append", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePart:
+    """The rows that one source holds up to a position; committed once, whatever run brings them."""
+
+    data: Any
+    """A Spark DataFrame or Arrow data."""
+    source: str
+    """Of this asset; a file's name, for instance."""
+    position: int
+    """Must only grow; a file's generation, for instance."""
+    replaces: Predicate | None = None
+    """The rows of earlier positions, which a new position replaces; None if it only adds."""
+
+
+class DeltaIOManager(dg.ConfigurableIOManager):
+    """Stores each asset as the Delta table at `<root>/<asset key>`."""
+
+    root: str = Field(description="Folder or URI under which each asset has its table.")
+    storage_options: dict[str, str] = Field(
+        default={}, description="What fsspec's file system takes; use dg.EnvVar for secrets."
+    )
+    checkpoint: Literal["inline", "scheduled"] = Field(
+        default="inline",
+        description="Whether a write makes the checkpoint that it makes due, or leaves it to the "
+        "maintenance job.",
+    )
+    spark: dg.ResourceDependency[Any] = Field(
+        default=None, description="dagster-pyspark's resource; needed to load Spark DataFrames."
+    )
+
+    def log(self, asset_key: dg.AssetKey) -> DeltaLog:
+        """The table of an asset."""
+        return table_log(self.root, self.storage_options, asset_key)
+
+    def listener(self, context: dg.OutputContext) -> OnEvent:
+        """What hears the events of a write; by default lost races go to Dagster's log."""
+
+        def on_event(event: Any) -> None:
+            if isinstance(event, RaceLost):
+                context.log.info(f"{event.table}: another writer committed {event.version} first")
+
+        return on_event
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Write the output and describe the table's new version to Dagster."""
+        if obj is None:
+            return
+        log = self.log(context.asset_key)
+        if isinstance(obj, list):
+            results = [self._write_part(context, log, part) for part in obj]
+        else:
+            results = [self._write_output(context, log, obj)]
+        snapshot = log.snapshot_if_exists()
+        if snapshot is None:
+            return
+        versions = [result.version for result in results if result.version is not None]
+        written = log.snapshot(max(versions)) if versions else snapshot
+        compat.set_data_version(context, data_version(written))
+        context.add_output_metadata({**table_metadata(written), **commit_metadata(results)})
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Read the upstream at the version that Dagster records as provenance, if it is there."""
+        snapshot = self._pinned(context)
+        predicate = self._input_predicate(context, snapshot)
+        compat.record_read(
+            context, f"delta/read/{context.asset_key.to_user_string()}", snapshot.version
+        )
+        columns = (context.definition_metadata or {}).get("columns")
+        wanted = context.dagster_type.typing_type
+        if isinstance(wanted, type) and issubclass(wanted, pa.Table):
+            from delta_ops.arrow import to_table
+
+            return to_table(snapshot, columns, predicate)
+        if _is_spark_type(wanted):
+            from delta_ops.spark import read
+
+            return read(self._session(), snapshot, columns, predicate)
+        return snapshot
+
+    def _write_output(self, context: dg.OutputContext, log: DeltaLog, data: Any) -> CommitResult:
+        metadata = context.definition_metadata
+        mode: Mode = metadata.get("delta/mode", "overwrite")
+        idempotency: Idempotency = metadata.get("delta/idempotency", "run")
+        if idempotency == "source":
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
+                "a list of SourcePart, which say what the source and its position are"
+            )
+        if idempotency == "partition" and mode != "overwrite":
+            raise InvalidRequestError("idempotency 'partition' is for overwrites; use 'run'")
+        txn = partition_txn(context) if idempotency == "partition" else run_txn(context)
+        replaced = self._output_predicate(context, log, data) if mode == "overwrite" else None
+        return self._write(context, log, data, mode, replaced, txn)
+
+    def _write_part(self, context: dg.OutputContext, log: DeltaLog, part: Any) -> CommitResult:
+        if not isinstance(part, SourcePart):
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} returned a list of "
+                f"{type(part).__name__}; return a DataFrame, Arrow data, or a list of SourcePart"
+            )
+        txn = source_txn(context, part.source, part.position)
+        snapshot = log.snapshot_if_exists()
+        known = snapshot is not None and txn.app_id in snapshot.transactions()
+        replaced = part.replaces if known else None
+        mode: Mode = "append" if replaced is None else "overwrite"
+        return self._write(context, log, part.data, mode, replaced, txn)
+
+    def _write(
+        self,
+        context: dg.OutputContext,
+        log: DeltaLog,
+        data: Any,
+        mode: Mode,
+        replaced: Predicate | None,
+        txn: TxnId | None,
+    ) -> CommitResult:
+        exists = log.exists()
+        metadata = context.definition_metadata
+        settings: dict[str, Any] = {
+            "mode": mode,
+            "partition_by": None if exists else _partition_by(metadata),
+            "replace_where": replaced,
+            "txn": txn,
+            "configuration": None if exists else metadata.get("delta/configuration"),
+            "user_metadata": _user_metadata(context),
+            "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (),
+            "on_event": self.listener(context),
+        }
+        if _is_spark_type(type(data)):
+            from delta_ops import spark
+
+            return spark.write(data, log, **settings)
+        from delta_ops import arrow
+
+        return arrow.write(log, data, **settings)
+
+    def _output_predicate(
+        self, context: dg.OutputContext, log: DeltaLog, data: Any
+    ) -> Predicate | None:
+        if not context.has_asset_partitions:
+            return None
+        snapshot = log.snapshot_if_exists()
+        schema = snapshot.schema if snapshot is not None else _schema_of(data)
+        return partition_predicate(
+            _partition_column(context.asset_key, context.definition_metadata),
+            schema,
+            context.asset_partitions_def,
+            context.asset_partition_keys,
+        )
+
+    def _pinned(self, context: dg.InputContext) -> Snapshot:
+        log = self.log(context.asset_key)
+        latest = log.snapshot()
+        version = table_version(compat.input_data_version(context), latest)
+        return latest if version is None else log.snapshot(version)
+
+    def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
+        if not context.has_asset_partitions or context.upstream_output is None:
+            return None
+        metadata = context.upstream_output.definition_metadata
+        return partition_predicate(
+            _partition_column(context.asset_key, metadata),
+            snapshot.schema,
+            context.asset_partitions_def,
+            context.asset_partition_keys,
+        )
+
+    def _session(self) -> Any:
+        if self.spark is None:
+            raise InvalidRequestError(
+                "a Spark DataFrame was asked for and DeltaIOManager has no Spark; give it "
+                "spark=LazyPySparkResource(...)"
+            )
+        return self.spark.spark_session
+
+
+def _partition_by(metadata: Mapping[str, Any]) -> Sequence[str] | None:
+    column = metadata.get("partition_expr")
+    return None if column is None else [column]
+
+
+def _partition_column(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
+    column = metadata.get("partition_expr")
+    if not isinstance(column, str):
+        raise InvalidRequestError(
+            f"asset {asset_key.to_user_string()} has partitions, and its metadata do not say which "
+            'column holds them; add metadata={"partition_expr": "<column>"}'
+        )
+    return column
+
+
+def _is_spark_type(wanted: Any) -> bool:
+    """True for a Spark DataFrame's class, classic or Connect; does not import pyspark."""
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql")
+        for base in getattr(wanted, "__mro__", ())
+    )
+
+
+def _schema_of(data: Any) -> StructType:
+    if _is_spark_type(type(data)):
+        from delta_ops.spark.schema import schema_from_spark
+
+        return schema_from_spark(data.schema)
+    return schema_from_arrow(pa.schema(data.schema))
+
+
+def _user_metadata(context: dg.OutputContext) -> str | None:
+    run = compat.dagster_run(context)
+    if run is None:
+        return None
+    values = {
+        "dagster/run_id": run.run_id,
+        "dagster/root_run_id": run.root_run_id or run.run_id,
+        "dagster/job": run.job_name,
+        "dagster/asset": context.asset_key.to_user_string(),
+    }
+    if context.has_asset_partitions:
+        values["dagster/partition"] = partition_text(context)
+    return json.dumps(values, separators=(",", ":"))

@@ -1,0 +1,42 @@
+"""TableRef: a table by the asset that stands for it and the place where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from delta_ops.log import DeltaLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRef:
+    """A table that jobs and sensors look after."""
+
+    asset_key: dg.AssetKey
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The asset's key as users write it."""
+        return self.asset_key.to_user_string()
+
+    def log(self) -> DeltaLog:
+        """The table's handle."""
+        return DeltaLog(self.uri, self.storage_options)
+
+
+def external_table(table: TableRef, *, description: str | None = None) -> dg.AssetSpec:
+    """The asset of a table that others write; `build_commit_sensor` reports its commits."""
+    return dg.AssetSpec(
+        table.asset_key,
+        description=description,
+        kinds={"deltalake"},
+        metadata={
+            "dagster/uri": dg.MetadataValue.text(table.uri),
+            "dagster/table_name": table.name,
+            "dagster/storage_kind": "deltalake",
+        },
+    )

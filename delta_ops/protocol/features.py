@@ -1,0 +1,247 @@
+"""Features: what a table asks of its readers and writers, and whether we do it.
+
+Source: PROTOCOL.md, "Table Features", "Reader Version Requirements", "Writer Version Requirements"
+and "Valid Feature Names in Table Features".
+
+What is not known to be supported is refused by name, before anything is read or written: a feature
+that nobody has heard of just as a version from before features, which stands for all features that
+it brought. To support one more, change its row in `FEATURES`.
+Rules that every row has to keep are refused for writing one by one, by rule and column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
+from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.literals import is_comparable
+from delta_ops.protocol.schema import (
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    schema_from_json,
+    walk,
+)
+
+FEATURES_READER_VERSION = 3
+FEATURES_WRITER_VERSION = 7
+
+
+class Feature(NamedTuple):
+    """A feature of the protocol and how far we support it."""
+
+    name: str
+    for_readers: bool = False
+    """True: readers must know it too, and it is in both lists of a protocol."""
+    legacy_reader_version: int | None = None
+    """Tables of this reader version, from before features, may use it."""
+    legacy_writer_version: int | None = None
+    """Tables from this writer version on, from before features, may use it."""
+    is_read: bool = False
+    is_written: bool = False
+
+
+FEATURES = (
+    Feature("appendOnly", legacy_writer_version=2, is_written=True),
+    Feature("invariants", legacy_writer_version=2, is_written=True),
+    Feature("checkConstraints", legacy_writer_version=3),
+    Feature("changeDataFeed", legacy_writer_version=4),
+    Feature("generatedColumns", legacy_writer_version=4),
+    Feature("columnMapping", True, legacy_reader_version=2, legacy_writer_version=5),
+    Feature("identityColumns", legacy_writer_version=6),
+    Feature("timestampNtz", True, is_read=True, is_written=True),
+    Feature("vacuumProtocolCheck", True, is_read=True),
+    Feature("deletionVectors", True),
+    Feature("v2Checkpoint", True),
+    Feature("typeWidening", True),
+    Feature("typeWidening-preview", True),
+    Feature("variantType", True),
+    Feature("variantType-preview", True),
+    Feature("variantShredding", True),
+    Feature("variantShredding-preview", True),
+    Feature("catalogManaged", True),
+    Feature("catalogOwned-preview", True),
+    Feature("redirectReaderWriter-preview", True),
+    Feature("geospatial", True),
+    Feature("allowColumnDefaults"),
+    Feature("checkpointProtection"),
+    Feature("clustering"),
+    Feature("coordinatedCommits-preview"),
+    Feature("domainMetadata"),
+    Feature("icebergCompatV1"),
+    Feature("icebergCompatV2"),
+    Feature("icebergCompatV3"),
+    Feature("inCommitTimestamp"),
+    Feature("inCommitTimestamp-preview"),
+    Feature("materializePartitionColumns"),
+    Feature("redirectWriterOnly-preview"),
+    Feature("rowTracking"),
+)
+_BY_NAME = {feature.name: feature for feature in FEATURES}
+
+
+def validate_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+    """Refuse a table that we cannot read.
+
+    Raises:
+        UnsupportedFeatureError: With all that is not supported.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+    """
+    _validate_protocol(protocol, table)
+    unsupported = _unread(protocol, metadata, _schema(metadata, table))
+    if unsupported:
+        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "read")
+
+
+def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+    """Refuse a table that we cannot write; one that we cannot read is such a table.
+
+    Raises:
+        UnsupportedFeatureError: With all that is not supported.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+    """
+    _validate_protocol(protocol, table)
+    schema = _schema(metadata, table)
+    unsupported = (
+        *_unread(protocol, metadata, schema),
+        *_unwritten_features(protocol),
+        *_rules(metadata, schema),
+        *_undeclared_types(protocol, schema),
+    )
+    if unsupported:
+        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "written")
+
+
+def _schema(metadata: Metadata, table: str) -> StructType:
+    try:
+        return schema_from_json(metadata.schema_string)
+    except InvalidRequestError as error:
+        raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
+
+
+def _validate_protocol(protocol: Protocol, table: str) -> None:
+    """Source: PROTOCOL.md, "Protocol Evolution" and "Supported Features"."""
+    if (
+        protocol.min_reader_version > FEATURES_READER_VERSION
+        or protocol.min_writer_version > FEATURES_WRITER_VERSION
+    ):
+        return  # what belongs together in versions to come is not known; they are refused by number
+    for reason in _contradictions(protocol):
+        raise LogCorruptError(table, "protocol", reason)
+
+
+def _contradictions(protocol: Protocol) -> Iterator[str]:
+    reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    read, written = protocol.reader_features, protocol.writer_features
+    if reader == FEATURES_READER_VERSION and read is None:
+        yield f"reader version {reader} has no readerFeatures"
+    if writer == FEATURES_WRITER_VERSION and written is None:
+        yield f"writer version {writer} has no writerFeatures"
+    if reader == FEATURES_READER_VERSION and writer < FEATURES_WRITER_VERSION:
+        yield f"reader version {reader} needs writer version {FEATURES_WRITER_VERSION}"
+    if read and reader < FEATURES_READER_VERSION:
+        yield f"reader version {reader} cannot have readerFeatures ({', '.join(read)})"
+    if written and writer < FEATURES_WRITER_VERSION:
+        yield f"writer version {writer} cannot have writerFeatures ({', '.join(written)})"
+    if one_sided := [name for name in read or () if name not in (written or ())]:
+        yield f"readerFeatures that are no writerFeatures: {', '.join(one_sided)}"
+    if hidden := [name for name in written or () if _is_hidden_from_readers(name, protocol)]:
+        yield f"writerFeatures that readers must know, but are not told of: {', '.join(hidden)}"
+
+
+def _is_hidden_from_readers(name: str, protocol: Protocol) -> bool:
+    feature = _BY_NAME.get(name)
+    if feature is None or not feature.for_readers or name in (protocol.reader_features or ()):
+        return False
+    return feature.legacy_reader_version != protocol.min_reader_version
+
+
+def _unread(protocol: Protocol, metadata: Metadata, schema: StructType) -> list[str]:
+    return [
+        *_unread_features(protocol),
+        *_unread_format(metadata),
+        *_column_mapping(metadata),
+        *_unread_types(schema),
+    ]
+
+
+def _unread_features(protocol: Protocol) -> Iterator[str]:
+    version = protocol.min_reader_version
+    if version > FEATURES_READER_VERSION:
+        yield f"reader version {version}"
+    readable = {feature.name for feature in FEATURES if feature.is_read}
+    yield from (name for name in protocol.reader_features or () if name not in readable)
+    if version < FEATURES_READER_VERSION:
+        yield from (
+            f.name for f in FEATURES if f.legacy_reader_version == version and not f.is_read
+        )
+
+
+def _unwritten_features(protocol: Protocol) -> Iterator[str]:
+    version = protocol.min_writer_version
+    if version > FEATURES_WRITER_VERSION:
+        yield f"writer version {version}"
+    writable = {feature.name for feature in FEATURES if feature.is_written}
+    yield from (name for name in protocol.writer_features or () if name not in writable)
+    if version < FEATURES_WRITER_VERSION:
+        for feature in FEATURES:
+            since = feature.legacy_writer_version
+            if since is not None and since <= version and not feature.is_written:
+                yield feature.name
+
+
+def _unread_format(metadata: Metadata) -> Iterator[str]:
+    if metadata.format.provider.lower() != "parquet":
+        yield f"format provider {metadata.format.provider}"
+    for option in metadata.format.options:
+        yield f"format option {option}"
+
+
+def _column_mapping(metadata: Metadata) -> Iterator[str]:
+    # A protocol without the feature leaves the mode without effect, yet its files may be mapped.
+    if metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none":
+        yield "columnMapping"
+
+
+def _unread_types(schema: StructType) -> Iterator[str]:
+    for path, data_type in walk(schema):
+        is_nested = isinstance(data_type, StructType | ArrayType | MapType)
+        if not is_nested and not is_comparable(data_type):
+            yield f"type {data_type.name} of column {'.'.join(path)}"
+
+
+def _undeclared_types(protocol: Protocol, schema: StructType) -> Iterator[str]:
+    if "timestampNtz" in (protocol.writer_features or ()):
+        return
+    for path, data_type in walk(schema):
+        if data_type == TIMESTAMP_NTZ:
+            yield f"type timestamp_ntz of column {'.'.join(path)} without feature timestampNtz"
+
+
+def _rules(metadata: Metadata, schema: StructType) -> Iterator[str]:
+    """Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Columns"."""
+    for key in metadata.configuration:
+        if key.lower().startswith("delta.constraints."):
+            yield f"CHECK constraint {key[len('delta.constraints.') :]}"
+    for path, field in _fields(schema):
+        column = ".".join(path)
+        if "delta.invariants" in field.metadata:
+            yield f"the invariant of column {column}"
+        if "delta.generationExpression" in field.metadata:
+            yield f"generated column {column}"
+        if any(key.startswith("delta.identity.") for key in field.metadata):
+            yield f"identity column {column}"
+
+
+def _fields(schema: StructType) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """Every field at every depth with its path."""
+    root: tuple[tuple[str, ...], DataType] = ((), schema)
+    for path, data_type in (root, *walk(schema)):
+        if isinstance(data_type, StructType):
+            for field in data_type.fields:
+                yield (*path, field.name), field

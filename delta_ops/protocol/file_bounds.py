@@ -1,0 +1,150 @@
+"""Bounds of a file's columns, by type: what its statistics prove about its rows.
+
+Source: PROTOCOL.md, "Per-file Statistics".
+
+Other writers wrote the statistics, so each bound is taken as loosely as the loosest known writer
+means it: timestamps are cut to milliseconds, decimals may have gone through a binary fraction,
+older versions of the reference end a cut string with a character that is not the greatest, and a
+maximum of a floating-point column may hide NaN. A bound that cannot be understood is no bound;
+nothing here raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from decimal import Decimal
+from math import isnan
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.partition_values import parse, round_to_float
+from delta_ops.protocol.schema import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+)
+from delta_ops.protocol.stats import ColumnPath, FileStats
+
+_CUT = timedelta(milliseconds=1)
+_EXACT_DIGITS = 15
+"""A decimal of so many digits survives a double."""
+_ROUNDING = Decimal("1e-15")
+_MAX_EXPONENT = 400
+"""No number of a Delta type goes so far; without a limit `1e999999999` would fill the memory."""
+_REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
+
+
+def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
+    """A value that no row is below, nulls aside; None if there is no such knowledge."""
+    value = _typed(_at(stats.min_values, path), data_type)
+    if isinstance(value, Decimal) and _may_be_rounded(data_type):
+        return value - abs(value) * _ROUNDING
+    return value
+
+
+def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
+    """A value that no row is above, nulls and NaN aside; None if there is no such knowledge."""
+    value = _typed(_at(stats.max_values, path), data_type)
+    if value is None:
+        return None
+    if isinstance(value, Decimal) and _may_be_rounded(data_type):
+        return value + abs(value) * _ROUNDING
+    if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return _plus_cut(value)
+    return _above_cut_string(value) if data_type == STRING else value
+
+
+def null_count(stats: FileStats, path: ColumnPath) -> int | None:
+    """How many rows are null; exact only if it is zero or the number of records."""
+    count = _at(stats.null_count, path)
+    return count if type(count) is int else None
+
+
+def is_exact(value: Any, data_type: DataType) -> bool:
+    """True if a bound of this type is the value that the file's writer saw, not a rounded one."""
+    if data_type == STRING:
+        return not str(value).endswith((_REPLACEMENT, _UNICODE_MAX, _ASCII_MAX))
+    if isinstance(data_type, DecimalType):
+        return not _may_be_rounded(data_type)
+    return data_type in INTEGER_RANGES or data_type == DATE
+
+
+def _at(values: Mapping[str, Any], path: ColumnPath) -> Any:
+    found: Any = values
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _may_be_rounded(data_type: DataType) -> bool:
+    return isinstance(data_type, DecimalType) and data_type.precision > _EXACT_DIGITS
+
+
+def _typed(value: Any, data_type: DataType) -> Any:
+    """A value of the type, or None if the JSON value is none."""
+    try:
+        match value:
+            case bool():
+                return value if data_type == BOOLEAN else None
+            case int() | Decimal():
+                return _typed_number(value, data_type)
+            case str():
+                return _typed_text(value, data_type)
+    except (InvalidRequestError, ArithmeticError, ValueError):
+        pass
+    return None
+
+
+def _typed_number(value: int | Decimal, data_type: DataType) -> Any:
+    if isinstance(value, Decimal) and abs(value.adjusted()) > _MAX_EXPONENT:
+        return None
+    if isinstance(data_type, DecimalType):
+        return Decimal(value)
+    if data_type in INTEGER_RANGES:
+        return int(value) if value == int(value) else None
+    if data_type == FLOAT:
+        return round_to_float(float(value))
+    return float(value) if data_type == DOUBLE else None
+
+
+def _typed_text(text: str, data_type: DataType) -> Any:
+    if data_type == STRING:
+        return text
+    if data_type in (FLOAT, DOUBLE):
+        number = parse(text, data_type)
+        return None if number is None or isnan(number) else number
+    if data_type == TIMESTAMP and _names_no_zone(text):
+        return None
+    return parse(text, data_type) if data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else None
+
+
+def _names_no_zone(text: str) -> bool:
+    try:
+        return parse(text, TIMESTAMP_NTZ) is not None
+    except InvalidRequestError:
+        return False
+
+
+def _plus_cut(value: Any) -> Any:
+    try:
+        return value + _CUT
+    except OverflowError:
+        return None
+
+
+def _above_cut_string(text: str) -> str:
+    """Undo a cut that ends with U+FFFD, which is below the characters beyond U+FFFF.
+
+    It may even have cut such a character in two, and what was left of it was written as `?`.
+    """
+    if not text.endswith(_REPLACEMENT):
+        return text
+    return text[:-1].removesuffix("?") + _UNICODE_MAX

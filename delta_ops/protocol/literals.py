@@ -1,0 +1,158 @@
+"""Literals: a user's value as a value of a column's type.
+
+The value keeps its meaning or is refused: no rounding, no overflow, no guess. Text is read as
+partition values are (PROTOCOL.md, "Partition Value Serialization"), so `"2026-01-31"` is a date
+where the column is one. For timestamps, text and dates without a time zone mean UTC; a datetime
+without one is refused, since to Python it means the machine's.
+A `float` column is compared as Spark does, in double precision: its literal is not rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.partition_values import decimal_of_type, parse
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+)
+
+_CURES: Mapping[DataType, str] = {
+    BOOLEAN: "Compare it with True or False",
+    STRING: "Compare it with a str",
+    BINARY: "Compare it with bytes",
+    DATE: 'Compare it with a datetime.date or with text such as "2026-01-31"',
+    TIMESTAMP: (
+        "Compare it with a datetime that has a time zone (tzinfo=datetime.timezone.utc), a date, "
+        'or text such as "2026-01-31T12:00:00Z"'
+    ),
+    TIMESTAMP_NTZ: (
+        "Compare it with a datetime without a time zone, a date, or text such as "
+        '"2026-01-31 12:00:00"'
+    ),
+}
+_NUMBER_CURE = "Compare it with a number that the type can hold exactly"
+
+
+def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
+    """The value as bool, int, float, Decimal, str, bytes, date or datetime, as the type asks.
+
+    A `timestamp` comes back in UTC. What comes back may be given again.
+
+    Raises:
+        InvalidRequestError: The value is none of the type, or the type cannot be compared; the
+            message names column, type and value.
+    """
+    try:
+        converted = _converted(value, data_type)
+    except (InvalidRequestError, ArithmeticError, ValueError) as error:
+        raise _refusal(value, data_type, column) from error
+    if converted is None:
+        raise _refusal(value, data_type, column)
+    return converted
+
+
+def is_comparable(data_type: DataType) -> bool:
+    """True if columns of the type can be compared with literals."""
+    return (
+        data_type in _CURES
+        or data_type in INTEGER_RANGES
+        or data_type in (FLOAT, DOUBLE)
+        or isinstance(data_type, DecimalType)
+    )
+
+
+def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestError:
+    cure = _CURES.get(data_type, _NUMBER_CURE)
+    return InvalidRequestError(
+        f"Column {column} of type {data_type.name} cannot be compared with {value!r}. {cure}."
+    )
+
+
+def _converted(value: Any, data_type: DataType) -> Any:
+    if isinstance(data_type, DecimalType):
+        return _decimal(value, data_type)
+    if data_type in INTEGER_RANGES:
+        return _integer(value, data_type)
+    if data_type in (FLOAT, DOUBLE):
+        return _double(value)
+    if isinstance(value, str) and data_type != STRING:
+        return parse(value, data_type) if data_type != BINARY else None
+    match value:
+        case bool() if data_type == BOOLEAN:
+            return value
+        case str() if data_type == STRING:
+            value.encode("utf-8")  # fails for half a surrogate pair, which no file can hold
+            return value
+        case bytes() | bytearray() if data_type == BINARY:
+            return bytes(value)
+        case datetime() if data_type == TIMESTAMP:
+            return value.astimezone(UTC) if value.tzinfo is not None else None
+        case datetime() if data_type == TIMESTAMP_NTZ:
+            return value if value.tzinfo is None else None
+        case datetime():
+            return None
+        case date():
+            return _at_midnight(value, data_type)
+    return None
+
+
+def _at_midnight(value: date, data_type: DataType) -> Any:
+    if data_type == DATE:
+        return value
+    midnight = datetime(value.year, value.month, value.day)
+    if data_type == TIMESTAMP:
+        return midnight.replace(tzinfo=UTC)
+    return midnight if data_type == TIMESTAMP_NTZ else None
+
+
+def _integer(value: Any, data_type: DataType) -> int | None:
+    if isinstance(value, str):
+        number = parse(value, data_type)
+        return None if number is None else int(number)
+    if not _is_number(value):
+        return None
+    low, high = INTEGER_RANGES[data_type]
+    return int(value) if low <= value <= high and value == int(value) else None
+
+
+def _double(value: Any) -> float | None:
+    if isinstance(value, str):
+        number = parse(value, DOUBLE)
+        return None if number is None else float(number)
+    return float(value) if _is_number(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+
+
+def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:
+    match value:
+        case bool():
+            return None
+        case str():
+            number: Decimal | None = parse(value, data_type)
+            return number
+        case Decimal():
+            return decimal_of_type(value, data_type)
+        case Integral():
+            return decimal_of_type(Decimal(int(value)), data_type)
+        case float():
+            # The digits that the user wrote, not those of the nearest binary fraction.
+            return decimal_of_type(Decimal(repr(float(value))), data_type)
+    return None

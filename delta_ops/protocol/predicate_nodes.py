@@ -1,0 +1,103 @@
+"""The predicate as a value: a tree of comparisons, combined with `&`, `|` and `~`.
+
+A closed set of nodes; what they mean for a row or a file is said in `predicate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, cast
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.stats import ColumnPath
+
+Operator = Literal["==", "!=", "<", "<=", ">", ">="]
+
+
+class _Combinable:
+    """What every node can do."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Predicate) -> And:
+        if not isinstance(other, _Combinable):
+            return NotImplemented
+        return And((*_operands(self, And), *_operands(other, And)))
+
+    def __or__(self, other: Predicate) -> Or:
+        if not isinstance(other, _Combinable):
+            return NotImplemented
+        return Or((*_operands(self, Or), *_operands(other, Or)))
+
+    def __invert__(self) -> Not:
+        return Not(cast("Predicate", self))
+
+    def __bool__(self) -> NoReturn:
+        raise InvalidRequestError(
+            "A predicate is neither true nor false before it meets a row: combine predicates with "
+            "&, | and ~ instead of and, or and not, put each comparison in parentheses, and split "
+            "a < b < c into two comparisons."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(_Combinable):
+    """A column against a literal; null where the column is."""
+
+    column: ColumnPath
+    operator: Operator
+    value: Any
+    """Never None."""
+
+
+@dataclass(frozen=True, slots=True)
+class In(_Combinable):
+    """Equal to one of the values; null where the column is, or where only a null could match."""
+
+    column: ColumnPath
+    values: tuple[Any, ...]
+    """None is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(_Combinable):
+    """True where the column is null, else false."""
+
+    column: ColumnPath
+
+
+@dataclass(frozen=True, slots=True)
+class And(_Combinable):
+    """False if an operand is, else null if one is, else true."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(_Combinable):
+    """True if an operand is, else null if one is, else false."""
+
+    operands: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(_Combinable):
+    """Null where its operand is."""
+
+    operand: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Always(_Combinable):
+    """The same for every row."""
+
+    value: bool
+
+
+Predicate = Comparison | In | IsNull | And | Or | Not | Always
+
+
+def _operands(node: _Combinable, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:
+    if isinstance(node, And | Or) and isinstance(node, kind):
+        return node.operands
+    return (cast("Predicate", node),)

@@ -1,0 +1,120 @@
+"""A predicate over rows: as an Arrow expression.
+
+Arrow compares floating-point numbers by IEEE 754, where NaN is apart; Spark orders it above all
+numbers. Each comparison of a floating-point column therefore says in both directions what it means
+for NaN, also where Arrow's own answer is the same: Arrow leaves out the row groups whose statistics
+rule out a match, and those statistics do not know of NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from math import isnan
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.predicate_nodes import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+)
+from delta_ops.protocol.predicate_resolution import resolve, type_of
+from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
+from delta_ops.protocol.stats import ColumnPath
+
+_OPERATORS: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+
+
+def to_arrow(predicate: Predicate, schema: StructType) -> pc.Expression:
+    """The predicate as an expression over rows with the schema's columns; null where it is null.
+
+    Raises:
+        InvalidRequestError: As `resolve` does.
+    """
+    return _expression(resolve(predicate, schema), schema)
+
+
+def _expression(predicate: Predicate, schema: StructType) -> Any:
+    match predicate:
+        case Comparison(column, operator, value):
+            return _comparison(column, operator, value, type_of(column, schema))
+        case In(column, values):
+            return _in(column, values, type_of(column, schema))
+        case IsNull(column):
+            return _field(column).is_null()
+        case And(operands):
+            return reduce(and_, (_expression(each, schema) for each in operands))
+        case Or(operands):
+            return reduce(or_, (_expression(each, schema) for each in operands))
+        case Not(operand):
+            return ~_expression(operand, schema)
+        case Always(value):
+            return pc.scalar(value)
+
+
+def _field(column: ColumnPath) -> Any:
+    return pc.field(column[0]) if len(column) == 1 else pc.field(column)
+
+
+def _comparison(column: ColumnPath, operator: Operator, value: Any, data_type: DataType) -> Any:
+    compare = _OPERATORS[operator]
+    if data_type not in (FLOAT, DOUBLE):
+        return compare(_field(column), pa.scalar(value, arrow_type_from_type(data_type)))
+    number = _field(column).cast(pa.float64())
+    nan = pc.is_nan(number)
+    if isnan(value):
+        # The other numbers are all below NaN, as False is below True.
+        return _nan_against_nan(operator, nan)
+    compared = compare(number, pa.scalar(value, pa.float64()))
+    return compared | nan if operator in ("!=", ">", ">=") else compared & ~nan
+
+
+def _nan_against_nan(operator: Operator, nan: Any) -> Any:
+    match operator:
+        case "==" | ">=":
+            return nan
+        case "!=" | "<":
+            return ~nan
+        case "<=":
+            return nan | ~nan
+        case ">":
+            return nan & ~nan
+
+
+def _in(column: ColumnPath, values: tuple[Any, ...], data_type: DataType) -> Any:
+    listed = [value for value in values if value is not None]
+    is_float = data_type in (FLOAT, DOUBLE)
+    found = _is_in_floats(column, listed) if is_float else _is_in(column, listed, data_type)
+    null = pa.scalar(None, pa.bool_())
+    if None in values:
+        found = pc.if_else(found, pa.scalar(True), null)
+    return pc.if_else(_field(column).is_valid(), found, null)
+
+
+def _is_in(column: ColumnPath, listed: list[Any], data_type: DataType) -> Any:
+    return _field(column).isin(pa.array(listed, arrow_type_from_type(data_type)))
+
+
+def _is_in_floats(column: ColumnPath, listed: list[float]) -> Any:
+    # Arrow looks values up by their bits; adding zero turns -0.0 into 0.0.
+    number = pc.add(_field(column).cast(pa.float64()), pa.scalar(0.0))
+    found = number.isin(pa.array([v + 0.0 for v in listed if not isnan(v)], pa.float64()))
+    return found | pc.is_nan(number) if any(map(isnan, listed)) else found

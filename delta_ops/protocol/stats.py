@@ -1,0 +1,339 @@
+"""Statistics of a data file: made from a Parquet footer, read from the log.
+
+Source: PROTOCOL.md, "Per-file Statistics".
+
+A bound that cannot be proved is left out: readers skip files by it. It has to hold in every engine,
+so zeros get the sign that widens the bound, timestamps are rounded outwards to milliseconds, and
+what JSON cannot say (NaN, infinity, years beyond 9999) is no bound. NaN is greater than every
+number, but only parquet-mr puts it into the maximum, others hide it: their maxima of floating-point
+columns are used only for columns that the caller saw without NaN.
+Footers do not say whether a string bound was cut; a cut one is still a bound.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from delta_ops.protocol.schema import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+    leaves,
+)
+
+ColumnPath = tuple[str, ...]
+"""The names from a top-level column down to a field of nested structs."""
+
+_NAN_AWARE_WRITER = "parquet-mr version"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS_PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
+_ASCII_MAX, _UNICODE_MAX = "\x7f", "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStats:
+    """Statistics as the log has them; `file_bounds` gives them types.
+
+    The mappings mirror the structs of the schema and hold JSON values, numbers with a fraction or
+    an exponent as Decimal.
+    """
+
+    num_records: int | None = None
+    """Physical rows: those that a deletion vector marks are counted."""
+    min_values: Mapping[str, Any] = field(default_factory=dict)
+    max_values: Mapping[str, Any] = field(default_factory=dict)
+    null_count: Mapping[str, Any] = field(default_factory=dict)
+    tight_bounds: bool = True
+    """False: rows may have been deleted since; the bounds still hold, but may not be reached."""
+
+
+def parse_stats(text: str | None) -> FileStats | None:
+    """Read the statistics of an add; None if there are none or they are no JSON object.
+
+    A part that is malformed counts as missing: the file is then read, not skipped.
+    """
+    if not text:
+        return None
+    try:
+        parsed = json.loads(text, parse_float=Decimal)
+    except (ValueError, ArithmeticError, RecursionError):
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    num_records = parsed.get("numRecords")
+    return FileStats(
+        num_records=num_records if type(num_records) is int and num_records >= 0 else None,
+        min_values=_object(parsed.get("minValues")),
+        max_values=_object(parsed.get("maxValues")),
+        null_count=_object(parsed.get("nullCount")),
+        tight_bounds=parsed.get("tightBounds") is not False,
+    )
+
+
+def stats_from_footer(
+    metadata: pq.FileMetaData,
+    schema: StructType,
+    partition_columns: Collection[str],
+    *,
+    num_indexed_columns: int = 32,
+    string_prefix_length: int = 32,
+    stats_columns: Sequence[ColumnPath] | None = None,
+    columns_without_nan: Collection[ColumnPath] = (),
+) -> str:
+    """Make the statistics of a data file, as JSON, from its footer.
+
+    Args:
+        metadata: The footer, written by Spark, pyarrow or another Parquet library.
+        schema: The table's columns.
+        partition_columns: They get no statistics and are not counted.
+        num_indexed_columns: How many leaf columns get statistics, in the schema's order; an array
+            or a map is one. -1: all. `delta.dataSkippingNumIndexedCols`.
+        string_prefix_length: Longer strings are cut to about so many characters.
+        stats_columns: If given, exactly these columns get statistics, a struct with all its fields.
+            `delta.dataSkippingStatsColumns`.
+        columns_without_nan: Floating-point columns in which the caller saw no NaN.
+    """
+    lower: dict[str, Any] = {}
+    upper: dict[str, Any] = {}
+    null_counts: dict[str, Any] = {}
+    found = _footer_columns(metadata)
+    row_groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
+    data_columns = _without(schema, partition_columns)
+    for path, data_type in _indexed(data_columns, num_indexed_columns, stats_columns):
+        index = found.get(".".join(path))
+        if index is None or isinstance(data_type, ArrayType | MapType):
+            continue
+        column = metadata.schema.column(index)
+        merged = _merge([group.column(index) for group in row_groups], column, data_type)
+        if data_type in (FLOAT, DOUBLE) and not nan_is_seen and path not in columns_without_nan:
+            merged = merged._replace(high=None)
+        unit = _units_per_ms(column)
+        _insert(lower, path, _lower_json(merged.low, data_type, unit, string_prefix_length))
+        _insert(upper, path, _upper_json(merged.high, data_type, unit, string_prefix_length))
+        _insert(null_counts, path, merged.null_count)
+    return _json(
+        {
+            "numRecords": metadata.num_rows,
+            "minValues": lower,
+            "maxValues": upper,
+            "nullCount": null_counts,
+        }
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _without(schema: StructType, partition_columns: Collection[str]) -> StructType:
+    left_out = {name.lower() for name in partition_columns}
+    return StructType(tuple(each for each in schema.fields if each.name.lower() not in left_out))
+
+
+def _indexed(
+    schema: StructType, num_indexed_columns: int, stats_columns: Sequence[ColumnPath] | None
+) -> Iterator[tuple[ColumnPath, DataType]]:
+    """The leaves that get statistics."""
+    wanted = None if stats_columns is None else {_lower(path) for path in stats_columns}
+    for position, (path, data_type) in enumerate(leaves(schema)):
+        prefixes = {_lower(path)[: i + 1] for i in range(len(path))}
+        is_indexed = num_indexed_columns < 0 or position < num_indexed_columns
+        if is_indexed if wanted is None else prefixes & wanted:
+            yield path, data_type
+
+
+def _lower(path: ColumnPath) -> ColumnPath:
+    return tuple(name.lower() for name in path)
+
+
+def _footer_columns(metadata: pq.FileMetaData) -> dict[str, int]:
+    """The footer's columns outside lists by dotted path; a path that two columns share is left out.
+
+    A column may be called `a.b` beside a struct `a` with a field `b`.
+    """
+    found: dict[str, int] = {}
+    twice = set()
+    for index in range(metadata.num_columns):
+        column = metadata.schema.column(index)
+        if column.path in found:
+            twice.add(column.path)
+        if column.max_repetition_level == 0:
+            found[column.path] = index
+    return {path: index for path, index in found.items() if path not in twice}
+
+
+class _Merged(NamedTuple):
+    """Bounds over row groups, in the footer's units; None is unknown."""
+
+    low: Any
+    high: Any
+    null_count: int | None
+
+
+def _merge(chunks: Sequence[Any], column: Any, data_type: DataType) -> _Merged:
+    lows: list[Any] = []
+    highs: list[Any] = []
+    null_count: int | None = 0
+    for chunk in chunks:
+        statistics = chunk.statistics
+        nulls = statistics.null_count if statistics and statistics.has_null_count else None
+        null_count = None if null_count is None or nulls is None else null_count + nulls
+        if nulls != chunk.num_values:
+            low, high = _bounds(statistics, column, data_type)
+            lows.append(low)
+            highs.append(high)
+    return _Merged(
+        low=min(lows) if lows and None not in lows else None,
+        high=max(highs) if highs and None not in highs else None,
+        null_count=null_count,
+    )
+
+
+def _bounds(statistics: Any, column: Any, data_type: DataType) -> tuple[Any, Any]:
+    if not statistics or not statistics.has_min_max:
+        return None, None
+    match _stored_as(column, data_type):
+        case "value":
+            low, high = statistics.min, statistics.max
+        case "raw":
+            # The converted values fail beyond the years that Python's types can hold.
+            low, high = statistics.min_raw, statistics.max_raw
+        case _:
+            return None, None
+    if isinstance(low, float):
+        return None if isnan(low) else low, None if isnan(high) else high
+    return low, high
+
+
+def _stored_as(column: Any, data_type: DataType) -> str | None:
+    """How to take bounds from the footer; None if its column is not of the type."""
+    logical, physical = column.logical_type.type, column.physical_type
+    if data_type in INTEGER_RANGES:
+        is_integer = physical in ("INT32", "INT64") and logical in ("NONE", "INT")
+        return "value" if is_integer else None
+    if isinstance(data_type, DecimalType):
+        return "value" if logical == "DECIMAL" else None
+    if data_type in (FLOAT, DOUBLE):
+        return "value" if physical in ("FLOAT", "DOUBLE") else None
+    if data_type == DATE:
+        return "raw" if logical == "DATE" else None
+    if data_type == STRING:
+        return "raw" if logical == "STRING" else None
+    if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        is_utc = _logical_type(column).get("isAdjustedToUTC") is (data_type == TIMESTAMP)
+        return "raw" if physical == "INT64" and logical == "TIMESTAMP" and is_utc else None
+    return None
+
+
+def _logical_type(column: Any) -> Mapping[str, Any]:
+    return _object(json.loads(column.logical_type.to_json()))
+
+
+def _units_per_ms(column: Any) -> int:
+    return _UNITS_PER_MS.get(_logical_type(column).get("timeUnit", ""), 1)
+
+
+def _lower_json(low: Any, data_type: DataType, units_per_ms: int, prefix_length: int) -> Any:
+    match low:
+        case float():
+            return (low or -0.0) if isfinite(low) else None
+        case bytes():
+            return _prefix(_decode(low), prefix_length)
+        case int() if data_type == DATE:
+            return _date_text(low)
+        case int() if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+            return _timestamp_text(low // units_per_ms, data_type)
+    return low
+
+
+def _upper_json(high: Any, data_type: DataType, units_per_ms: int, prefix_length: int) -> Any:
+    match high:
+        case float():
+            return (high or 0.0) if isfinite(high) else None
+        case bytes():
+            return _prefix_above(_decode(high), prefix_length)
+        case int() if data_type == DATE:
+            return _date_text(high)
+        case int() if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+            # Readers may or may not add the millisecond that other writers cut off.
+            return _timestamp_text(-(-high // units_per_ms), data_type)
+    return high
+
+
+def _decode(value: bytes) -> str | None:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _prefix(text: str | None, length: int) -> str | None:
+    return text[:length] if text is not None and (length > 0 or not text) else None
+
+
+def _prefix_above(text: str | None, length: int) -> str | None:
+    """A short text not below this one in UTF-8 order; None if there is none."""
+    if text is None or len(text) <= length:
+        return text
+    for end in range(length, 2 * length):
+        following = text[end : end + 1]
+        if not following:
+            return text
+        if following < _ASCII_MAX:
+            return text[:end] + _ASCII_MAX
+        if following < _UNICODE_MAX:
+            return text[:end] + _UNICODE_MAX
+    return None
+
+
+def _date_text(days: int) -> str | None:
+    try:
+        return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
+    except OverflowError:
+        return None
+
+
+def _timestamp_text(milliseconds: int, data_type: DataType) -> str | None:
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+    text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
+    return f"{text}Z" if data_type == TIMESTAMP else text
+
+
+def _insert(target: dict[str, Any], path: ColumnPath, value: Any) -> None:
+    if value is None:
+        return
+    for name in path[:-1]:
+        target = target.setdefault(name, {})
+    target[path[-1]] = value
+
+
+def _json(value: Any) -> str:
+    """JSON with every digit of decimals, which `json` would write as binary fractions."""
+    match value:
+        case dict():
+            members = (f"{json.dumps(k, ensure_ascii=False)}:{_json(v)}" for k, v in value.items())
+            return f"{{{','.join(members)}}}"
+        case Decimal():
+            return format(value, "f")
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Flight records from daily files into Delta tables, and an independent account of them."""

@@ -1,0 +1,144 @@
+"""The pipeline: files of flight records become four Delta tables.
+
+flights_raw         every record, in the partition of the day its file arrived; each generation
+                    of a file once, a corrected file in place of what it corrects
+flights             typed, without repeats, joined with airports; one partition a flight day
+delay_by_origin     one row an origin and flight day
+flights_quarantine  records that cannot be used, with the reason
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (the name that Spark users know)
+
+import delta_ops.spark as ds
+from delta_ops import col
+from delta_ops.orchestration import DeltaLogResource, SourcePart
+from examples.flights.records import FIELDS, classify, raw_records
+from examples.flights.settings import FlightsInput
+
+days = dg.DailyPartitionsDefinition(start_date="1987-10-01", end_offset=2)
+"""From the first flight on record to tomorrow: a record may be of a time zone that is ahead."""
+
+single_run = dg.BackfillPolicy.single_run()
+
+
+@dg.asset(
+    partitions_def=days,
+    backfill_policy=single_run,
+    io_manager_key="delta",
+    kinds={"deltalake", "pyspark"},
+    group_name="flights",
+    metadata={"partition_expr": "arrival_day", "delta/idempotency": "source"},
+)
+def flights_raw(
+    context: dg.AssetExecutionContext, spark: LazyPySparkResource, flights_input: FlightsInput
+) -> list[SourcePart]:
+    """Every record of the files that arrived on a day."""
+    arrived = set(context.partition_keys)
+    return [
+        SourcePart(
+            data=raw_records(spark.spark_session, file),
+            source=file.name,
+            position=file.generation,
+            replaces=col("source_file") == file.name,
+        )
+        for file in flights_input.files()
+        if file.arrival_day.isoformat() in arrived
+    ]
+
+
+@dg.asset(
+    partitions_def=days,
+    backfill_policy=single_run,
+    io_manager_key="delta",
+    kinds={"deltalake", "pyspark"},
+    group_name="flights",
+    deps=[dg.AssetDep(flights_raw, partition_mapping=dg.AllPartitionMapping())],
+    metadata={"partition_expr": "flight_day", "delta/idempotency": "partition"},
+)
+def flights(
+    context: dg.AssetExecutionContext,
+    spark: LazyPySparkResource,
+    delta_log: DeltaLogResource,
+    flights_input: FlightsInput,
+) -> DataFrame:
+    """The flights of a day, from whatever file brought them, each once, with their airports."""
+    raw = ds.read(
+        spark.spark_session,
+        delta_log.snapshot("flights_raw"),
+        predicate=_between(context, "flight_day"),
+    )
+    valid = classify(raw).where("reason IS NULL")
+    typed = [
+        "flight_day",
+        "departed_at",
+        "delay_minutes",
+        "distance_miles",
+        "origin",
+        "destination",
+    ]
+    unique = valid.groupBy(*typed).agg(F.min("source_file").alias("source_file"))
+    airports = flights_input.airports(spark.spark_session)
+    for end in ("origin", "destination"):
+        place = airports.select(
+            F.col("iata").alias(end),
+            F.col("city").alias(f"{end}_city"),
+            F.col("state").alias(f"{end}_state"),
+        )
+        unique = unique.join(F.broadcast(place), end, "left")
+    return unique.select(
+        *typed,
+        "origin_city",
+        "origin_state",
+        "destination_city",
+        "destination_state",
+        "source_file",
+    )
+
+
+@dg.asset(
+    partitions_def=days,
+    backfill_policy=single_run,
+    io_manager_key="delta",
+    kinds={"deltalake", "pyspark"},
+    group_name="flights",
+    metadata={"partition_expr": "flight_day", "delta/idempotency": "partition"},
+)
+def delay_by_origin(flights: DataFrame) -> DataFrame:
+    """How late the flights of a day left, by origin."""
+    return flights.groupBy("flight_day", "origin").agg(
+        F.count("*").alias("flights"),
+        F.avg("delay_minutes").alias("mean_delay_minutes"),
+        F.max("delay_minutes").alias("max_delay_minutes"),
+        F.count_if(F.col("delay_minutes") > 15).alias("delayed_over_15"),
+    )
+
+
+@dg.asset(
+    partitions_def=days,
+    backfill_policy=single_run,
+    io_manager_key="delta",
+    kinds={"deltalake", "pyspark"},
+    group_name="flights",
+    metadata={"partition_expr": "arrival_day", "delta/idempotency": "partition"},
+)
+def flights_quarantine(flights_raw: DataFrame) -> DataFrame:
+    """The records that arrived on a day and cannot be used, with the reason."""
+    rejected = classify(flights_raw).where("reason IS NOT NULL")
+    return rejected.select("arrival_day", "source_file", "record", "flight_day", "reason")
+
+
+def _between(context: dg.AssetExecutionContext, column: str):  # type: ignore[no-untyped-def]
+    """The rows of the run's partitions, which are contiguous."""
+    keys = context.partition_key_range
+    last = date.fromisoformat(keys.end) + timedelta(days=1)
+    return (col(column) >= date.fromisoformat(keys.start)) & (col(column) < last)
+
+
+__all__ = ["FIELDS", "days", "delay_by_origin", "flights", "flights_quarantine", "flights_raw"]

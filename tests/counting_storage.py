@@ -1,0 +1,101 @@
+"""A test double: a storage that numbers its calls and lets a test act before and after each.
+
+Meant for crash points: `on_call` may raise, or kill the process, at any call of an operation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Literal
+
+import pyarrow as pa
+
+from delta_ops.storage import FileInfo, Storage
+
+OnCall = Callable[[int, str, str, Literal["before", "after"]], None]
+"""Takes the number of the call from 1, the method, its path, and the moment.
+
+The path is a listing's directory, and "" for methods that take several paths.
+"""
+
+
+class CountingStorage:
+    """`inner`, with `on_call` around each call that reaches the store.
+
+    "after" comes when the call raised too. A listing is read to its end between the two moments.
+    `uri` and `locate` reach no store and are not counted.
+    """
+
+    def __init__(self, inner: Storage, on_call: OnCall) -> None:
+        self.inner = inner
+        self.on_call = on_call
+        self.num_calls = 0
+        self._lock = threading.Lock()
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    def locate(self, path: str) -> str:
+        return self.inner.locate(path)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+        with self._counted("list_from", directory):
+            return iter(list(self.inner.list_from(directory, start)))
+
+    def list_tree(self, directory: str) -> Iterator[FileInfo]:
+        with self._counted("list_tree", directory):
+            return iter(list(self.inner.list_tree(directory)))
+
+    def stat(self, path: str) -> FileInfo:
+        with self._counted("stat", path):
+            return self.inner.stat(path)
+
+    def read(self, path: str) -> bytes:
+        with self._counted("read", path):
+            return self.inner.read(path)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        with self._counted("read_ranges", path):
+            return self.inner.read_ranges(path, ranges)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        with self._counted("open_input", path):
+            return self.inner.open_input(path)
+
+    def create(self, path: str, data: bytes) -> None:
+        with self._counted("create", path):
+            self.inner.create(path, data)
+
+    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+        with self._counted("create_from_stream", path):
+            return self.inner.create_from_stream(path, write)
+
+    def replace(self, path: str, data: bytes) -> None:
+        with self._counted("replace", path):
+            self.inner.replace(path, data)
+
+    def persist(self, paths: Iterable[str]) -> None:
+        with self._counted("persist", ""):
+            self.inner.persist(paths)
+
+    def delete(self, path: str) -> None:
+        with self._counted("delete", path):
+            self.inner.delete(path)
+
+    def delete_many(self, paths: Iterable[str]) -> list[str]:
+        with self._counted("delete_many", ""):
+            return self.inner.delete_many(paths)
+
+    @contextmanager
+    def _counted(self, method: str, path: str) -> Iterator[None]:
+        with self._lock:
+            self.num_calls += 1
+            number = self.num_calls
+        self.on_call(number, method, path, "before")
+        try:
+            yield
+        finally:
+            self.on_call(number, method, path, "after")

@@ -1,0 +1,241 @@
+"""What fsspec storage adds to the contract: stores that cache, fail, or cannot be committed to.
+
+The stores are file systems of fsspec, made for the test and registered under schemes of their own.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from delta_ops.errors import StorageError, UnsupportedStorageError
+from delta_ops.storage import Storage, open_storage
+
+SECRET = "sig-0123456789"
+
+
+class ShelfFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """A store that is known neither for exclusive creates nor for atomic uploads."""
+
+    protocol = "shelf"
+    store: dict[str, Any] = {}
+    pseudo_dirs = [""]
+
+
+class StaleFileSystem(ShelfFileSystem):
+    """Keeps each listing until told otherwise, whatever it was asked for when opened."""
+
+    protocol = "stale"
+    store: dict[str, Any] = {}
+    pseudo_dirs = [""]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.kept: dict[str, Any] = {}
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        if path not in self.kept:
+            self.kept[path] = super().ls(path, detail, **options)
+        return self.kept[path]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.kept.clear()
+
+
+class BrokenFileSystem(ShelfFileSystem):
+    """Answers everything with one error."""
+
+    protocol = "broken"
+
+    def __init__(self, error: Callable[[str], Exception], token: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.error, self.token = error, token
+
+    def fail(self, *_: Any, **__: Any) -> Any:
+        raise self.error(f"denied for {self.token} at https://store/t?{self.token}=1\nmore")
+
+    ls = info = cat_file = rm_file = open = fail
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    for fs in (ShelfFileSystem, StaleFileSystem, BrokenFileSystem):
+        fsspec.register_implementation(fs.protocol, fs, clobber=True)
+    yield
+    ShelfFileSystem.store.clear()
+    StaleFileSystem.store.clear()
+
+
+def test_a_listing_that_the_file_system_kept_is_dropped() -> None:
+    storage = open_storage("stale://t")
+    seen = []
+    for name in ["a", "b"]:
+        fsspec.filesystem("stale").pipe_file(f"/t/d/{name}", b"")
+        seen.append([info.path for info in storage.list_from("d", "")])
+        seen.append([info.path for info in storage.list_tree("")])
+    assert seen == [["d/a"], ["d/a"], ["d/a", "d/b"], ["d/a", "d/b"]]
+
+
+def test_a_store_without_an_exclusive_create_can_be_read_and_deleted_from() -> None:
+    fsspec.filesystem("shelf").pipe_file("/t/p=1/q=2/a", b"0123")
+    storage = open_storage("shelf://t")
+    assert [(info.path, info.size) for info in storage.list_tree("")] == [("p=1/q=2/a", 4)]
+    assert (storage.read("p=1/q=2/a"), storage.stat("p=1/q=2/a").size) == (b"0123", 4)
+    assert storage.read_ranges("p=1/q=2/a", [(1, 3)]) == [b"12"]
+    with storage.open_input("p=1/q=2/a") as file:
+        assert file.read() == b"0123"
+    storage.delete("p=1/q=2/a")
+    assert list(storage.list_tree("")) == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda s: s.create("a", b""), id="create"),
+        pytest.param(lambda s: s.create_from_stream("a", pytest.fail), id="create_from_stream"),
+        pytest.param(lambda s: s.replace("a", b""), id="replace"),
+    ],
+)
+def test_a_store_without_an_exclusive_create_is_not_written_to(
+    write: Callable[[Storage], object],
+) -> None:
+    with pytest.raises(UnsupportedStorageError, match=r"shelf.*[Rr]eading"):
+        write(open_storage("shelf://t"))
+    assert ShelfFileSystem.store == {}
+
+
+@pytest.mark.parametrize(
+    ("address", "package"),
+    [("s3://bucket/t", "s3fs"), ("gs://bucket/t", "gcsfs"), ("az://box/t", "adlfs")],
+)
+def test_committing_to_an_object_store_is_refused_by_name(address: str, package: str) -> None:
+    pytest.importorskip(package, reason="needs the extra of this store")
+    options = {"account_name": "someone"} if address.startswith("az") else {"token": "anon"}
+    storage = open_storage(address, {} if address.startswith("s3") else options)
+    with pytest.raises(UnsupportedStorageError, match=rf"^{address} cannot be committed to: "):
+        storage.create("_delta_log/a", b"")
+
+
+class StrangeError(Exception):
+    pass
+
+
+errors = pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(PermissionError, "access is denied", id="no permission"),
+        pytest.param(OSError, "the store failed", id="an error of the system"),
+        pytest.param(StrangeError, "the store failed", id="an error of its library"),
+    ],
+)
+
+
+@errors
+@pytest.mark.parametrize(
+    ("call", "action"),
+    [
+        pytest.param(lambda s: s.read("a"), "read", id="read"),
+        pytest.param(lambda s: s.stat("a"), "read", id="stat"),
+        pytest.param(lambda s: s.read_ranges("a", [(0, 1)]), "read", id="read_ranges"),
+        pytest.param(lambda s: s.open_input("a"), "read", id="open_input"),
+        pytest.param(lambda s: s.delete("a"), "deleted", id="delete"),
+        pytest.param(lambda s: s.list_from("a", ""), "listed", id="list_from"),
+        pytest.param(lambda s: list(s.list_tree("a")), "listed", id="list_tree"),
+    ],
+)
+def test_whatever_a_store_raises_is_a_storage_error_without_credentials(
+    error: type[Exception], said: str, call: Callable[[Storage], object], action: str
+) -> None:
+    storage = open_storage("broken://t", {"error": error, "token": SECRET})
+    with pytest.raises(StorageError) as caught:
+        call(storage)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert str(caught.value).startswith(f"broken://t/a could not be {action}: {said} (")
+    assert "denied for *** at https://store/t?***)" in str(caught.value)
+    assert SECRET not in shown
+    assert SECRET not in repr(storage)
+    assert SECRET not in storage.locate("a")
+
+
+def test_an_error_that_holds_no_credential_is_kept_as_the_cause() -> None:
+    def error(_text: str) -> Exception:
+        return StrangeError("no connection")
+
+    with pytest.raises(StorageError) as caught:
+        open_storage("broken://t", {"error": error, "token": SECRET}).read("a")
+    assert isinstance(caught.value.__cause__, StrangeError)
+
+
+def test_delete_many_tells_what_it_could_not_delete() -> None:
+    storage = open_storage("broken://t", {"error": OSError})
+    assert storage.delete_many(["a", "b"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        pytest.param({"mtime": 1_700_000_000.123}, id="seconds"),
+        pytest.param(
+            {"LastModified": datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)}, id="a date"
+        ),
+        pytest.param(
+            {"last_modified": datetime(2023, 11, 14, 22, 13, 20, 123_000)}, id="a date without zone"
+        ),
+        pytest.param({"updated": "2023-11-14T22:13:20.123Z"}, id="text"),
+        pytest.param(
+            {"created": 1.0, "mtime": None, "updated": "2023-11-14T23:13:20.123+01:00"},
+            id="a change counts before the creation",
+        ),
+    ],
+)
+def test_the_time_of_a_file_is_read_as_each_store_gives_it(
+    time: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"name": "/t/a", "size": 1, "type": "file", **time}
+    monkeypatch.setattr(ShelfFileSystem, "info", lambda self, path: entry)
+    assert open_storage("shelf://t").stat("a").modified_ms == 1_700_000_000_123
+
+
+def test_what_is_no_file_below_the_root_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = [
+        {"name": "t", "size": 0, "type": "directory"},
+        {"name": "t/", "size": 0, "type": "file", "mtime": 1},
+        {"name": "t//a", "size": 0, "type": "file", "mtime": 1},
+        {"name": "t/../a", "size": 0, "type": "file", "mtime": 1},
+        {"name": "tt/a", "size": 0, "type": "file", "mtime": 1},
+        {"name": "t/a", "size": 1, "type": "file", "mtime": 1},
+    ]
+    monkeypatch.setattr(ShelfFileSystem, "ls", lambda self, path, detail: listing)
+    storage = open_storage("shelf://t")
+    assert [info.path for info in storage.list_from("", "")] == ["a"]
+    assert [info.path for info in storage.list_tree("")] == ["a"]
+
+
+def test_a_storage_keeps_its_options_when_it_pickles() -> None:
+    storage = open_storage("broken://t", {"error": OSError, "token": SECRET})
+    copy: Storage = pickle.loads(pickle.dumps(storage))
+    with pytest.raises(StorageError, match=r"denied for \*\*\*"):
+        copy.read("a")
+
+
+def read_in_child(storage: Storage, answers: Any) -> None:
+    answers.put(storage.read("a"))
+
+
+def test_a_storage_works_in_a_forked_process() -> None:
+    context = multiprocessing.get_context("fork")
+    storage = open_storage("memory://forked")
+    storage.replace("a", b"content")
+    answers = context.SimpleQueue()
+    child = context.Process(target=read_in_child, args=(storage, answers))
+    child.start()
+    child.join(30)
+    assert (child.exitcode, answers.get()) == (0, b"content")

@@ -1,0 +1,324 @@
+"""What local storage adds to the contract: links, checksums of Hadoop, other processes."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from delta_ops.errors import InvalidRequestError, StorageError, UnsupportedStorageError
+from delta_ops.storage import Storage, open_storage
+
+LOG = "_delta_log"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "table"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def storage(root: Path) -> Storage:
+    return open_storage(root)
+
+
+def files_in(directory: Path) -> list[str]:
+    """Everything that is there, by the operating system's own word."""
+    return sorted(
+        str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir()
+    )
+
+
+def compete(uri: str, rounds: int, barrier: Barrier, caller: int, out: str) -> None:
+    storage = open_storage(uri)
+    won = []
+    for number in range(rounds):
+        barrier.wait(60)
+        try:
+            storage.create(f"{LOG}/{number}", b"%d" % caller)
+        except FileExistsError:
+            continue
+        won.append(str(number))
+    Path(out, str(caller)).write_text(" ".join(won))
+
+
+def test_exactly_one_of_several_processes_creates(root: Path, tmp_path: Path) -> None:
+    callers, rounds = 4, 150
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(callers)
+    out = tmp_path / "won"
+    out.mkdir()
+    processes = [
+        context.Process(target=compete, args=(str(root), rounds, barrier, caller, str(out)))
+        for caller in range(callers)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    won_by = {int(path.name): path.read_text().split() for path in out.iterdir()}
+    assert sorted(number for won in won_by.values() for number in won) == sorted(
+        str(number) for number in range(rounds)
+    )
+    assert all(
+        (root / LOG / number).read_text() == str(caller)
+        for caller, won in won_by.items()
+        for number in won
+    )
+    assert len([won for won in won_by.values() if won]) > 1, "there was no race"
+
+
+def test_what_another_process_created_is_in_the_next_listing(storage: Storage, root: Path) -> None:
+    assert list(storage.list_from(LOG, "")) == []
+    code = "import sys; from delta_ops.storage import open_storage as o; " + (
+        f"o(sys.argv[1]).create('{LOG}/theirs', b'12345')"
+    )
+    subprocess.run([sys.executable, "-c", code, str(root)], check=True)
+    assert [(info.path, info.size) for info in storage.list_from(LOG, "")] == [(f"{LOG}/theirs", 5)]
+    assert [info.path for info in storage.list_tree("")] == [f"{LOG}/theirs"]
+
+
+def test_nothing_staged_is_left_behind(storage: Storage, root: Path) -> None:
+    storage.create("a", b"")
+    storage.replace("a", b"new")
+    with pytest.raises(FileExistsError):
+        storage.create("a", b"")
+    storage.create_from_stream("b/c", lambda stream: stream.close())
+    assert files_in(root) == ["a", "b/c"]
+
+
+def test_files_are_as_readable_as_the_umask_says(storage: Storage, root: Path) -> None:
+    (root / "plain").write_bytes(b"")
+    storage.create("created", b"")
+    storage.replace("replaced", b"")
+    assert len({path.stat().st_mode for path in root.iterdir()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "left"),
+    [
+        pytest.param(
+            lambda s: s.create("d/new", b""), ["d/.old.crc", "d/new", "d/old"], id="create"
+        ),
+        pytest.param(lambda s: s.replace("d/old", b""), ["d/.new.crc", "d/old"], id="replace"),
+        pytest.param(lambda s: s.delete("d/old"), ["d/.new.crc"], id="delete"),
+        pytest.param(lambda s: s.delete_many(["d/old"]), ["d/.new.crc"], id="delete_many"),
+    ],
+)
+def test_the_checksum_of_the_file_before_goes(
+    storage: Storage, root: Path, act: Callable[[Storage], object], left: list[str]
+) -> None:
+    (root / "d").mkdir()
+    for name in ["old", ".old.crc", ".new.crc"]:
+        (root / "d" / name).write_bytes(b"crc")
+    act(storage)
+    assert files_in(root) == left
+
+
+def test_who_loses_a_create_leaves_the_checksum_of_the_winner(storage: Storage, root: Path) -> None:
+    (root / "a").write_bytes(b"theirs")
+    (root / ".a.crc").write_bytes(b"crc")
+    with pytest.raises(FileExistsError):
+        storage.create("a", b"ours")
+    assert files_in(root) == [".a.crc", "a"]
+
+
+def test_a_checksum_is_gone_before_the_new_file_is_there(storage: Storage, root: Path) -> None:
+    """Else Spark, reading in between, takes the new file for a damaged one."""
+    contradicted = []
+    done = threading.Event()
+
+    def poll() -> None:
+        while not done.is_set():
+            try:
+                names = os.listdir(root)
+            except FileNotFoundError:
+                continue
+            new = [name for name in names if name.startswith("new")]
+            contradicted.extend(name for name in new if (root / f".{name}.crc").exists())
+
+    for number in range(60):
+        (root / f".new{number}.crc").write_bytes(b"crc")
+    poller = threading.Thread(target=poll)
+    poller.start()
+    for number in range(60):
+        storage.create(f"new{number}", b"")
+    done.set()
+    poller.join()
+    assert contradicted == []
+
+
+def test_a_name_too_long_to_have_a_checksum_is_fine(storage: Storage) -> None:
+    storage.create("a" * 255, b"content")
+    storage.replace("a" * 255, b"new content")
+    storage.delete("a" * 255)
+    assert list(storage.list_tree("")) == []
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    path = tmp_path / "outside"
+    path.mkdir()
+    (path / "theirs").write_bytes(b"precious")
+    return path
+
+
+def test_links_are_not_listed_and_not_entered(storage: Storage, root: Path, outside: Path) -> None:
+    storage.create("real/a", b"")
+    (root / "to_directory").symlink_to(outside)
+    (root / "to_file").symlink_to(outside / "theirs")
+    (root / "to_nothing").symlink_to(outside / "gone")
+    (root / "to_itself").symlink_to(root)
+    assert [info.path for info in storage.list_tree("")] == ["real/a"]
+    assert list(storage.list_from("", "")) == []
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lambda s, path: s.create(path, b"ours"), id="create"),
+        pytest.param(lambda s, path: s.replace(path, b"ours"), id="replace"),
+        pytest.param(lambda s, path: s.delete(path), id="delete"),
+        pytest.param(
+            lambda s, path: s.create_from_stream(path, lambda stream: stream.close()),
+            id="create_from_stream",
+        ),
+    ],
+)
+@pytest.mark.parametrize("path", ["link/theirs", "link/new", "link/new/new", "inner/up/theirs"])
+def test_nothing_is_written_or_deleted_through_a_link_that_leaves_the_root(
+    storage: Storage, root: Path, outside: Path, act: Callable[[Storage, str], object], path: str
+) -> None:
+    (root / "link").symlink_to(outside)
+    (root / "inner").mkdir()
+    (root / "inner" / "up").symlink_to("../../outside")
+    with pytest.raises(InvalidRequestError, match="leads out of"):
+        act(storage, path)
+    assert [(path.name, path.read_bytes()) for path in outside.iterdir()] == [
+        ("theirs", b"precious")
+    ]
+
+
+def test_delete_many_goes_on_after_what_it_may_not_delete(
+    storage: Storage, root: Path, outside: Path
+) -> None:
+    (root / "link").symlink_to(outside)
+    for name in ["a", "b"]:
+        storage.create(name, b"")
+    assert storage.delete_many(["a", "link/theirs", "b"]) == ["link/theirs"]
+    assert (files_in(outside), list(storage.list_tree(""))) == (["theirs"], [])
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lambda s: s.delete("link"), id="delete"),
+        pytest.param(lambda s: s.replace("link", b"ours"), id="replace"),
+    ],
+)
+def test_a_link_itself_is_replaced_or_deleted_but_not_its_target(
+    storage: Storage, root: Path, outside: Path, act: Callable[[Storage], object]
+) -> None:
+    (root / "link").symlink_to(outside / "theirs")
+    act(storage)
+    assert not (root / "link").is_symlink()
+    assert (outside / "theirs").read_bytes() == b"precious"
+
+
+def test_a_link_is_not_created_through(storage: Storage, root: Path, outside: Path) -> None:
+    (root / "link").symlink_to(outside / "new")
+    with pytest.raises(FileExistsError):
+        storage.create("link", b"ours")
+    assert files_in(outside) == ["theirs"]
+
+
+def test_a_link_within_the_root_is_written_through(storage: Storage, root: Path) -> None:
+    (root / "real").mkdir()
+    (root / "link").symlink_to("real")
+    storage.create("link/a", b"content")
+    assert [info.path for info in storage.list_tree("")] == ["real/a"]
+
+
+def test_the_root_itself_may_be_a_link(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    storage = open_storage(tmp_path / "link")
+    storage.create(f"{LOG}/a", b"content")
+    storage.replace("hint", b"")
+    assert storage.uri == str(tmp_path / "link")
+    assert sorted(info.path for info in storage.list_tree("")) == [f"{LOG}/a", "hint"]
+    assert storage.delete_many([f"{LOG}/a", "hint"]) == []
+    assert files_in(root) == []
+
+
+def test_names_that_no_log_can_contain_are_not_listed(storage: Storage, root: Path) -> None:
+    for name in [b"\xff", b"c:d", b"a\\..\\b", b"fine"]:
+        Path(os.fsdecode(os.fsencode(root) + b"/" + name)).write_bytes(b"")
+    assert [info.path for info in storage.list_tree("")] == ["fine"]
+    assert [info.path for info in storage.list_from("", "")] == ["fine"]
+
+
+def test_persist_misses_no_file(storage: Storage) -> None:
+    storage.create("p=1/a", b"")
+    with pytest.raises(FileNotFoundError):
+        storage.persist(["p=1/a", "p=1/gone"])
+
+
+def refuse_with(number: int) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK]
+)
+def test_a_file_system_without_hard_links_is_refused(
+    storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(os, "link", refuse_with(number))
+    with pytest.raises(UnsupportedStorageError, match=r"no hard links .*Keep the table on"):
+        storage.create("a", b"")
+    assert files_in(root) == []
+
+
+def test_a_link_whose_answer_was_lost_counts_as_made(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS sends the request again, which then meets the link that the first one made."""
+    link = os.link
+
+    def link_twice(source: str, target: str) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", link_twice)
+    storage.create("a", b"content")
+    assert storage.read("a") == b"content"
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error(
+    storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left out, its files would look as if they were gone."""
+    scan = os.scandir
+
+    def scandir(path: str) -> object:
+        return refuse_with(errno.EACCES)() if path.endswith("closed") else scan(path)
+
+    storage.create("closed/a", b"")
+    storage.create("open/a", b"")
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(StorageError, match="closed could not be listed: permission is denied"):
+        list(storage.list_tree(""))

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
+from delta_ops.storage import open_storage
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="forms of POSIX paths")
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        pytest.param("/data/t", "/data/t", id="an absolute path"),
+        pytest.param("/data//t/", "/data/t", id="slashes too many"),
+        pytest.param("/data/x/../t", "/data/t", id="a step up"),
+        pytest.param("t", "{cwd}/t", id="a relative path"),
+        pytest.param("./s3:/t", "{cwd}/s3:/t", id="a directory named like a scheme"),
+        pytest.param("~/t", "{home}/t", id="the home directory"),
+        pytest.param("./~/t", "{cwd}/~/t", id="a directory named like the home directory"),
+        pytest.param("file:///data/t", "/data/t", id="a file URI"),
+        pytest.param("file:/data/t", "/data/t", id="a file URI as Hadoop writes it"),
+        pytest.param("FILE://localhost/data/t", "/data/t", id="a file URI with this host"),
+        pytest.param("file:////data/t", "/data/t", id="a file URI with a slash too many"),
+        pytest.param("local:///data/t", "/data/t", id="a local URI of fsspec"),
+        pytest.param("/data/50%20off", "/data/50%20off", id="a percent sign in a plain path"),
+        pytest.param(
+            "file:///data/50% off", "/data/50% off", id="a percent sign that is no escape"
+        ),
+        pytest.param("/data/a?b#c::d", "/data/a?b#c::d", id="signs that mean something in URIs"),
+    ],
+)
+def test_a_local_address_becomes_an_absolute_path(
+    address: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/someone")
+    expected = path.format(cwd=tmp_path, home="/home/someone")
+    assert open_storage(address).uri == expected
+
+
+def test_a_path_object_is_an_address(tmp_path: Path) -> None:
+    assert open_storage(tmp_path).uri == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        pytest.param("memory://a/b/", "memory://a/b", id="a slash at the end"),
+        pytest.param("memory://", "memory://", id="all of the store"),
+        pytest.param("MEMORY://a", "memory://a", id="a scheme in capitals"),
+    ],
+)
+def test_a_uri_is_kept_as_the_user_named_it(address: str, shown: str) -> None:
+    storage = open_storage(address)
+    assert (storage.uri, storage.locate("c")) == (
+        shown,
+        f"{shown.rstrip('/')}/c".replace(":/c", ":///c"),
+    )
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        pytest.param("", "it is empty", id="nothing"),
+        pytest.param("/a\0", "NUL", id="NUL"),
+        pytest.param("s3:/bucket/t", "one slash after s3:", id="a slash too few"),
+        pytest.param(str(Path("s3://bucket/t")), "one slash", id="a URI spoilt by pathlib"),
+        pytest.param("file://host/t", "names a host", id="a file URI of another host"),
+        pytest.param("file:t", "relative path", id="a relative file URI"),
+        pytest.param("file:///a%20b", "percent sign", id="an escape in a file URI"),
+        pytest.param("~nobody-of-that-name/t", "no home directory", id="an unknown user"),
+        pytest.param("C:\\data\\t", "Windows drive", id="a drive without Windows"),
+        pytest.param("file:///C:/t", "Windows drive", id="a drive in a file URI without Windows"),
+        pytest.param("s3://", "names no place", id="no bucket"),
+        pytest.param("s3:///", "names no place", id="no bucket but a slash"),
+        pytest.param("s3://bucket/t?versionId=1", "has a query", id="a query"),
+        pytest.param("simplecache::s3://bucket/t", "over another", id="a chain"),
+        pytest.param("filecache://t", "over another", id="a cache"),
+        pytest.param("nosuch://t", "knows no file system nosuch", id="an unknown scheme"),
+    ],
+)
+def test_an_address_that_could_mean_another_place_is_refused(address: str, problem: str) -> None:
+    with pytest.raises(InvalidRequestError, match=problem):
+        open_storage(address)
+
+
+@posix_only
+def test_a_step_up_from_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
+    assert open_storage(tmp_path / "a" / ".." / "t").uri == str(tmp_path / "t")
+    with pytest.raises(InvalidRequestError, match=r"'\.\.' after a link"):
+        open_storage(tmp_path / "link" / ".." / "t")
+
+
+def run_without(package: str, code: str) -> str:
+    program = f"import sys; sys.modules[{package!r}] = None\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "package", "cure"),
+    [
+        ("s3://bucket/t", "s3fs", "pip install 'delta_ops[s3]'"),
+        ("s3a://bucket/t", "s3fs", "pip install 'delta_ops[s3]'"),
+        ("gs://bucket/t", "gcsfs", "pip install 'delta_ops[gcs]'"),
+        ("abfss://box@account.dfs.core.windows.net/t", "adlfs", "pip install 'delta_ops[azure]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(address: str, package: str, cure: str) -> None:
+    said = run_without(
+        package,
+        "from delta_ops.storage import open_storage\n"
+        "from delta_ops.errors import MissingDependencyError\n"
+        "try:\n"
+        f"    open_storage({address!r})\n"
+        "except MissingDependencyError as error:\n"
+        "    print(error)\n",
+    )
+    assert said == f"{address} needs the package {package}; install it with: {cure}.\n"
+
+
+def test_a_package_of_no_extra_is_named_by_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "paramiko", None)
+    with pytest.raises(MissingDependencyError, match=r"^sftp://host/t needs .*paramiko"):
+        open_storage("sftp://me:secret@host/t")
+
+
+def test_no_package_of_a_store_is_imported_before_it_is_needed(tmp_path: Path) -> None:
+    said = run_without(
+        "",
+        "from delta_ops.storage import open_storage\n"
+        f"open_storage({str(tmp_path)!r}).create('a', b'')\n"
+        "open_storage('memory://t').create('a', b'')\n"
+        "print({'s3fs', 'gcsfs', 'adlfs', 'aiohttp', 'botocore'} & sys.modules.keys())\n",
+    )
+    assert said == "set()\n"
+
+
+def test_options_that_the_file_system_does_not_take_are_an_error_without_their_values() -> None:
+    pytest.importorskip("s3fs", reason="needs delta_ops[s3]")
+    with pytest.raises(StorageError, match=r"^s3://bucket/t could not be opened: ") as caught:
+        open_storage("s3://bucket/t", {"endpoint_url": "nowhere", "client_kwargs": "hush-hush"})
+    assert "hush-hush" not in str(caught.value)
+
+
+def test_a_local_path_ignores_storage_options(tmp_path: Path) -> None:
+    assert open_storage(tmp_path, {"key": "any"}).uri == str(tmp_path)

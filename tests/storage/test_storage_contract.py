@@ -1,0 +1,507 @@
+"""What every storage guarantees, whatever holds the bytes.
+
+To add a backend, write a fixture `<name>_storage` that yields an empty storage, and add the name to
+the parameters of `storage`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.storage import Storage, open_storage
+from delta_ops.storage.paths import is_hidden_staged, staged_name
+
+LOG = "_delta_log"
+FIRST_VERSION = "0" * 20
+
+
+@pytest.fixture
+def local_storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "table")
+
+
+@pytest.fixture
+def memory_storage() -> Iterator[Storage]:
+    storage = open_storage(f"memory://{uuid.uuid4().hex}/table")
+    yield storage
+    storage.delete_many([info.path for info in storage.list_tree("")])
+
+
+@pytest.fixture(params=["local", "memory"])
+def storage(request: pytest.FixtureRequest) -> Storage:
+    found: Storage = request.getfixturevalue(f"{request.param}_storage")
+    return found
+
+
+def names(storage: Storage, directory: str = "") -> list[str]:
+    return sorted(info.path for info in storage.list_tree(directory))
+
+
+def writing(data: bytes) -> Callable[[IO[bytes]], None]:
+    def write(stream: IO[bytes]) -> None:
+        stream.write(data)
+
+    return write
+
+
+def create_whole(storage: Storage, path: str, data: bytes) -> None:
+    storage.create(path, data)
+
+
+def create_streamed(storage: Storage, path: str, data: bytes) -> None:
+    storage.create_from_stream(path, writing(data))
+
+
+both_ways_to_create = pytest.mark.parametrize(
+    "create",
+    [
+        pytest.param(create_whole, id="create"),
+        pytest.param(create_streamed, id="create_from_stream"),
+    ],
+)
+Create = Callable[[Storage, str, bytes], None]
+
+
+@both_ways_to_create
+def test_exactly_one_of_64_concurrent_creates_succeeds(storage: Storage, create: Create) -> None:
+    callers, rounds = 64, 12
+    barrier = threading.Barrier(callers)
+
+    def race(caller: int) -> list[int]:
+        won = []
+        for number in range(rounds):
+            barrier.wait()
+            try:
+                create(storage, f"{LOG}/{number}", b"%d" % caller)
+            except FileExistsError:
+                continue
+            won.append(number)
+        return won
+
+    with ThreadPoolExecutor(callers) as pool:
+        won_by = list(pool.map(race, range(callers)))
+    written = {number: int(storage.read(f"{LOG}/{number}")) for number in range(rounds)}
+    assert sorted(number for won in won_by for number in won) == list(range(rounds))
+    assert all(number in won_by[caller] for number, caller in written.items())
+    assert names(storage) == sorted(f"{LOG}/{number}" for number in range(rounds))
+
+
+@both_ways_to_create
+def test_what_was_created_reads_back(storage: Storage, create: Create) -> None:
+    create(storage, f"{LOG}/a", b"content")
+    assert storage.read(f"{LOG}/a") == b"content"
+
+
+@both_ways_to_create
+def test_an_empty_file_can_be_created(storage: Storage, create: Create) -> None:
+    create(storage, "a", b"")
+    assert (storage.read("a"), storage.stat("a").size) == (b"", 0)
+
+
+@both_ways_to_create
+def test_a_file_that_is_there_is_not_created_and_not_changed(
+    storage: Storage, create: Create
+) -> None:
+    storage.create("a", b"old")
+    with pytest.raises(FileExistsError):
+        create(storage, "a", b"new")
+    assert (storage.read("a"), names(storage)) == (b"old", ["a"])
+
+
+@both_ways_to_create
+def test_a_directory_of_that_name_is_not_replaced(storage: Storage, create: Create) -> None:
+    storage.create("a/b", b"old")
+    with pytest.raises(FileExistsError):
+        create(storage, "a", b"new")
+    assert names(storage) == ["a/b"]
+
+
+@both_ways_to_create
+def test_a_file_is_no_directory_to_create_in(storage: Storage, create: Create) -> None:
+    storage.create("a", b"old")
+    with pytest.raises(StorageError, match="a part of the path is a file"):
+        create(storage, "a/b", b"new")
+    assert names(storage) == ["a"]
+
+
+def test_no_part_of_a_file_is_visible_while_it_is_written(storage: Storage) -> None:
+    storage.create(f"{LOG}/other", b"")
+    num_chunks, chunk = 40, bytes(100_000)
+    seen: set[int | None] = set()
+    done = threading.Event()
+
+    def poll() -> None:
+        while not done.is_set():
+            seen.update(info.size for info in storage.list_from(LOG, "whole"))
+            try:
+                seen.add(len(storage.read(f"{LOG}/whole")))
+            except FileNotFoundError:
+                seen.add(None)
+
+    def write(stream: IO[bytes]) -> None:
+        for _ in range(num_chunks):
+            stream.write(chunk)
+            time.sleep(0.005)
+
+    poller = threading.Thread(target=poll)
+    poller.start()
+    storage.create_from_stream(f"{LOG}/whole", write)
+    while num_chunks * len(chunk) not in seen and poller.is_alive():
+        time.sleep(0.001)
+    done.set()
+    poller.join()
+    assert seen == {None, num_chunks * len(chunk)}
+
+
+def test_a_write_that_fails_leaves_nothing_and_its_error_passes(storage: Storage) -> None:
+    def write(stream: IO[bytes]) -> None:
+        stream.write(b"half")
+        raise PermissionError("of the writer's own")
+
+    with pytest.raises(PermissionError, match="of the writer's own"):
+        storage.create_from_stream("a", write)
+    assert names(storage) == []
+
+
+def test_a_writer_may_close_its_stream(storage: Storage) -> None:
+    def write(stream: IO[bytes]) -> None:
+        stream.write(b"whole")
+        stream.close()
+
+    info = storage.create_from_stream("a", write)
+    assert (storage.read("a"), info.size) == (b"whole", 5)
+
+
+def test_create_from_stream_describes_what_it_created(storage: Storage) -> None:
+    assert storage.create_from_stream("p=1/a", writing(b"12345")) == storage.stat("p=1/a")
+
+
+def test_a_file_has_its_size_and_the_time_of_its_creation(storage: Storage) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    storage.create("p=1/a", b"12345")
+    info = storage.stat("p=1/a")
+    assert (info.path, info.size) == ("p=1/a", 5)
+    assert before_ms - 50 <= info.modified_ms <= time.time_ns() // 1_000_000 + 50
+
+
+def test_listings_and_stat_agree(storage: Storage) -> None:
+    storage.create("p=1/a", b"12345")
+    info = storage.stat("p=1/a")
+    assert [*storage.list_from("p=1", ""), *storage.list_tree("")] == [info, info]
+
+
+@pytest.mark.parametrize(
+    ("start", "listed"),
+    [
+        pytest.param("", ["-", "0", "10", "9", "A", "a", "é"], id="an empty start lists all"),
+        pytest.param("10", ["10", "9", "A", "a", "é"], id="the start itself is listed"),
+        pytest.param("1", ["10", "9", "A", "a", "é"], id="a start that is no file"),
+        pytest.param("é~", [], id="nothing comes after the last name"),
+    ],
+)
+def test_list_from_is_ordered_by_name_from_start(
+    storage: Storage, start: str, listed: list[str]
+) -> None:
+    for name in ["9", "é", "a", "10", "A", "0", "-"]:
+        storage.create(f"{LOG}/{name}", b"")
+    assert [info.path for info in storage.list_from(LOG, start)] == [f"{LOG}/{n}" for n in listed]
+
+
+def test_list_from_lists_files_directly_in_the_directory(storage: Storage) -> None:
+    for path in [f"{LOG}/b", f"{LOG}/sidecars/c", f"{LOG}x", "a"]:
+        storage.create(path, b"")
+    assert [info.path for info in storage.list_from(LOG, "")] == [f"{LOG}/b"]
+    assert [info.path for info in storage.list_from("", "")] == [f"{LOG}x", "a"]
+
+
+def test_list_tree_lists_files_in_the_directory_and_below(storage: Storage) -> None:
+    for path in ["p=1/a", "p=1/q=2/b", "p=11/c", "d"]:
+        storage.create(path, b"")
+    assert names(storage, "p=1") == ["p=1/a", "p=1/q=2/b"]
+    assert names(storage) == ["d", "p=1/a", "p=1/q=2/b", "p=11/c"]
+
+
+@pytest.mark.parametrize("directory", ["", "missing", "a/b", "file", "file/below"])
+def test_a_directory_that_is_not_there_lists_empty(storage: Storage, directory: str) -> None:
+    if directory:
+        storage.create("file", b"")
+    listed = [*storage.list_from(directory, ""), *storage.list_tree(directory)]
+    assert listed == []
+
+
+def test_a_new_file_is_in_the_next_listing_and_a_deleted_one_is_not(storage: Storage) -> None:
+    seen = []
+    for number in range(3):
+        storage.create(f"{LOG}/{number}", b"")
+        seen.append([info.path[-1] for info in storage.list_from(LOG, "")])
+        seen.append([path[-1] for path in names(storage)])
+    storage.delete(f"{LOG}/1")
+    seen.append([info.path[-1] for info in storage.list_from(LOG, "")])
+    seen.append([path[-1] for path in names(storage)])
+    assert seen == [[*"0"], [*"0"], [*"01"], [*"01"], [*"012"], [*"012"], [*"02"], [*"02"]]
+
+
+def test_listing_while_others_delete_raises_nothing(storage: Storage) -> None:
+    paths = [f"{LOG}/{number}" for number in range(300)]
+    for path in paths:
+        storage.replace(path, b"x")
+    with ThreadPoolExecutor(1) as pool:
+        deleting = pool.submit(storage.delete_many, paths)
+        while not deleting.done():
+            assert all(info.size == 1 for info in storage.list_from(LOG, ""))
+            assert all(info.size == 1 for info in storage.list_tree(""))
+    assert deleting.result() == []
+
+
+reads = pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(lambda storage, path: storage.stat(path), id="stat"),
+        pytest.param(lambda storage, path: storage.read(path), id="read"),
+        pytest.param(lambda storage, path: storage.read_ranges(path, [(0, 1)]), id="read_ranges"),
+        pytest.param(lambda storage, path: storage.open_input(path), id="open_input"),
+    ],
+)
+
+
+@reads
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("gone", id="a missing file"),
+        pytest.param("a/gone", id="a missing file beside another"),
+        pytest.param("gone/gone", id="a missing directory"),
+        pytest.param("a", id="a directory"),
+        pytest.param("a/b/gone", id="something below a file"),
+    ],
+)
+def test_reading_what_is_not_there_raises_file_not_found(
+    storage: Storage, read: Callable[[Storage, str], object], path: str
+) -> None:
+    storage.create("a/b", b"content")
+    with pytest.raises(FileNotFoundError) as caught:
+        read(storage, path)
+    assert storage.locate(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "parts"),
+    [
+        pytest.param([], [], id="no range"),
+        pytest.param([(0, 10)], [b"0123456789"], id="all of it"),
+        pytest.param([(7, 9), (0, 3)], [b"78", b"012"], id="in the order asked for"),
+        pytest.param([(2, 6), (4, 8)], [b"2345", b"4567"], id="ranges that overlap"),
+        pytest.param([(3, 3), (3, 4), (10, 10)], [b"", b"3", b""], id="empty ranges"),
+    ],
+)
+def test_ranges_are_read(
+    storage: Storage, ranges: list[tuple[int, int]], parts: list[bytes]
+) -> None:
+    storage.create("a", b"0123456789")
+    assert storage.read_ranges("a", ranges) == parts
+
+
+@pytest.mark.parametrize("given", [(8, 11), (20, 30)])
+def test_a_range_past_the_end_is_an_error_and_not_a_short_answer(
+    storage: Storage, given: tuple[int, int]
+) -> None:
+    storage.create("a", b"0123456789")
+    with pytest.raises(StorageError, match="could not be read"):
+        storage.read_ranges("a", [given])
+
+
+@pytest.mark.parametrize("given", [(-1, 3), (5, 4)])
+def test_a_negative_or_backward_range_is_refused(storage: Storage, given: tuple[int, int]) -> None:
+    storage.create("a", b"0123456789")
+    with pytest.raises(InvalidRequestError):
+        storage.read_ranges("a", [given])
+
+
+def test_open_input_reads_at_random_and_from_several_handles(storage: Storage) -> None:
+    storage.create("a", b"0123456789")
+    with storage.open_input("a") as first, storage.open_input("a") as second:
+        first.seek(4)
+        assert (second.read(2), first.read(3), second.read(2), first.size()) == (
+            b"01",
+            b"456",
+            b"23",
+            10,
+        )
+
+
+def test_replace_creates_and_replaces(storage: Storage) -> None:
+    storage.replace(f"{LOG}/hint", b"a long first text")
+    storage.replace(f"{LOG}/hint", b"second")
+    assert (storage.read(f"{LOG}/hint"), names(storage)) == (b"second", [f"{LOG}/hint"])
+
+
+def test_readers_of_a_replaced_file_see_one_or_the_other(storage: Storage) -> None:
+    versions = [b"a" * 50_000, b"b" * 90_000]
+    storage.replace("hint", versions[0])
+    done = threading.Event()
+
+    def read() -> set[bytes]:
+        seen = set()
+        while not done.is_set():
+            seen.add(storage.read("hint"))
+        return seen
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(read) for _ in range(3)]
+        for number in range(150):
+            storage.replace("hint", versions[number % 2])
+        done.set()
+    assert set().union(*(reader.result() for reader in readers)) <= set(versions)
+
+
+def test_replace_does_not_take_the_place_of_a_directory(storage: Storage) -> None:
+    storage.create("a/b/c", b"")
+    with pytest.raises(StorageError):
+        storage.replace("a/b/c/d", b"")
+    assert names(storage) == ["a/b/c"]
+
+
+def test_delete_removes_the_file_and_is_idempotent(storage: Storage) -> None:
+    storage.create("a", b"")
+    storage.create("b", b"")
+    storage.delete("a")
+    storage.delete("a")
+    assert names(storage) == ["b"]
+
+
+@pytest.mark.parametrize("path", ["gone", "gone/gone", "file/below", "directory"])
+def test_deleting_what_is_no_file_changes_nothing(storage: Storage, path: str) -> None:
+    storage.create("file", b"")
+    storage.create("directory/file", b"")
+    storage.delete(path)
+    assert storage.delete_many([path]) == []
+    assert names(storage) == ["directory/file", "file"]
+
+
+def test_delete_many_deletes_what_is_there(storage: Storage) -> None:
+    paths = [f"p={number % 3}/{number}" for number in range(2_100)]
+    for path in paths[:50]:
+        storage.replace(path, b"")
+    storage.create("kept", b"")
+    assert storage.delete_many(iter(paths)) == []
+    assert names(storage) == ["kept"]
+
+
+def test_persist_takes_files_of_others(storage: Storage) -> None:
+    storage.create("p=1/a", b"")
+    storage.create("b", b"")
+    storage.persist(iter(["p=1/a", "b"]))
+    assert names(storage) == ["b", "p=1/a"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b",
+        "a%20b",
+        "ä漢",
+        "a+b",
+        "a#b",
+        "a&b",
+        "a'b",
+        "p=x:y",
+        "a;b",
+        "~a",
+        "a*",
+        "a?",
+        "[ab]",
+        "{a}",
+    ],
+)
+def test_a_name_means_itself(storage: Storage, name: str) -> None:
+    storage.create(f"d/{name}", b"content")
+    storage.create("d/ab", b"")
+    assert names(storage) == sorted([f"d/{name}", "d/ab"])
+    assert storage.read(f"d/{name}") == b"content"
+    assert storage.delete_many([f"d/{name}"]) == []
+    assert names(storage) == ["d/ab"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("/etc/passwd", id="absolute"),
+        pytest.param("../a", id="above the root"),
+        pytest.param("a/../../b", id="climbing in the middle"),
+        pytest.param("a/..", id="climbing at the end"),
+        pytest.param("./a", id="a dot"),
+        pytest.param("a//b", id="an empty part"),
+        pytest.param("a/", id="a slash at the end"),
+        pytest.param("a\0b", id="NUL"),
+        pytest.param("a\\..\\..\\b", id="climbing with backslashes"),
+        pytest.param("\\\\host\\share", id="a network path of Windows"),
+        pytest.param("C:/a", id="a drive"),
+        pytest.param("a\udcff", id="not Unicode"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda storage, path: storage.stat(path), id="stat"),
+        pytest.param(lambda storage, path: storage.read(path), id="read"),
+        pytest.param(lambda storage, path: storage.read_ranges(path, []), id="read_ranges"),
+        pytest.param(lambda storage, path: storage.open_input(path), id="open_input"),
+        pytest.param(lambda storage, path: storage.create(path, b""), id="create"),
+        pytest.param(lambda storage, path: storage.replace(path, b""), id="replace"),
+        pytest.param(lambda storage, path: storage.persist([path]), id="persist"),
+        pytest.param(lambda storage, path: storage.delete(path), id="delete"),
+        pytest.param(lambda storage, path: storage.delete_many([path]), id="delete_many"),
+        pytest.param(
+            lambda storage, path: storage.create_from_stream(path, writing(b"")),
+            id="create_from_stream",
+        ),
+    ],
+)
+def test_a_path_that_could_leave_the_root_is_refused(
+    storage: Storage, call: Callable[[Storage, str], object], path: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match="refused"):
+        call(storage, path)
+
+
+@pytest.mark.parametrize("directory", ["..", "/", "a/../..", "a/"])
+def test_a_directory_outside_the_root_is_not_listed(storage: Storage, directory: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        list(storage.list_from(directory, ""))
+    with pytest.raises(InvalidRequestError):
+        list(storage.list_tree(directory))
+
+
+def test_what_a_killed_write_left_is_hidden_but_can_be_swept(storage: Storage) -> None:
+    leftover = f"{LOG}/{staged_name()}"
+    storage.replace(leftover, b"half of a commit")
+    storage.create(f"{LOG}/{FIRST_VERSION}.json", b"{}")
+    assert [info.path for info in storage.list_from(LOG, FIRST_VERSION)] == [
+        f"{LOG}/{FIRST_VERSION}.json"
+    ]
+    staged = [path for path in names(storage) if is_hidden_staged(path.rpartition("/")[2])]
+    assert staged == [leftover]
+    assert storage.delete_many(staged) == []
+    assert names(storage) == [f"{LOG}/{FIRST_VERSION}.json"]
+
+
+def test_locate_extends_the_uri(storage: Storage) -> None:
+    assert storage.locate("p=1/a") == f"{storage.uri}/p=1/a"
+    assert storage.locate("") == storage.uri
+
+
+def test_a_storage_pickles(storage: Storage) -> None:
+    storage.create("a", b"content")
+    copy: Storage = pickle.loads(pickle.dumps(storage))
+    assert (copy.uri, copy.read("a"), repr(copy)) == (storage.uri, b"content", repr(storage))

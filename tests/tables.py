@@ -1,0 +1,77 @@
+"""Tables for tests: small, real, in a temporary folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+"""Tables by other writers and real records; only where they lie beside the project."""
+
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
+
+SCHEMA = (
+    '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'
+    '{"name":"p","type":"string","nullable":true,"metadata":{}}]}'
+)
+PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
+
+
+def metadata(**changes: Any) -> Metadata:
+    """The metadata of a table of id and p."""
+    return Metadata(**{"id": "0" * 36, "schema_string": SCHEMA, "created_time": 0, **changes})
+
+
+def add(path: str, **changes: Any) -> AddFile:
+    """An add that differs from others by its path."""
+    values: dict[str, Any] = {"size": 1, "partition_values": {}, "modification_time": 0}
+    return AddFile(path=path, **{**values, **changes})
+
+
+def remove(path: str, **changes: Any) -> RemoveFile:
+    """The remove of a path."""
+    return RemoveFile(path=path, **{"deletion_timestamp": 1, **changes})
+
+
+def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:
+    """A log of these commits; the first gets protocol and metadata before it."""
+    log = DeltaLog(root)
+    for version, actions in enumerate(commits):
+        first = [PROTOCOL, metadata()] if version == 0 else []
+        create_commit(log.storage, log.log_directory, version, [*first, *actions])
+    return log
+
+
+def live_paths(log: DeltaLog, version: int | None = None) -> set[str]:
+    """Canonical paths of the live files."""
+    return set(log.snapshot(version).files(["path"])["path"].to_pylist())
+
+
+def rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows in an order of their own, to compare tables as sets of rows."""
+    return sorted(table.to_pylist(), key=lambda row: [repr(row[name]) for name in sorted(row)])
+
+
+def by_deltalake(path: Path) -> list[dict[str, Any]]:
+    """The rows as the `deltalake` package reads them."""
+    from deltalake import DeltaTable
+
+    return rows(DeltaTable(str(path)).to_pyarrow_table())
+
+
+def by_polars(path: Path) -> list[dict[str, Any]]:
+    """The rows as polars reads them."""
+    import polars as pl
+
+    return rows(pl.read_delta(str(path)).to_arrow())
+
+
+Row = Mapping[str, Any]
