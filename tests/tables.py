@@ -12,6 +12,8 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
+from delta_ops.protocol.schema import schema_from_json
+from delta_ops.transaction import Staged
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 """Tables by other writers and real records; only where they lie beside the project."""
@@ -39,6 +41,12 @@ def add(path: str, **changes: Any) -> AddFile:
 def remove(path: str, **changes: Any) -> RemoveFile:
     """The remove of a path."""
     return RemoveFile(path=path, **{"deletion_timestamp": 1, **changes})
+
+
+def staged(*adds: AddFile) -> Staged:
+    """Files as an engine would hand them to a transaction."""
+    schema = schema_from_json(SCHEMA)
+    return Staged(adds=adds, schema=schema, partition_columns=(), num_rows=len(adds))
 
 
 def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:

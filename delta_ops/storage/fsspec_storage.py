@@ -49,7 +49,7 @@ class FsspecStorage:
     Args:
         fs: Opened with `use_listings_cache=False`.
         root: The root as `fs` names it.
-        uri: The root as the user named it; credentials in it are dropped.
+        uri: The root as the user named it, without a slash at its end; credentials are dropped.
     """
 
     def __init__(self, fs: Any, root: str, uri: str) -> None:
@@ -68,7 +68,7 @@ class FsspecStorage:
 
     def locate(self, path: str) -> str:
         """The full URI; "" is the root."""
-        return f"{self._uri.rstrip('/')}/{validate(path)}" if path else self._uri
+        return f"{self._uri}/{validate(path)}" if path else self._uri
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """See `Storage`."""

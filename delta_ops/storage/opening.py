@@ -28,6 +28,7 @@ _EXTRA_OF = {
 }
 """Package and extra of delta_ops by scheme."""
 _ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
+_CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*::")
 _DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
 
 
@@ -40,7 +41,7 @@ def local_path_of(address: str) -> str | None:
     scheme, rest = split_uri(address)
     if scheme in _LOCAL_SCHEMES:
         return _absolute(_path_in_uri(address, rest.removeprefix("localhost")))
-    if scheme:
+    if scheme or _CHAIN.match(address):
         return None
     if address[:5].lower() == "file:":
         return _absolute(_path_in_uri(address, address[5:]))
@@ -59,16 +60,17 @@ def open_remote(address: str, storage_options: Mapping[str, Any]) -> FsspecStora
     scheme, rest = split_uri(address)
     _validate_remote(address, scheme, rest)
     _validate_scheme(address, scheme)
+    uri = f"{scheme}://{rest.rstrip('/')}"
     options = {**storage_options, "use_listings_cache": False}
     try:
-        fs, root = fsspec.url_to_fs(f"{scheme}://{rest}", **options)
+        fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise
         reason = f"{type(error).__name__}: {scrub(str(error), options)}"
         failure = StorageError(
             redact(address), "opened", f"{reason}; check the address and storage_options"
         )
         raise failure from (None if reveals(error, options) else error)
-    return FsspecStorage(fs, root, address)
+    return FsspecStorage(fs, root, uri)
 
 
 def _validate_remote(address: str, scheme: str, rest: str) -> None:

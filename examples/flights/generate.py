@@ -22,6 +22,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -150,6 +151,7 @@ def _delay_minutes(origin: str, rng: Random) -> int:
     return min(600, 1 + int(lateness))
 
 
+@cache
 def _miles_between(one: _Airport, other: _Airport) -> int:
     """Great-circle distance by the haversine formula."""
     north, south = math.radians(one.latitude), math.radians(other.latitude)

@@ -182,7 +182,5 @@ def test_an_unreadable_checkpoint_is_an_error_that_names_it(tmp_path: Path) -> N
     write_checkpoint(log.snapshot(4), now_ms=0)
     checkpoint = tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet"
     checkpoint.write_bytes(checkpoint.read_bytes()[:-20])
-    with pytest.raises(
-        LogCorruptError, match="the checkpoint cannot be read"
-    ):
+    with pytest.raises(LogCorruptError, match="the checkpoint cannot be read"):
         log.snapshot()

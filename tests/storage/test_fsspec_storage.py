@@ -10,7 +10,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
@@ -26,16 +26,20 @@ class ShelfFileSystem(MemoryFileSystem):  # type: ignore[misc]
     """A store that is known neither for exclusive creates nor for atomic uploads."""
 
     protocol = "shelf"
-    store: dict[str, Any] = {}
-    pseudo_dirs = [""]
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix(f"{cls.protocol}://")))
 
 
 class StaleFileSystem(ShelfFileSystem):
     """Keeps each listing until told otherwise, whatever it was asked for when opened."""
 
     protocol = "stale"
-    store: dict[str, Any] = {}
-    pseudo_dirs = [""]
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -57,6 +61,8 @@ class BrokenFileSystem(ShelfFileSystem):
 
     def __init__(self, error: Callable[[str], Exception], token: str = "", **options: Any) -> None:
         super().__init__(**options)
+        if "account" in options:
+            raise TypeError(f"no {options['account']} for {token}")
         self.error, self.token = error, token
 
     def fail(self, *_: Any, **__: Any) -> Any:
@@ -122,6 +128,14 @@ def test_committing_to_an_object_store_is_refused_by_name(address: str, package:
     storage = open_storage(address, {} if address.startswith("s3") else options)
     with pytest.raises(UnsupportedStorageError, match=rf"^{address} cannot be committed to: "):
         storage.create("_delta_log/a", b"")
+
+
+def test_options_that_a_file_system_cannot_use_are_an_error_without_their_values() -> None:
+    with pytest.raises(StorageError) as caught:
+        open_storage("broken://t", {"error": OSError, "token": SECRET, "account": SECRET})
+    assert str(caught.value).startswith("broken://t could not be opened: ")
+    assert "no *** for ***" in str(caught.value)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 class StrangeError(Exception):

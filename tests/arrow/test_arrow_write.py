@@ -1,0 +1,242 @@
+"""What the Arrow engine writes, read back by it and by others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from tests.tables import by_deltalake, by_polars, rows
+
+ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
+
+PARTITION_VALUES: dict[str, pa.Array] = {
+    "text with / % = space, non-ASCII, null": pa.array(
+        ["a/b", "50%", "x=y", "a b", "züri 東京", None, "__HIVE_DEFAULT_PARTITION__x"]
+    ),
+    "whole numbers": pa.array([1, -2, None], pa.int32()),
+    "bytes": pa.array([b"\x01\x02", b"abc", None]),
+    "dates": pa.array([date(1, 1, 1), date(9999, 12, 31), None]),
+    "booleans": pa.array([True, False, None]),
+    # deltalake's Arrow reader cannot read negative decimals back, whoever wrote them.
+    "decimals": pa.array([Decimal("1.20"), Decimal("0.05"), None], pa.decimal128(10, 2)),
+    "doubles": pa.array([1.5, -0.25, None]),
+    "timestamps": pa.array(
+        [datetime(2026, 3, 8, 6, 30, 0, 123456, UTC), datetime(1969, 12, 31, tzinfo=UTC), None],
+        pa.timestamp("us", "UTC"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PARTITION_VALUES)
+def test_partition_values_of_every_type_come_back(tmp_path: Path, kind: str) -> None:
+    values = PARTITION_VALUES[kind]
+    data = pa.table({"id": pa.array(range(len(values)), pa.int64()), "p": values})
+    da.write(tmp_path, data, partition_by=["p"])
+    assert rows(da.to_table(DeltaLog(tmp_path))) == rows(data)
+
+
+@pytest.mark.parametrize("kind", [k for k in PARTITION_VALUES if k != "bytes"])
+@pytest.mark.parametrize("read", [by_deltalake, by_polars])
+def test_others_read_the_same_partition_values(
+    tmp_path: Path, kind: str, read: Callable[[Path], list[dict[str, Any]]]
+) -> None:
+    values = PARTITION_VALUES[kind]
+    data = pa.table({"id": pa.array(range(len(values)), pa.int64()), "p": values})
+    da.write(tmp_path, data, partition_by=["p"])
+    assert read(tmp_path) == rows(data)
+
+
+def test_an_empty_text_is_a_null_partition_value(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1], "p": [""]}), partition_by=["p"])
+    assert da.to_table(DeltaLog(tmp_path)).to_pylist() == [{"id": 1, "p": None}]
+
+
+def test_an_overwrite_replaces_all_rows(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    da.write(tmp_path, ROWS.slice(2), mode="overwrite")
+    assert by_deltalake(tmp_path) == rows(ROWS.slice(2))
+
+
+def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    new = pa.table({"id": [2, 2], "p": ["x", "y"]})
+    da.write(tmp_path, new, mode="overwrite", replace_where=col("id") == 2)
+    expected = pa.concat_tables([ROWS.filter(pa.array([True, False, True])), new])
+    assert by_deltalake(tmp_path) == rows(expected)
+    assert rows(da.to_table(DeltaLog(tmp_path))) == rows(expected)
+
+
+def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    da.write(tmp_path, ROWS.slice(0, 0), mode="overwrite", replace_where=col("p") != "zzz")
+    assert by_deltalake(tmp_path) == rows(ROWS.slice(2))
+
+
+def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match="replace_where is not true"):
+        da.write(tmp_path, ROWS, mode="overwrite", replace_where=col("p") == "a")
+    assert [p for p in sorted(tmp_path.rglob("*")) if p.is_file()] == [
+        p for p in before if p.is_file()
+    ]
+
+
+def test_the_same_txn_writes_once(tmp_path: Path) -> None:
+    first = da.write(tmp_path, ROWS, txn=("app", 3))
+    again = da.write(tmp_path, ROWS, txn=("app", 3))
+    older = da.write(tmp_path, ROWS, txn=("app", 2))
+    assert (first.version, first.already_committed) == (0, False)
+    assert (again.version, again.already_committed) == (0, True)
+    assert older.already_committed
+    assert len(by_deltalake(tmp_path)) == 3
+
+
+def test_a_txn_survives_the_checkpoint(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS, txn=("app", 1), configuration={"delta.checkpointInterval": "2"})
+    for _ in range(4):
+        da.write(tmp_path, ROWS)
+    for commit in (tmp_path / "_delta_log").glob("*.json"):
+        if int(commit.stem) < 4:
+            commit.unlink()
+    again = da.write(tmp_path, ROWS, txn=("app", 1))
+    assert (again.version, again.already_committed) == (None, True)
+
+
+def test_a_checkpoint_is_written_at_every_nth_version(tmp_path: Path) -> None:
+    for _ in range(7):
+        da.write(tmp_path, ROWS, configuration={"delta.checkpointInterval": "3"})
+    names = sorted(p.name for p in (tmp_path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert names == [f"{v:020d}.checkpoint.parquet" for v in (3, 6)]
+    assert len(by_deltalake(tmp_path)) == 21
+
+
+def test_staged_files_are_committed_with_a_transaction_of_ones_own(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    log = DeltaLog(tmp_path)
+    staged = da.stage_write(log, ROWS)
+    assert log.snapshot().version == 0
+    txn = begin(log)
+    txn.stage(staged)
+    assert txn.commit(operation="WRITE").version == 1
+    assert len(by_deltalake(tmp_path)) == 6
+
+
+def test_staging_needs_a_table(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        da.stage_write(tmp_path, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        pytest.param(pa.table({"id": [1], "q": ["x"]}), "no column 'q'", id="an unknown column"),
+        pytest.param(pa.table({"id": ["x"]}), "column 'id' is int64", id="a value that won't fit"),
+        pytest.param([{"id": 1}], "is no Arrow data", id="no Arrow data"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(tmp_path: Path, data: Any, problem: str) -> None:
+    da.write(tmp_path, ROWS)
+    with pytest.raises(InvalidRequestError, match=problem):
+        da.write(tmp_path, data)
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+def test_columns_that_the_data_lack_are_null(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    da.write(tmp_path, pa.table({"ID": [9]}))
+    assert {"id": 9, "p": None} in by_deltalake(tmp_path)
+
+
+def test_a_null_in_a_column_that_forbids_it_is_refused(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    da.write(tmp_path, pa.table({"id": [1]}, schema=schema))
+    with pytest.raises(InvalidRequestError, match="NOT NULL"):
+        da.write(tmp_path, pa.table({"id": pa.array([None], pa.int64())}))
+    assert len(by_deltalake(tmp_path)) == 1
+
+
+def test_an_append_only_table_refuses_an_overwrite(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS, configuration={"delta.appendOnly": "true"})
+    with pytest.raises(InvalidRequestError, match="append-only"):
+        da.write(tmp_path, ROWS, mode="overwrite")
+
+
+def test_appends_that_race_all_succeed(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    stale = [begin(DeltaLog(tmp_path)) for _ in range(5)]
+    versions = [da.write(txn, ROWS).version for txn in stale]
+    assert versions == [1, 2, 3, 4, 5]
+    assert len(by_deltalake(tmp_path)) == 18
+
+
+def test_appends_that_race_to_create_the_table_all_succeed(tmp_path: Path) -> None:
+    stale = [begin(DeltaLog(tmp_path)) for _ in range(3)]
+    assert [da.write(txn, ROWS).version for txn in stale] == [0, 1, 2]
+    assert len(by_deltalake(tmp_path)) == 9
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "conflicts"),
+    [
+        pytest.param(col("p") == "a", col("p") == "a", True, id="of the same partition"),
+        pytest.param(col("p") == "a", col("p") == "b", False, id="of different partitions"),
+        pytest.param(None, col("p") == "b", True, id="of the table and of a partition"),
+        pytest.param(col("p") == "c", col("p") == "c", True, id="of a partition without files"),
+    ],
+)
+def test_overwrites_conflict_where_they_overlap(
+    tmp_path: Path, first: Any, second: Any, conflicts: bool
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    stale = begin(DeltaLog(tmp_path))
+
+    def matching(predicate: Any) -> pa.Table:
+        table = pa.table({"id": [7, 7, 7], "p": ["a", "b", "c"]})
+        if predicate is None:
+            return table
+        return table.filter(
+            pa.array([value == predicate.value for value in table["p"].to_pylist()])
+        )
+
+    da.write(tmp_path, matching(first), mode="overwrite", replace_where=first)
+    files = len(list(tmp_path.rglob("*.parquet")))
+    if conflicts:
+        with pytest.raises(CommitConflictError, match="version 1 was committed first"):
+            da.write(stale, matching(second), mode="overwrite", replace_where=second)
+        assert len(list(tmp_path.rglob("*.parquet"))) == files
+    else:
+        assert da.write(stale, matching(second), "overwrite", replace_where=second).version == 2
+
+
+def test_an_append_into_what_an_overwrite_read_makes_the_overwrite_fail(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    stale = begin(DeltaLog(tmp_path))
+    da.write(tmp_path, pa.table({"id": [8], "p": ["a"]}))
+    with pytest.raises(CommitConflictError, match="added rows to what this operation has read"):
+        da.write(stale, ROWS.slice(0, 1), mode="overwrite", replace_where=col("p") == "a")
+
+
+def test_a_predicate_and_columns_are_read(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    found = da.to_table(DeltaLog(tmp_path), columns=["p"], predicate=col("id") >= 2)
+    assert rows(found) == rows(pa.table({"p": ["b", None]}))
+
+
+def test_files_that_cannot_match_are_not_opened(tmp_path: Path) -> None:
+    for i in range(3):
+        da.write(tmp_path, pa.table({"id": [i], "p": ["x"]}))
+    log = DeltaLog(tmp_path)
+    for add in log.snapshot().add_files():
+        if '"minValues":{"id":2' not in (add.stats or ""):
+            (tmp_path / add.path).unlink()
+    assert da.to_table(log, predicate=col("id") > 1).to_pylist() == [{"id": 2, "p": "x"}]

@@ -1,0 +1,211 @@
+"""The five cases of the commit loop, with a store that fails on purpose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    StaleRunError,
+    StorageError,
+)
+from delta_ops.events import CommitAttempted, Committed, Event, RaceLost
+from delta_ops.protocol.actions import DomainMetadata
+from delta_ops.storage import Storage, open_storage
+from delta_ops.transaction import TxnId
+from tests.tables import add, live_paths, staged, write_log
+
+
+class FaultyStorage:
+    """A storage whose `create` and `read` go through a function of the test's."""
+
+    def __init__(self, inner: Storage, create: Callable[..., None]) -> None:
+        self._inner, self._create = inner, create
+        self.unreadable = False
+
+    def create(self, path: str, data: bytes) -> None:
+        self._create(self._inner, path, data)
+
+    def read(self, path: str) -> bytes:
+        if self.unreadable:
+            raise StorageError(path, "read", "the connection was reset")
+        return self._inner.read(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def lost_answer(inner: Storage, path: str, data: bytes) -> None:
+    inner.create(path, data)
+    raise StorageError(path, "created", "the connection was reset")
+
+
+def lost_request(_inner: Storage, path: str, _data: bytes) -> None:
+    raise StorageError(path, "created", "no space is left")
+
+
+def prepared(log: DeltaLog, path: str = "new.parquet") -> Transaction:
+    txn = begin(log)
+    txn.stage(staged(add(path)))
+    return txn
+
+
+def table(tmp_path: Path, create: Callable[..., None] | None = None) -> tuple[DeltaLog, Any]:
+    write_log(tmp_path, [[add("old.parquet")]])
+    inner = open_storage(tmp_path)
+    storage = FaultyStorage(inner, create or (lambda i, p, d: i.create(p, d)))
+    return DeltaLog("", storage=storage), storage  # type: ignore[arg-type]
+
+
+def test_a_commit_whose_answer_was_lost_is_found_to_be_there(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, lost_answer)
+    result = prepared(log).commit(operation="WRITE")
+    assert (result.version, result.attempts) == (1, 1)
+    assert live_paths(DeltaLog(tmp_path)) == {"old.parquet", "new.parquet"}
+    assert DeltaLog(tmp_path).snapshot().version == 1
+
+
+def test_a_store_that_stays_broken_is_reported_and_nothing_is_committed(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, lost_request)
+    with pytest.raises(StorageError, match="no space is left"):
+        prepared(log).commit(operation="WRITE")
+    assert DeltaLog(tmp_path).snapshot().version == 0
+
+
+def test_a_store_that_recovers_gets_the_same_version(tmp_path: Path) -> None:
+    failures = iter([True, True])
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        if next(failures, False):
+            lost_request(inner, path, data)
+        inner.create(path, data)
+
+    log, _ = table(tmp_path, create)
+    result = prepared(log).commit(operation="WRITE")
+    assert (result.version, result.attempts) == (1, 3)
+
+
+def test_an_outcome_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+    log, storage = table(tmp_path, lost_answer)
+    txn = prepared(log)
+    storage.unreadable = True
+    with pytest.raises(CommitStateUnknownError, match="not known whether version 1") as caught:
+        txn.commit(operation="WRITE")
+    line = (tmp_path / "_delta_log" / f"{1:020d}.json").read_text().splitlines()[0]
+    assert json.loads(line)["commitInfo"]["txnId"] == caught.value.txn_id
+
+
+def test_a_lost_race_is_told_and_the_next_version_taken(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    events: list[Event] = []
+    slow = begin(log, on_event=events.append)
+    slow.stage(staged(add("slow.parquet")))
+    prepared(log, "fast.parquet").commit(operation="WRITE")
+    result = slow.commit(operation="WRITE")
+    assert (result.version, result.attempts) == (2, 2)
+    assert [type(event) for event in events] == [
+        CommitAttempted,
+        RaceLost,
+        CommitAttempted,
+        Committed,
+    ]
+
+
+def test_attempts_are_limited(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    slow = prepared(log, "slow.parquet")
+    for i in range(3):
+        prepared(log, f"{i}.parquet").commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="2 attempts were lost"):
+        slow.commit(operation="WRITE", max_attempts=2)
+
+
+def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    twins = [begin(log), begin(log)]
+    for i, twin in enumerate(twins):
+        twin.stage(staged(add(f"{i}.parquet")))
+        twin.set_transaction(("app", 1))
+    first, second = (twin.commit(operation="WRITE") for twin in twins)
+    assert (first.version, first.already_committed) == (1, False)
+    assert (second.version, second.already_committed) == (1, True)
+    assert live_paths(log) == {"old.parquet", "0.parquet"}
+
+
+def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    stale = begin(log)
+    stale.stage(staged(add("stale.parquet")))
+    stale.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
+    newer = begin(log)
+    newer.set_transaction(TxnId(app_id="p", version=2, newer_is_stale=True))
+    newer.commit(operation="WRITE")
+    with pytest.raises(StaleRunError, match="newer run"):
+        stale.commit(operation="WRITE")
+    again = begin(log)
+    again.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
+    with pytest.raises(StaleRunError, match="newer run"):
+        again.done_before()
+
+
+def test_two_changes_of_one_domain_conflict(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    first, second = begin(log), begin(log)
+    for txn in (first, second):
+        txn.set_domain_metadata(DomainMetadata(domain="d", configuration="{}"))
+    first.commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="changed the domain d too"):
+        second.commit(operation="WRITE")
+
+
+def test_a_rearrangement_and_an_append_do_not_hurt_each_other(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    rearrange = begin(log)
+    rearrange.remove(log.snapshot().add_files(), data_change=False)
+    rearrange.stage(staged(add("compacted.parquet", data_change=False)))
+    rearrange.set_transaction(("delta_ops:optimize:x", 0))
+    prepared(log, "appended.parquet").commit(operation="WRITE")
+    assert rearrange.commit(operation="OPTIMIZE").version == 2
+    assert live_paths(log) == {"compacted.parquet", "appended.parquet"}
+
+
+def test_two_rearrangements_of_one_file_conflict(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    both = [begin(log), begin(log)]
+    for i, txn in enumerate(both):
+        txn.remove(log.snapshot().add_files(), data_change=False)
+        txn.stage(staged(add(f"{i}.parquet", data_change=False)))
+    both[0].commit(operation="OPTIMIZE")
+    with pytest.raises(CommitConflictError, match="removed 1 of the files"):
+        both[1].commit(operation="OPTIMIZE")
+
+
+def test_a_hook_that_fails_is_reported_and_the_commit_stands(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+
+    def broken(_committed: object) -> None:
+        raise RuntimeError("out of order")
+
+    result = prepared(log).commit(operation="WRITE", hooks=[broken])
+    assert result.version == 1
+    assert result.failed_hooks == ("broken after version 1: out of order",)
+
+
+def test_commit_info_says_what_was_done(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    prepared(log).commit(
+        operation="WRITE", parameters={"mode": "Append", "partitionBy": []}, user_metadata="hello"
+    )
+    entry = next(iter(log.history()))
+    assert (entry.version, entry.operation, entry.user_metadata) == (1, "WRITE", "hello")
+    assert entry.operation_parameters == {"mode": "Append", "partitionBy": "[]"}
+    assert entry.commit_info["readVersion"] == 0
+    assert entry.commit_info["isBlindAppend"] is True
+    assert next(iter(entry.commit_info)) == "timestamp"
