@@ -41,7 +41,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	@mkdir -p $(DAGSTER_HOME)
 	$(BIN)/dagster definitions validate -w workspace.yaml
 	$(BIN)/dg check defs

@@ -1,0 +1,1 @@
+"""The terminal command `delta-ops`; see `main` for what it prints."""

@@ -1,0 +1,49 @@
+"""Maintenance: keep tables fast and cheap. `plan_x` decides and touches nothing, `x` acts.
+
+Every operation takes `dry_run`, and one that finds nothing to do commits nothing.
+"""
+
+from delta_ops.maintenance.checkpoint import (
+    CheckpointPlan,
+    CheckpointResult,
+    checkpoint_due,
+    create_checkpoint,
+    plan_checkpoint,
+)
+from delta_ops.maintenance.log_cleanup import (
+    LogCleanupPlan,
+    LogCleanupResult,
+    clean_up_log,
+    plan_clean_up_log,
+)
+from delta_ops.maintenance.maintain import MaintenanceResult, maintain
+from delta_ops.maintenance.optimize import OptimizeResult, optimize
+from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
+from delta_ops.maintenance.vacuum import VacuumResult, vacuum
+from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
+
+__all__ = [
+    "CheckpointPlan",
+    "CheckpointResult",
+    "LogCleanupPlan",
+    "LogCleanupResult",
+    "MaintenancePlan",
+    "MaintenanceResult",
+    "Operation",
+    "OptimizePlan",
+    "OptimizeResult",
+    "VacuumPlan",
+    "VacuumResult",
+    "checkpoint_due",
+    "clean_up_log",
+    "create_checkpoint",
+    "maintain",
+    "optimize",
+    "plan_checkpoint",
+    "plan_clean_up_log",
+    "plan_maintenance",
+    "plan_optimize",
+    "plan_vacuum",
+    "vacuum",
+]

@@ -38,6 +38,7 @@ from delta_ops.log.segment import (
     segment_from_listing,
 )
 from delta_ops.maintenance.admission import validate_deletable
+from delta_ops.maintenance.leftovers import is_leftover
 from delta_ops.protocol.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
@@ -47,10 +48,6 @@ from delta_ops.protocol.file_names import (
     log_file_name,
 )
 from delta_ops.storage import FileInfo
-from delta_ops.storage.paths import is_hidden_staged
-
-STAGED_LIFETIME_MS = DAY_MS
-"""An unfinished file that is older was left by a process that died."""
 
 _BATCH = 1000
 
@@ -131,7 +128,7 @@ def plan_clean_up_log(
     cutoff_ms = (now_ms - retention_ms) // DAY_MS * DAY_MS
     boundary = _boundary(listing, cutoff_ms, keep_versions)
     expired = _expired(listed, boundary.version) if boundary else {}
-    leftovers = tuple(info for info in listed if _is_leftover(info, now_ms))
+    leftovers = tuple(info for info in listed if is_leftover(info, now_ms))
     gone = {info.path for infos in expired.values() for info in infos}
     remaining = listing_from_files(info for info in listed if info.path not in gone)
     return LogCleanupPlan(
@@ -250,14 +247,12 @@ def _expired(listed: Sequence[FileInfo], boundary: int) -> dict[type, list[FileI
         match log_file_name(_name(info)):
             case CompactionName(start_version=first) as name if first < boundary:
                 found.setdefault(type(name), []).append(info)
-            case CommitName(version=v) | CheckpointName(version=v) | ChecksumName(version=v) as name:
+            case (
+                CommitName(version=v) | CheckpointName(version=v) | ChecksumName(version=v) as name
+            ):
                 if v < boundary:
                     found.setdefault(type(name), []).append(info)
     return found
-
-
-def _is_leftover(info: FileInfo, now_ms: int) -> bool:
-    return is_hidden_staged(_name(info)) and info.modified_ms < now_ms - STAGED_LIFETIME_MS
 
 
 def _name(info: FileInfo) -> str:

@@ -11,16 +11,17 @@ none of vacuum's business, except directories of partition columns, `_change_dat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Literal
 
-from delta_ops.clock import DAY_MS
+from delta_ops.maintenance.leftovers import is_leftover, is_staged
 from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.storage import FileInfo
-from delta_ops.storage.paths import is_hidden_staged
 
-STAGED_LIFETIME_MS = DAY_MS
-"""An unfinished file that is older was left by a process that died."""
+Reason = Literal["hidden", "of another table", "reachable", "on request", "young"]
+"""Why a file stays: the first of these that holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +33,9 @@ class VacuumPlan:
     files: tuple[FileInfo, ...] = ()
     """Ordered by path."""
     leftovers: tuple[FileInfo, ...] = ()
-    """Unfinished files that are older than a day, in any directory."""
-    kept_reachable: int = 0
-    kept_young: int = 0
-    kept_on_request: int = 0
-    kept_hidden: int = 0
-    kept_of_other_tables: int = 0
+    """Unfinished files that are older than a day, in any directory; ordered by path."""
+    kept: Mapping[Reason, int] = field(default_factory=dict)
+    """How many files stay for which reason."""
 
     @property
     def size_bytes(self) -> int:
@@ -69,59 +67,53 @@ def plan_vacuum(
         partition_columns: Their directories are not hidden, whatever their names begin with.
         keep: More paths that stay, decoded.
     """
+    infos = sorted(listed)
     horizon_ms = now_ms - retention_ms
-    hidden = HiddenRule(partition_columns)
-    kept_on_request = set(keep)
-    counts = dict.fromkeys(("reachable", "young", "request", "hidden", "others"), 0)
-    files: list[FileInfo] = []
-    leftovers: list[FileInfo] = []
-    infos = list(listed)
-    others = _other_tables(infos)
-    for info in infos:
-        if is_hidden_staged(info.path.rpartition("/")[2]):
-            is_old = info.modified_ms < now_ms - STAGED_LIFETIME_MS
-            (leftovers.append(info) if is_old else _count(counts, "young"))
-        elif hidden(info.path):
-            counts["hidden"] += 1
-        elif others and any(info.path.startswith(root) for root in others):
-            counts["others"] += 1
-        elif info.path in reachable:
-            counts["reachable"] += 1
-        elif info.path in kept_on_request:
-            counts["request"] += 1
-        elif info.modified_ms >= horizon_ms:
-            counts["young"] += 1
-        else:
-            files.append(info)
+    visible = visible_prefixes(partition_columns)
+    other_tables = _other_tables(infos)
+    on_request = frozenset(keep)
+
+    def reason_to_stay(info: FileInfo) -> Reason | None:
+        if is_staged(info):
+            return None if is_leftover(info, now_ms) else "young"
+        if is_hidden(info.path, visible):
+            return "hidden"
+        if other_tables and info.path.startswith(other_tables):
+            return "of another table"
+        if info.path in reachable:
+            return "reachable"
+        if info.path in on_request:
+            return "on request"
+        return "young" if info.modified_ms >= horizon_ms else None
+
+    reasons = [reason_to_stay(info) for info in infos]
+    going = [info for info, reason in zip(infos, reasons, strict=True) if reason is None]
     return VacuumPlan(
         horizon_ms=horizon_ms,
-        files=tuple(sorted(files)),
-        leftovers=tuple(sorted(leftovers)),
-        kept_reachable=counts["reachable"],
-        kept_young=counts["young"],
-        kept_on_request=counts["request"],
-        kept_hidden=counts["hidden"],
-        kept_of_other_tables=counts["others"],
+        files=tuple(info for info in going if not is_staged(info)),
+        leftovers=tuple(info for info in going if is_staged(info)),
+        kept=Counter(reason for reason in reasons if reason is not None),
     )
 
 
-class HiddenRule:
-    """Tells which paths are hidden in a table with these partition columns."""
+def visible_prefixes(partition_columns: Sequence[str]) -> tuple[str, ...]:
+    """What a name may begin with and be visible, whatever its first character is."""
+    escaped = (hive_directory([name], {name: "x"}) for name in partition_columns)
+    columns = (directory.removesuffix("x") for directory in escaped)
+    return ("_delta_index", *columns, *(f"{name}=" for name in partition_columns))
 
-    __slots__ = ("_visible",)
 
-    def __init__(self, partition_columns: Sequence[str]) -> None:
-        escaped = (hive_directory([name], {name: "x"}) for name in partition_columns)
-        columns = (text.removesuffix("x") for text in escaped)
-        raw = (f"{name}=" for name in partition_columns)
-        self._visible = ("_delta_index", *columns, *raw)
+def is_hidden(path: str, visible: tuple[str, ...]) -> bool:
+    """Whether a part of the path hides it.
 
-    def __call__(self, path: str) -> bool:
-        """Whether a part of the path hides it."""
-        return any(
-            part[:1] in ("_", ".") and part != "_change_data" and not part.startswith(self._visible)
-            for part in path.split("/")
-        )
+    Args:
+        path: Relative to the table, decoded.
+        visible: The table's `visible_prefixes`.
+    """
+    return any(
+        part[:1] in ("_", ".") and part != "_change_data" and not part.startswith(visible)
+        for part in path.split("/")
+    )
 
 
 def _other_tables(infos: Iterable[FileInfo]) -> tuple[str, ...]:

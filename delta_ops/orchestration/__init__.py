@@ -1,0 +1,34 @@
+"""Dagster: assets as Delta tables, and their maintenance as jobs, sensors and schedules."""
+
+from delta_ops.orchestration.changes import ChangedValues, changed_values
+from delta_ops.orchestration.checks import build_table_checks
+from delta_ops.orchestration.identity import Idempotency, source_txn
+from delta_ops.orchestration.io_manager import DeltaIOManager, SourcePart
+from delta_ops.orchestration.maintenance_jobs import (
+    MaintenanceConfig,
+    build_maintenance_job,
+    build_maintenance_schedule,
+    maintenance_config,
+)
+from delta_ops.orchestration.resources import DeltaLogResource
+from delta_ops.orchestration.sensors import build_commit_sensor, build_maintenance_sensor
+from delta_ops.orchestration.tables import TableRef, external_table
+
+__all__ = [
+    "ChangedValues",
+    "DeltaIOManager",
+    "DeltaLogResource",
+    "Idempotency",
+    "MaintenanceConfig",
+    "SourcePart",
+    "TableRef",
+    "build_commit_sensor",
+    "build_maintenance_job",
+    "build_maintenance_schedule",
+    "build_maintenance_sensor",
+    "build_table_checks",
+    "changed_values",
+    "external_table",
+    "maintenance_config",
+    "source_txn",
+]

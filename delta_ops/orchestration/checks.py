@@ -38,7 +38,13 @@ def _maintained(table: TableRef) -> dg.AssetChecksDefinition:
         return dg.AssetCheckResult(
             passed=not plan.has_work,
             severity=dg.AssetCheckSeverity.WARN,
-            description=plan.summary(),
+            description=", ".join(plan.operations) or "nothing is due",
+            metadata={
+                "delta/commits_since_checkpoint": plan.commits_since_checkpoint,
+                "delta/small_files": plan.small_files,
+                "delta/expired_tombstones": plan.expired_tombstones,
+                "delta/deletable_log_files": plan.deletable_log_files,
+            },
         )
 
     return maintenance_is_not_overdue

@@ -33,10 +33,9 @@ def run_txn(context: dg.OutputContext) -> TxnId | None:
     return TxnId(app_id=f"dagster:run:{output_name(context)}:{root}", version=0)
 
 
-def source_txn(context: dg.OutputContext, source: str, position: int) -> TxnId:
-    """The identity of what a source holds up to a position."""
-    name = context.asset_key.to_user_string()
-    return TxnId(app_id=f"dagster:source:{name}:{source}", version=position)
+def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> TxnId:
+    """The identity of what a source of an asset holds up to a position."""
+    return TxnId(app_id=f"dagster:source:{asset_key.to_user_string()}:{source}", version=position)
 
 
 def partition_txn(context: dg.OutputContext) -> TxnId | None:

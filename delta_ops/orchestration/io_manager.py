@@ -154,7 +154,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 f"asset {context.asset_key.to_user_string()} returned a list of "
                 f"{type(part).__name__}; return a DataFrame, Arrow data, or a list of SourcePart"
             )
-        txn = source_txn(context, part.source, part.position)
+        txn = source_txn(context.asset_key, part.source, part.position)
         snapshot = log.snapshot_if_exists()
         known = snapshot is not None and txn.app_id in snapshot.transactions()
         replaced = part.replaces if known else None

@@ -5,7 +5,7 @@ Whole numbers become plots; the `dagster/` names are those that the UI knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -41,13 +41,12 @@ def table_metadata(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def commit_metadata(results: Mapping[str, CommitResult] | CommitResult) -> dict[str, Any]:
+def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
     """What the commits of one materialization did; several where its parts have identities."""
-    all_results = [results] if isinstance(results, CommitResult) else list(results.values())
-    written = [result for result in all_results if not result.already_committed]
+    written = [result for result in results if not result.already_committed]
     return {
         "delta/commits": len(written),
-        "delta/already_committed": len(all_results) - len(written),
+        "delta/already_committed": len(results) - len(written),
         "delta/commit_attempts": sum(result.attempts for result in written),
         "delta/rows_written": sum(r.metrics.get("numOutputRows", 0) for r in written),
         "delta/files_written": sum(r.metrics.get("numFiles", 0) for r in written),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import reduce
-from operator import or_
 from typing import Any
 
 import dagster as dg
@@ -39,7 +38,12 @@ def partition_predicate(
     if not isinstance(partitions, dg.TimeWindowPartitionsDefinition) or name == "string":
         return col(column).isin(list(keys))
     windows = _joined([_window(partitions, key) for key in keys])
-    return reduce(or_, [_between(column, name, window) for window in windows])
+    predicates: list[Predicate] = [_between(column, name, window) for window in windows]
+    return reduce(_or, predicates)
+
+
+def _or(left: Predicate, right: Predicate) -> Predicate:
+    return left | right
 
 
 def _window(partitions: dg.TimeWindowPartitionsDefinition, key: str) -> Window:
@@ -59,7 +63,8 @@ def _joined(windows: Sequence[Window]) -> list[Window]:
 
 def _between(column: str, type_name: str, window: Window) -> Predicate:
     start, end = (_literal(column, type_name, bound) for bound in window)
-    return (col(column) >= start) & (col(column) < end)
+    predicate: Predicate = (col(column) >= start) & (col(column) < end)
+    return predicate
 
 
 def _literal(column: str, type_name: str, bound: datetime) -> Any:

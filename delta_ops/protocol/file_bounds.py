@@ -104,7 +104,7 @@ def _typed(value: Any, data_type: DataType) -> Any:
 
 
 def _typed_number(value: int | Decimal, data_type: DataType) -> Any:
-    if isinstance(value, Decimal) and abs(value.adjusted()) > _MAX_EXPONENT:
+    if not Decimal(value).is_finite() or abs(Decimal(value).adjusted()) > _MAX_EXPONENT:
         return None
     if isinstance(data_type, DecimalType):
         return Decimal(value)

@@ -158,15 +158,17 @@ def round_to_float(value: float) -> float:
     Raises:
         OverflowError: There is none.
     """
-    return float(unpack("f", pack("f", value))[0])
+    return float(unpack("<f", pack("<f", value))[0])
 
 
 def decimal_of_type(value: Decimal, data_type: DecimalType) -> Decimal:
     """Give a number the scale of the type.
 
     Raises:
-        ArithmeticError: It has more digits than the type holds.
+        ArithmeticError: It has more digits than the type holds, or is no number.
     """
+    if not value.is_finite():
+        raise InvalidOperation("no number")
     fitted = value.quantize(Decimal(1).scaleb(-data_type.scale), context=_EXACT)
     if len(fitted.as_tuple().digits) > data_type.precision and fitted != 0:
         raise InvalidOperation(f"more than {data_type.precision} digits")

@@ -193,6 +193,8 @@ def _merge(chunks: Sequence[Any], column: Any, data_type: DataType) -> _Merged:
     highs: list[Any] = []
     null_count: int | None = 0
     for chunk in chunks:
+        if chunk.num_values == 0:
+            continue
         statistics = chunk.statistics
         nulls = statistics.null_count if statistics and statistics.has_null_count else None
         null_count = None if null_count is None or nulls is None else null_count + nulls

@@ -1,0 +1,17 @@
+"""The data plane on Spark: rows written and read as native Parquet, described by our own log."""
+
+try:
+    import pyspark as _pyspark  # noqa: F401
+except ImportError as error:
+    from delta_ops.errors import MissingDependencyError
+
+    raise MissingDependencyError(
+        "delta_ops.spark needs the package pyspark; install it with: pip install 'delta_ops[spark]'"
+    ) from error
+
+from delta_ops.spark.read import read
+from delta_ops.spark.rewrite import rewrite
+from delta_ops.spark.session import get_session
+from delta_ops.spark.write import stage_write, write
+
+__all__ = ["get_session", "read", "rewrite", "stage_write", "write"]

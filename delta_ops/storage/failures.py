@@ -33,6 +33,8 @@ _REASONS: Mapping[int, str] = {
 }
 _SIGNED_QUERY = re.compile(r"(\w+://[^\s?'\"]+)\?[^\s'\"]+")
 _USER_INFO = re.compile(r"(\w+://)[^\s/@'\"]+@")
+_NO_SECRETS = frozenset({"endpoint_url", "endpoint", "region_name", "region", "account_name"})
+"""Options that help to understand an error; credentials in a URL go all the same."""
 _SHORTEST_SECRET = 6
 """Characters; shorter option values are flags and numbers, and would garble any text."""
 
@@ -48,7 +50,7 @@ def scrub(text: str, options: Mapping[str, object]) -> str:
 
     Args:
         text: What a file system says of its error.
-        options: Of that file system; every string in them counts as a secret.
+        options: Of that file system; every string in them counts as a secret, but for addresses.
     """
     # Longest first, since one value may be part of another.
     for secret in sorted(set(_strings_in(options)), key=len, reverse=True):
@@ -68,8 +70,9 @@ def _strings_in(value: object) -> Iterable[str]:
         case str() if len(value) >= _SHORTEST_SECRET:
             yield value
         case Mapping():
-            for item in value.values():
-                yield from _strings_in(item)
+            for key, item in value.items():
+                if key not in _NO_SECRETS:
+                    yield from _strings_in(item)
         case list() | tuple():
             for item in value:
                 yield from _strings_in(item)

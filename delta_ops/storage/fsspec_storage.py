@@ -112,7 +112,10 @@ class FsspecStorage:
             if "memory" in self._protocols:
                 # fsspec hands all readers in memory one file, which has one position.
                 return pa.BufferReader(self._fs.cat_file(self._full(path)))
-            return pa.PythonFile(self._fs.open(self._full(path), "rb"), mode="r")
+            file = self._fs.open(self._full(path), "rb")
+            if (getattr(file, "details", None) or {}).get("type") == "directory":
+                raise FileNotFoundError(path)  # s3fs opens what has objects below it
+            return pa.PythonFile(file, mode="r")
 
     def create(self, path: str, data: bytes) -> None:
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""

@@ -25,24 +25,46 @@ Not checked: the columns joined from the airports, which of several equal record
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-_EXAMPLES = 5
+from examples.flights.contract import AccountError, Record, Source, read_records, read_sources
 
-_Key = TypeVar("_Key")
+_COLUMNS = {
+    "flights_raw": ("source_file", "source_generation", "arrival_day", "flight_day"),
+    "flights": (
+        "flight_day",
+        "departed_at",
+        "delay_minutes",
+        "distance_miles",
+        "origin",
+        "destination",
+    ),
+    "flights_quarantine": ("source_file", "flight_day", "reason"),
+    "delay_by_origin": (
+        "flight_day",
+        "origin",
+        "flights",
+        "mean_delay_minutes",
+        "max_delay_minutes",
+        "delayed_over_15",
+    ),
+}
+_PUNCTUAL_MINUTES = 15
+_EXAMPLES = 5
+_LINE = "{:<10}  {:>9}  {:>9}  {:>10}  {:>11}  {:>9}"
+
+_Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +109,11 @@ class Account:
 
     def table(self) -> str:
         """The account as lines for a terminal."""
-        titles = ("flight day", "records", "flights", "duplicates", "quarantined", "raw rows")
-        rows = [_cells(str(day.flight_day or "(none)"), day) for day in self.days]
-        lines = [_line(row) for row in (titles, *rows, _cells("total", self.total))]
+        lines = [
+            _LINE.format("flight day", "records", "flights", "duplicates", "quarantined", "raw"),
+            *(_line(day.flight_day or "(none)", day) for day in self.days),
+            _line("total", self.total),
+        ]
         if self.balanced:
             return "\n".join([*lines, "balanced: every record is accounted for"])
         found = [f"  - {problem}" for problem in self.problems]
@@ -100,43 +124,15 @@ def account(inputs: Path, lake: Path) -> Account:
     """Compare the current input files with the tables under `lake`.
 
     Raises:
-        AccountError: An input or a table cannot be read as the contract says.
+        AccountError: An input or a table cannot be read, or there is no folder `lake`.
     """
     if not lake.is_dir():
         raise AccountError(str(lake), "there is no such folder")
     sources = read_sources(inputs)
-    records = [record for source in sources for record in read_records(source)]
-    raw = _rows(lake, "flights_raw", "source_file source_generation arrival_day flight_day")
-    flights = _rows(
-        lake, "flights", "flight_day departed_at delay_minutes distance_miles origin destination"
-    )
-    bad = _rows(lake, "flights_quarantine", "source_file flight_day reason")
-    unique = {(record.flight_day, *record.flight) for record in records if record.flight}
-    by_source = {source.name: (source.generation, source.arrival_day) for source in sources}
-    days = _days(records, raw, flights, bad)
-    return Account(
-        days=days,
-        total=_sum(days),
-        problems=[
-            *(_imbalance(day) for day in days if not day.balanced),
-            *_differences(
-                "flights_raw",
-                Counter((record.source, *by_source[record.source]) for record in records),
-                Counter(row[:3] for row in raw),
-                "{0} (generation {1}, arrived {2})",
-            ),
-            *_differences(
-                "flights", Counter(unique), Counter(flights), "{1} {4}-{5}, delay {2}, {3} miles"
-            ),
-            *_differences(
-                "flights_quarantine",
-                Counter((r.source, r.flight_day, r.reason) for r in records if r.reason),
-                Counter(bad),
-                "{0}, flight day {1}, reason {2!r}",
-            ),
-            *_aggregate_problems(lake, flights),
-        ],
-    )
+    records = {source: read_records(source) for source in sources}
+    tables = _read_tables(lake)
+    days = _balances([record for found in records.values() for record in found], tables)
+    return Account(days=days, total=_sum(days), problems=_problems(days, records, tables))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,45 +150,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if result.balanced else 1
 
 
-def _rows(lake: Path, name: str, columns: str) -> list[tuple[Any, ...]]:
-    """The rows of a table, timestamps as UTC without a zone; no rows where there is no table."""
-    location = str(lake / name)
-    if not DeltaTable.is_deltatable(location):
+class _Tables(NamedTuple):
+    """The rows of each table, cells in the order of `_COLUMNS`."""
+
+    flights_raw: list[_Row]
+    flights: list[_Row]
+    flights_quarantine: list[_Row]
+    delay_by_origin: list[_Row]
+
+
+def _read_tables(lake: Path) -> _Tables:
+    return _Tables(**{name: _rows(lake / name, names) for name, names in _COLUMNS.items()})
+
+
+def _rows(location: Path, columns: tuple[str, ...]) -> list[_Row]:
+    if not DeltaTable.is_deltatable(str(location)):
         return []
     try:
-        table = DeltaTable(location).to_pyarrow_table(columns=columns.split())
+        table = DeltaTable(str(location)).to_pyarrow_table(columns=list(columns))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
-        raise AccountError(location, f"its columns {columns} cannot be read ({error})") from error
-    return list(zip(*(_values(column) for column in table.columns), strict=True))
+        wanted = ", ".join(columns)
+        raise AccountError(str(location), f"{wanted} cannot be read from it ({error})") from error
+    return list(zip(*(_cells(column) for column in table.columns), strict=True))
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def _cells(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us"))
-    values: list[Any] = column.to_pylist()
-    return values
+        column = column.cast(pa.timestamp("us"))  # drops the zone: the contract's minutes have none
+    cells: list[Any] = column.to_pylist()
+    return cells
 
 
-def _days(
-    records: Iterable[Record], raw: list[Any], flights: list[Any], bad: list[Any]
-) -> list[DayBalance]:
-    seen: set[Flight] = set()
+def _balances(records: list[Record], tables: _Tables) -> list[DayBalance]:
+    valid = Counter(record.flight for record in records if record.flight)
     counts: dict[str, Counter[date | None]] = {
-        "raw_rows": Counter(row[3] for row in raw),
-        "flights_rows": Counter(row[0] for row in flights),
-        "quarantine_rows": Counter(row[1] for row in bad),
-        "records": Counter(),
-        "duplicates": Counter(),
-        "bad": Counter(),
+        "records": Counter(record.flight_day for record in records),
+        "bad": Counter(record.flight_day for record in records if record.reason),
+        "duplicates": Counter(
+            flight.departed_at.date() for flight in (valid - Counter(set(valid))).elements()
+        ),
+        "raw_rows": Counter(row[-1] for row in tables.flights_raw),
+        "flights_rows": Counter(row[0] for row in tables.flights),
+        "quarantine_rows": Counter(row[1] for row in tables.flights_quarantine),
     }
-    for record in records:
-        counts["records"][record.flight_day] += 1
-        if record.flight is None:
-            counts["bad"][record.flight_day] += 1
-        elif record.flight in seen:
-            counts["duplicates"][record.flight_day] += 1
-        else:
-            seen.add(record.flight)
     days = {day for counter in counts.values() for day in counter}
     return [
         DayBalance(flight_day=day, **{name: counter[day] for name, counter in counts.items()})
@@ -212,21 +212,104 @@ def _sum(days: list[DayBalance]) -> DayBalance:
     )
 
 
+def _problems(
+    days: list[DayBalance], records: dict[Source, list[Record]], tables: _Tables
+) -> list[str]:
+    judged = [record for found in records.values() for record in found]
+    raw = Counter(
+        {(s.name, s.generation, s.arrival_day): len(found) for s, found in records.items()}
+    )
+    valid = {(record.flight_day, *record.flight) for record in judged if record.flight}
+    bad = Counter((r.source, r.flight_day, r.reason) for r in judged if r.reason)
+    return [
+        *_shortened("flight days", [_imbalance(day) for day in days if not day.balanced]),
+        *_differences(
+            "flights_raw",
+            expected=raw,
+            actual=Counter(row[:3] for row in tables.flights_raw),
+            key="{0}, generation {1}, arrived {2}",
+        ),
+        *_differences(
+            "flights",
+            expected=Counter(valid),
+            actual=Counter(tables.flights),
+            key="flight day {0}: {1} UTC, delay {2}, {3} miles, {4} to {5}",
+        ),
+        *_differences(
+            "flights_quarantine",
+            expected=bad,
+            actual=Counter(tables.flights_quarantine),
+            key="{0}, flight day {1}, reason {2!r}",
+        ),
+        *_differences(
+            "delay_by_origin",
+            expected=Counter(_delays(tables.flights)),
+            actual=Counter(map(_rounded, tables.delay_by_origin)),
+            key="flight day {0}, origin {1}: {2} flights, mean {3}, max {4}, {5} over 15",
+        ),
+    ]
+
+
 def _imbalance(day: DayBalance) -> str:
     return (
-        f"flight day {day.flight_day or '(none)'}: {day.records} records of which {day.duplicates} "
-        f"are duplicates and {day.bad} bad, but {day.raw_rows} raw rows, {day.flights_rows} rows "
-        f"of flights and {day.quarantine_rows} of quarantine"
+        f"flight day {day.flight_day or '(none)'}: {day.records} records, {day.duplicates} of them "
+        f"duplicates and {day.bad} bad; the tables have {day.flights_rows} rows of flights, "
+        f"{day.quarantine_rows} in quarantine and {day.raw_rows} raw"
     )
 
 
 def _differences(
-    table: str, expected: Counter[_Key], actual: Counter[_Key], description: str
-) -> Iterator[str]:
-    """A sentence for each of the first keys that do not come as often as they should."""
-    different = sorted((expected - actual) | (actual - expected), key=str)
-    for key in different[:_EXAMPLES]:
-        what = description.format(*key)  # type: ignore[misc]
-        yield f"{table}: {actual[key]} rows instead of {expected[key]} for {what}"
-    if len(different) > _EXAMPLES:
-        yield f"{table}: {len(different) - _EXAMPLES} more differences of this kind"
+    table: str, *, expected: Counter[_Row], actual: Counter[_Row], key: str
+) -> list[str]:
+    """A sentence for each row that is not there as often as it should be."""
+    different = sorted((expected - actual) + (actual - expected), key=str)
+    return _shortened(
+        table,
+        [
+            f"{table}: {actual[row]} rows instead of {expected[row]} for {key.format(*row)}"
+            for row in different
+        ],
+    )
+
+
+def _shortened(about: str, problems: list[str]) -> list[str]:
+    if len(problems) <= _EXAMPLES:
+        return problems
+    return [*problems[:_EXAMPLES], f"{about}: {len(problems) - _EXAMPLES} more problems like these"]
+
+
+def _delays(flights: list[_Row]) -> Iterator[_Row]:
+    """The rows that `delay_by_origin` should have."""
+    delays = defaultdict[_Row, list[int]](list)
+    for day, _, delay, _, origin, _ in flights:
+        delays[day, origin].append(delay)
+    for (day, origin), found in delays.items():
+        known = [delay for delay in found if delay is not None]
+        mean = fmean(known) if known else None
+        late = sum(delay > _PUNCTUAL_MINUTES for delay in known)
+        yield _rounded((day, origin, len(found), mean, max(known, default=None), late))
+
+
+def _rounded(row: _Row) -> _Row:
+    """A mean may be off in its last digits, by the order in which it was summed."""
+    day, origin, flights, mean, *rest = row
+    return (day, origin, flights, None if mean is None else round(mean, 6), *rest)
+
+
+def _line(name: object, day: DayBalance) -> str:
+    mark = "" if day.balanced else "  <- does not add up"
+    return (
+        _LINE.format(
+            str(name),
+            day.records,
+            day.flights_rows,
+            day.duplicates,
+            day.quarantine_rows,
+            day.raw_rows,
+        )
+        + mark
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  (the name that Spark users
 import delta_ops.spark as ds
 from delta_ops import col
 from delta_ops.orchestration import DeltaLogResource, SourcePart
-from examples.flights.records import FIELDS, classify, raw_records
+from examples.flights.records import classify, raw_records
 from examples.flights.settings import FlightsInput
 
 days = dg.DailyPartitionsDefinition(start_date="1987-10-01", end_offset=2)
@@ -139,6 +139,3 @@ def _between(context: dg.AssetExecutionContext, column: str):  # type: ignore[no
     keys = context.partition_key_range
     last = date.fromisoformat(keys.end) + timedelta(days=1)
     return (col(column) >= date.fromisoformat(keys.start)) & (col(column) < last)
-
-
-__all__ = ["FIELDS", "days", "delay_by_origin", "flights", "flights_quarantine", "flights_raw"]

@@ -8,30 +8,30 @@ Inputs
   not `airports.csv`. A file's arrival day is the UTC day of its modification time, its generation
   that time in microseconds. `.jsonl` and `.ndjson` are JSON lines, `.csv` is CSV; `.json` is one
   JSON array when its first character that is no white space is "[", else JSON lines. Text is
-  UTF-8; bytes that are not are replaced by U+FFFD; a byte order mark at the start is dropped.
-  LF, CR or CRLF ends a line. A line of spaces and tabs only is no record.
+  UTF-8; bytes that are not are replaced by U+FFFD.
+  LF ends a line. Carriage returns at its end and a byte order mark at its start are not part of
+  it. A line of white space only (Unicode's, as `str.strip` knows it) is no record.
 
 Records
-  JSON lines: each line. JSON array: each element; one that is a string is read like a line of its
-  characters. CSV: each line but the header, which is the first line that is not blank; a line
-  equal to the header is never a record.
+  JSON lines: each line. JSON array: each element. CSV: each line but the first, which is the
+  header.
 
 Fields: date, delay, distance, origin, destination. Others are ignored, and do not tell records
-apart. Each is a text, or missing, or unusable:
-  JSON    A line is one JSON object (RFC 8259: double quotes, no comments, no NaN, no trailing
-          comma) with only JSON's white space around it. Names match exactly; the last of equal names
-          counts. A string is its characters; an integer is its shortest decimal form (-0 is 0); a
-          number with a fraction or an exponent, true, false, an array and an object are unusable;
-          null is missing. A number of more than 1,000 characters is not JSON. Nesting deeper than
-          900 levels is outside this contract.
-  CSV     One line, split at commas. A field is free of double quotes, or begins and ends with one
-          and holds commas as they are and each double quote twice; no white space is trimmed. The
-          header names each of the five once, in any order. A line whose quotes break this rule,
-          or with more or fewer fields than the header (N), is "not N fields".
+apart. A field is a text, or missing:
+  JSON    A record is one JSON object: RFC 8259, so double quotes, no comments, no NaN, no comma
+          before a bracket, nothing but white space around it. Names match exactly; the last of
+          equal names counts. A string is its characters; a number is its text in the file (12.0,
+          1e3, -0); true, false, an array and an object are malformed in any field; null and a
+          name that is not there are missing. Nesting deeper than 900 levels is outside this
+          contract.
+  CSV     One line, split at commas. A field is free of double quotes, or it begins and ends with
+          one and in between holds commas as they are and each double quote twice. No white space
+          is trimmed. The header names each of the five once, in any order. A line whose quotes
+          break this rule, or with more or fewer fields than the header (N), is "not N fields".
   The empty text is missing.
 
 Checks, in this order; the first that fails is the reason. A pattern matches the whole text, and
-[0-9] is ASCII (in Spark: rlike with \A and \z, since $ also matches before a line end).
+[0-9] is ASCII (for Spark: rlike with \A and \z, as $ matches before a line end, too).
   not a JSON object   (CSV: not N fields)
   date is missing
   date is malformed          not [0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}, or no such minute:
@@ -46,7 +46,8 @@ Checks, in this order; the first that fails is the reason. A pattern matches the
   destination is missing
   destination is malformed   not [A-Z0-9]{3}
 
-A record's flight day is its date's day; null when a check on the record's form or its date fails.
+A record's flight day is its date's day, in range or not; null when there is no date to be had: the
+record is not an object or not N fields, or its date is missing or malformed.
 Two valid records are equal when minute, delay and distance as numbers, origin and destination are
 (so "+5" equals 5), whatever file, line or format they stand in. One of them is a row of `flights`;
 the others are duplicates.
@@ -56,7 +57,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -70,9 +71,8 @@ _PATTERNS = {
     "origin": re.compile(r"[A-Z0-9]{3}"),
     "destination": re.compile(r"[A-Z0-9]{3}"),
 }
-_UNUSABLE = "\0"  # fails every pattern
+_MALFORMED = "\0"  # fails every pattern
 _CSV_FIELD = r'("[^"]*+(?:""[^"]*+)*+"|[^",]*+),'
-_LONGEST_NUMBER = 1000
 
 
 class AccountError(Exception):
@@ -87,6 +87,8 @@ class AccountError(Exception):
 
 
 class Source(NamedTuple):
+    """An input file."""
+
     path: Path
     name: str
     generation: int
@@ -94,7 +96,10 @@ class Source(NamedTuple):
 
 
 class Flight(NamedTuple):
+    """What tells one valid record from another."""
+
     departed_at: datetime
+    """UTC, without a zone."""
     delay: int
     distance: int
     origin: str
@@ -102,19 +107,49 @@ class Flight(NamedTuple):
 
 
 class Record(NamedTuple):
+    """A record and the judgement on it: it has either a flight or a reason."""
+
     source: str
+    """The file's name."""
     flight_day: date | None
     flight: Flight | None
     reason: str | None
 
 
 def read_sources(inputs: Path) -> list[Source]:
+    """The input files, by name.
+
+    Raises:
+        AccountError: They cannot be listed.
+    """
     try:
         paths = sorted(inputs.iterdir()) if inputs.is_dir() else [inputs]
-        named = [path for path in paths if path == inputs or _is_named_as_input(path)]
-        return [_source(path) for path in named]
+        return [_source(path) for path in paths if path == inputs or _is_named_as_input(path)]
     except OSError as error:
-        raise AccountError(str(inputs), f"it cannot be read ({error})") from error
+        raise AccountError(str(inputs), f"it cannot be listed ({error})") from error
+
+
+def read_records(source: Source) -> list[Record]:
+    """Every record of a file, judged, in the order of the file.
+
+    Raises:
+        AccountError: The file cannot be read, is of no known format, or is a JSON array that is
+            not valid or a CSV file without the columns.
+    """
+    try:
+        text = source.path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
+    except OSError as error:
+        raise AccountError(str(source.path), f"it cannot be read ({error})") from error
+    lines = [line.removeprefix("\ufeff").rstrip("\r") for line in text.split("\n")]
+    lines = [line for line in lines if line.strip()]
+    match source.path.suffix.lower():
+        case ".csv":
+            return _records_of_csv(source, lines)
+        case ".json" if text.lstrip().startswith("["):
+            return _records_of_array(source, text)
+        case ".json" | ".jsonl" | ".ndjson":
+            return [_record_of_line(source, line) for line in lines]
+    raise AccountError(str(source.path), "its name ends in none of .json .jsonl .ndjson .csv")
 
 
 def _is_named_as_input(path: Path) -> bool:
@@ -128,32 +163,12 @@ def _source(path: Path) -> Source:
     return Source(path, path.name, modified_ns // 1000, arrival.date())
 
 
-def read_records(source: Source) -> Iterator[Record]:
-    try:
-        text = source.path.read_bytes().decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise AccountError(str(source.path), f"it cannot be read ({error})") from error
-    lines = [line for line in re.split(r"\r\n|\r|\n", text) if line.strip(" \t")]
-    match source.path.suffix.lower():
-        case ".csv":
-            return _records_of_csv(source, lines)
-        case ".json" if text.lstrip(" \t\r\n").startswith("["):
-            return _records_of_array(source, text)
-        case ".json" | ".jsonl" | ".ndjson":
-            return (_record_of_line(source, line) for line in lines)
-    raise AccountError(str(source.path), "its name ends in none of .json .jsonl .ndjson .csv")
-
-
-def _records_of_array(source: Source, text: str) -> Iterator[Record]:
+def _records_of_array(source: Source, text: str) -> list[Record]:
     try:
         elements = _parse(text)
     except (ValueError, RecursionError) as error:
         raise AccountError(str(source.path), f"it is no valid JSON array ({error})") from error
-    for element in elements:
-        if isinstance(element, str):
-            yield _record_of_line(source, element)
-        else:
-            yield _record_of_value(source, element)
+    return [_record_of_value(source, element) for element in elements]
 
 
 def _record_of_line(source: Source, line: str) -> Record:
@@ -166,53 +181,36 @@ def _record_of_line(source: Source, line: str) -> Record:
 def _record_of_value(source: Source, value: object) -> Record:
     if not isinstance(value, dict):
         return Record(source.name, None, None, "not a JSON object")
-    fields = {name: _text(value[name]) for name in _FIELDS if value.get(name) is not None}
-    return _judged(source, fields)
-
-
-def _parse(text: str) -> Any:
-    """The JSON value, its numbers as the texts that the contract gives them."""
-    return json.loads(
-        text, parse_int=_integer, parse_float=_not_integer, parse_constant=_no_constant
+    given = {name: value[name] for name in _FIELDS if value.get(name) is not None}
+    return _judged(
+        source,
+        {name: field if isinstance(field, str) else _MALFORMED for name, field in given.items()},
     )
 
 
-def _integer(text: str) -> str:
-    return str(int(_checked_length(text)))
+def _parse(text: str) -> Any:
+    return json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
 
 
-def _not_integer(text: str) -> str:
-    _checked_length(text)
-    return _UNUSABLE
-
-
-def _checked_length(text: str) -> str:
-    if len(text) > _LONGEST_NUMBER:
-        raise ValueError("a number is too long")
-    return text
-
-
-def _no_constant(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else _UNUSABLE
+def _records_of_csv(source: Source, lines: list[str]) -> list[Record]:
+    if not lines:
+        return []
+    names = _csv_fields(lines[0])
+    if not all(names.count(name) == 1 for name in _FIELDS):
+        columns = ", ".join(_FIELDS)
+        raise AccountError(str(source.path), f"its header does not name each of {columns} once")
+    return [_record_of_csv_line(source, names, line) for line in lines[1:]]
 
 
-def _records_of_csv(source: Source, lines: list[str]) -> Iterator[Record]:
-    header = lines[0] if lines else None
-    names = _csv_fields(header) if header else []
-    if header and not all(names.count(name) == 1 for name in _FIELDS):
-        raise AccountError(str(source.path), f"its header does not name {', '.join(_FIELDS)} once")
-    for line in lines:
-        if line == header:
-            continue
-        values = _csv_fields(line)
-        if len(values) == len(names):
-            yield _judged(source, dict(zip(names, values, strict=True)))
-        else:
-            yield Record(source.name, None, None, f"not {len(names)} fields")
+def _record_of_csv_line(source: Source, names: list[str], line: str) -> Record:
+    values = _csv_fields(line)
+    if len(values) != len(names):
+        return Record(source.name, None, None, f"not {len(names)} fields")
+    return _judged(source, dict(zip(names, values, strict=True)))
 
 
 def _csv_fields(line: str) -> list[str]:
@@ -220,42 +218,30 @@ def _csv_fields(line: str) -> list[str]:
     if not re.fullmatch(f"(?:{_CSV_FIELD})+", line + ","):
         return []
     fields: list[str] = re.findall(_CSV_FIELD, line + ",")
-    return [
-        field[1:-1].replace('""', '"') if field.startswith('"') else field for field in fields
-    ]
+    return [field[1:-1].replace('""', '"') if field.startswith('"') else field for field in fields]
 
 
 def _judged(source: Source, fields: Mapping[str, str]) -> Record:
-    departed_at = _departed_at(fields.get("date", ""), source.arrival_day)
-    if isinstance(departed_at, str):
-        return Record(source.name, None, None, departed_at)
+    departed_at = _minute(fields.get("date", ""))
+    if departed_at is None:
+        reason = "date is malformed" if fields.get("date") else "date is missing"
+        return Record(source.name, None, None, reason)
+    day = departed_at.date()
+    if not _EARLIEST_DAY <= day <= source.arrival_day + timedelta(days=1):
+        return Record(source.name, day, None, "date is out of range")
     for name, pattern in _PATTERNS.items():
         text = fields.get(name, "")
         if not pattern.fullmatch(text):
-            reason = f"{name} is {'malformed' if text else 'missing'}"
-            return Record(source.name, departed_at.date(), None, reason)
-    flight = Flight(
-        departed_at,
-        int(fields["delay"]),
-        int(fields["distance"]),
-        fields["origin"],
-        fields["destination"],
-    )
-    return Record(source.name, departed_at.date(), flight, None)
+            return Record(source.name, day, None, f"{name} is {'malformed' if text else 'missing'}")
+    delay, distance = int(fields["delay"]), int(fields["distance"])
+    flight = Flight(departed_at, delay, distance, fields["origin"], fields["destination"])
+    return Record(source.name, day, flight, None)
 
 
-def _departed_at(text: str, arrival_day: date) -> datetime | str:
-    """The minute of departure, or the reason why there is none."""
-    if not text:
-        return "date is missing"
+def _minute(text: str) -> datetime | None:
     if not _MINUTE.fullmatch(text):
-        return "date is malformed"
+        return None
     try:
-        departed_at = datetime.strptime(text, "%Y/%m/%d %H:%M")
+        return datetime.strptime(text, "%Y/%m/%d %H:%M")
     except ValueError:
-        return "date is malformed"
-    if _EARLIEST_DAY <= departed_at.date() <= arrival_day + timedelta(days=1):
-        return departed_at
-    return "date is out of range"
-
-
+        return None

@@ -7,7 +7,6 @@ records without any of this.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,9 +15,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark users know)
 
-from examples.flights.sources import InputFile
+from examples.flights.sources import FIELDS, InputFile, csv_fields
 
-FIELDS = ("date", "delay", "distance", "origin", "destination")
+_Row = dict[str, str | None]
+
 FIRST_DAY = "1987-10-01"
 
 _COLUMNS = ("record", *FIELDS, "problem")
@@ -28,56 +28,58 @@ _DDL = ", ".join(f"{name} string" for name in _COLUMNS)
 
 def raw_records(spark: SparkSession, file: InputFile) -> DataFrame:
     """The rows of `flights_raw` that one input file holds."""
-    whole = file.format == "json_array"
-    lines = spark.read.text(file.path, wholetext=whole, lineSep=None if whole else "\n")
-    if file.format == "csv":
-        lines = lines.coalesce(1)
-    parsed = lines.mapInArrow(_PARSERS[file.format], _DDL)
-    return parsed.select(
+    if file.format == "json_lines":
+        lines = spark.read.text(file.path, lineSep="\n")
+    else:
+        # An array has no lines, and a line of CSV no meaning without the header: one task, whole.
+        lines = spark.read.text(file.path, wholetext=True)
+    return lines.mapInArrow(_PARSERS[file.format], _DDL).select(
         F.lit(file.arrival_day).alias("arrival_day"),
         F.lit(file.name).alias("source_file"),
         F.lit(file.generation).cast("long").alias("source_generation"),
         "record",
         *FIELDS,
-        F.try_to_timestamp("date", F.lit("yyyy/MM/dd HH:mm")).cast("date").alias("flight_day"),
+        _departed_at().cast("date").alias("flight_day"),
         "problem",
     )
 
 
 def classify(raw: DataFrame) -> DataFrame:
     """`flights_raw` rows with typed columns and `reason`, which is null for a valid record."""
-    departed_at = F.try_to_timestamp("date", F.lit("yyyy/MM/dd HH:mm"))
     return raw.select(
         "*",
-        departed_at.alias("departed_at"),
+        _departed_at().alias("departed_at"),
         F.expr("try_cast(delay AS int)").alias("delay_minutes"),
         F.expr("try_cast(distance AS int)").alias("distance_miles"),
-        _reason(departed_at).alias("reason"),
+        _reason().alias("reason"),
     )
 
 
-def _reason(departed_at: Column) -> Column:
-    day = departed_at.cast("date")
+def _departed_at() -> Column:
+    parsed = F.try_to_timestamp("date", F.lit("yyyy/MM/dd HH:mm"))
+    return F.when(F.col("date").rlike(r"\A[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}\z"), parsed)
+
+
+def _reason() -> Column:
+    day = F.col("flight_day")
     in_range = (day >= F.lit(FIRST_DAY).cast("date")) & (day <= F.date_add("arrival_day", 1))
-    date_format = F.col("date").rlike(r"^\d{4}/\d{2}/\d{2} \d{2}:\d{2}$")
-    checks: list[tuple[Column, str]] = [
-        (_missing("date"), "date is missing"),
-        (~date_format | departed_at.isNull(), "date is malformed"),
+    checks = [
+        (_is_missing("date"), "date is missing"),
+        (day.isNull(), "date is malformed"),
         (~in_range, "date is out of range"),
-        (_missing("delay"), "delay is missing"),
-        (~F.col("delay").rlike(r"^[+-]?\d{1,6}$"), "delay is malformed"),
-        (_missing("distance"), "distance is missing"),
-        (~F.col("distance").rlike(r"^\d{1,6}$"), "distance is malformed"),
-        (_missing("origin"), "origin is missing"),
-        (~F.col("origin").rlike("^[A-Z0-9]{3}$"), "origin is malformed"),
-        (_missing("destination"), "destination is missing"),
-        (~F.col("destination").rlike("^[A-Z0-9]{3}$"), "destination is malformed"),
     ]
-    reasons = [F.col("problem"), *(F.when(failed, F.lit(text)) for failed, text in checks)]
-    return F.coalesce(*reasons)
+    for name, pattern in (
+        ("delay", "[+-]?[0-9]{1,6}"),
+        ("distance", "[0-9]{1,6}"),
+        ("origin", "[A-Z0-9]{3}"),
+        ("destination", "[A-Z0-9]{3}"),
+    ):
+        checks.append((_is_missing(name), f"{name} is missing"))
+        checks.append((~F.col(name).rlike(rf"\A{pattern}\z"), f"{name} is malformed"))
+    return F.coalesce("problem", *(F.when(failed, F.lit(reason)) for failed, reason in checks))
 
 
-def _missing(name: str) -> Column:
+def _is_missing(name: str) -> Column:
     return F.col(name).isNull() | (F.col(name) == "")
 
 
@@ -85,34 +87,28 @@ def _json_array(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for text in batch.column(0).to_pylist():
             elements = _loads(text.removeprefix("\ufeff"))
-            yield _batch([_from_json(_dumps(element), element) for element in elements])
+            yield _batch(_from_json(_dumps(element), element) for element in elements)
 
 
 def _json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = []
-        for text in _records(batch.column(0).to_pylist()):
-            try:
-                rows.append(_from_json(text, _loads(text)))
-            except ValueError:
-                rows.append({"record": text, "problem": "not a JSON object"})
-        yield _batch(rows)
+        yield _batch(_from_json_line(text) for text in _records(batch.column(0).to_pylist()))
 
 
 def _csv(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    header: list[str] | None = None
     for batch in batches:
-        rows = []
-        for text in _records(batch.column(0).to_pylist()):
-            values = next(csv.reader([text]), [])
-            if header is None:
-                header = [name.strip() for name in values]
-            elif len(values) != len(header):
-                rows.append({"record": text, "problem": f"not {len(header)} fields"})
-            else:
-                named = dict(zip(header, values, strict=True))
-                rows.append({"record": text, **{name: named.get(name) for name in FIELDS}})
-        yield _batch(rows)
+        for text in batch.column(0).to_pylist():
+            header, *lines = _records(text.split("\n"))
+            names = csv_fields(header) or []
+            yield _batch(_from_csv_line(line, names) for line in lines)
+
+
+def _from_csv_line(text: str, names: list[str]) -> _Row:
+    values = csv_fields(text)
+    if values is None or len(values) != len(names):
+        return {"record": text, "problem": f"not {len(names)} fields"}
+    named = dict(zip(names, values, strict=True))
+    return {"record": text, **{name: named[name] for name in FIELDS}}
 
 
 _PARSERS = {"json_array": _json_array, "json_lines": _json_lines, "csv": _csv}
@@ -125,24 +121,43 @@ def _records(lines: Iterable[str]) -> Iterator[str]:
             yield text
 
 
+def _from_json_line(text: str) -> _Row:
+    try:
+        return _from_json(text, _loads(text))
+    except (ValueError, RecursionError):
+        return {"record": text, "problem": "not a JSON object"}
+
+
 def _loads(text: str) -> Any:
     """JSON with the numbers' own text, so that 12.0 and 1e3 stay what they are."""
-    return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    return json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _dumps(element: Any) -> str:
     return json.dumps(element, ensure_ascii=False)
 
 
-def _from_json(text: str, value: Any) -> dict[str, str | None]:
+def _from_json(text: str, value: Any) -> _Row:
     if not isinstance(value, dict):
         return {"record": text, "problem": "not a JSON object"}
     return {"record": text, **{name: _field(value.get(name)) for name in FIELDS}}
 
 
 def _field(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    return value if value is None or isinstance(value, str) else _dumps(value)
 
 
-def _batch(rows: list[dict[str, str | None]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=_PARSED)
+def _batch(rows: Iterable[_Row]) -> pa.RecordBatch:
+    encodable = [{name: _encodable(text) for name, text in row.items()} for row in rows]
+    return pa.RecordBatch.from_pylist(encodable, schema=_PARSED)
+
+
+def _encodable(text: str | None) -> str | None:
+    """The text with half surrogate pairs, which JSON can escape and UTF-8 not, replaced."""
+    return (
+        text if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )

@@ -17,7 +17,7 @@ The format follows from the name and the first byte that is no white space:
     .json             json_array when it begins with "[", json_lines when with "{"
     any of these      json_lines when the file holds nothing but white space: it has no records
 
-What a record is, and when it is valid, is written down in `accounting`. Nothing here judges
+What a record is, and when it is valid, is written down in `contract`. Nothing here judges
 records; but a JSON array can only be read whole and a CSV file only by its header, so both are
 checked here.
 """
@@ -40,8 +40,10 @@ FIELDS = ("date", "delay", "distance", "origin", "destination")
 AIRPORTS_NAME = "airports.csv"
 
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv")
-_CSV_FIELD = r'(?:"[^"]*+(?:""[^"]*+)*+"|[^",]*+)'
-_CSV_LINE = re.compile(rf"{_CSV_FIELD}(?:,{_CSV_FIELD})*+")
+_CSV_FIELD = re.compile(r'("[^"]*+(?:""[^"]*+)*+"|[^",]*+),')
+_CSV_LINE = re.compile(f"(?:{_CSV_FIELD.pattern})+")
+_BYTE_ORDER_MARK = "\ufeff"
+_LONGEST_HEADER = 65536
 _MOVE = "or move it out of the folder"
 
 
@@ -71,8 +73,6 @@ class InputFile:
     format: Format
     size: int
     """Bytes."""
-    header: str | None = None
-    """The header line of a CSV file, as it stands there; None in the other formats."""
 
 
 def list_inputs(flights: Path) -> list[InputFile]:
@@ -99,16 +99,14 @@ def airports_path(flights: Path | None) -> Path:
     return Path(__file__).with_name(AIRPORTS_NAME)
 
 
-def csv_columns(header: str) -> tuple[str, ...] | None:
-    """The names in a header line, in order; None when its quotes do not pair up."""
-    if not _CSV_LINE.fullmatch(header):
+def csv_fields(line: str) -> list[str] | None:
+    """The fields of a CSV line; None when its quotes do not pair up."""
+    if not _CSV_LINE.fullmatch(line + ","):
         return None
-    fields = re.findall(f"({_CSV_FIELD}),", header + ",")
-    return tuple(_unquote(field) for field in fields)
-
-
-def _unquote(field: str) -> str:
-    return field[1:-1].replace('""', '"') if field.startswith('"') else field
+    return [
+        field[1:-1].replace('""', '"') if field.startswith('"') else field
+        for field in _CSV_FIELD.findall(line + ",")
+    ]
 
 
 def _paths(flights: Path) -> list[Path]:
@@ -139,7 +137,7 @@ def _is_input(path: Path) -> bool:
 def _describe(path: Path) -> InputFile:
     try:
         status = path.stat()
-        file_format, header = _detect(path, status)
+        file_format = _detect(path, status)
     except OSError as error:
         _refuse_unreadable(path, error)
     return InputFile(
@@ -149,11 +147,10 @@ def _describe(path: Path) -> InputFile:
         arrival_day=datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC).date(),
         format=file_format,
         size=status.st_size,
-        header=header,
     )
 
 
-def _detect(path: Path, status: os.stat_result) -> tuple[Format, str | None]:
+def _detect(path: Path, status: os.stat_result) -> Format:
     suffix = path.suffix.lower()
     if suffix not in _SUFFIXES or not stat.S_ISREG(status.st_mode):
         raise InputError(
@@ -163,14 +160,15 @@ def _detect(path: Path, status: os.stat_result) -> tuple[Format, str | None]:
         )
     first = _first_line(path)
     if not first or suffix in (".jsonl", ".ndjson"):
-        return "json_lines", None
+        return "json_lines"
     if suffix == ".csv":
-        return "csv", _checked_header(path, first)
-    if first.lstrip(" \t").startswith("["):
+        _validate_header(path, first)
+        return "csv"
+    if first.lstrip().startswith("["):
         _validate_array(path, status.st_mtime_ns, status.st_size)
-        return "json_array", None
-    if first.lstrip(" \t").startswith("{"):
-        return "json_lines", None
+        return "json_array"
+    if first.lstrip().startswith("{"):
+        return "json_lines"
     raise InputError(
         str(path), 'begins with neither "[" nor "{"', f"write JSON in UTF-8 into it, {_MOVE}"
     )
@@ -178,28 +176,29 @@ def _detect(path: Path, status: os.stat_result) -> tuple[Format, str | None]:
 
 def _first_line(path: Path) -> str:
     """The first line that is not blank, without its end; cut when it is very long."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:  # LF, CR or CRLF ends a line
-        for line in iter(lambda: file.readline(65536), ""):
-            if line.strip(" \t\n"):
-                return line.removesuffix("\n")
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for line in iter(lambda: file.readline(_LONGEST_HEADER), ""):
+            text = line.removeprefix(_BYTE_ORDER_MARK)
+            if text.strip():
+                return text.rstrip("\r\n")
     return ""
 
 
-def _checked_header(path: Path, header: str) -> str:
-    columns = csv_columns(header) or ()
-    if all(columns.count(field) == 1 for field in FIELDS):
-        return header
-    raise InputError(
-        str(path),
-        "has no header line that names each column once",
-        f"begin it with the line {','.join(FIELDS)} (in any order), {_MOVE}",
-    )
+def _validate_header(path: Path, header: str) -> None:
+    columns = csv_fields(header) or []
+    if not all(columns.count(field) == 1 for field in FIELDS):
+        raise InputError(
+            str(path),
+            "has no header line that names each column once",
+            f"begin it with the line {','.join(FIELDS)} (in any order), {_MOVE}",
+        )
 
 
 @lru_cache(maxsize=4096)  # a sensor lists again and again; a generation is parsed once
 def _validate_array(path: Path, modified_ns: int, size: int) -> None:  # noqa: ARG001
     try:
-        json.loads(path.read_bytes().decode("utf-8-sig", "replace"), parse_constant=_no_constant)
+        text = path.read_bytes().decode("utf-8", "replace").removeprefix(_BYTE_ORDER_MARK)
+        json.loads(text, parse_int=str, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(
             str(path),
@@ -208,7 +207,7 @@ def _validate_array(path: Path, modified_ns: int, size: int) -> None:  # noqa: A
         ) from error
 
 
-def _no_constant(text: str) -> NoReturn:
+def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 

@@ -82,4 +82,8 @@ FEW: Mapping[DataType, tuple[Any, ...]] = {
 
 def same(a: Any, b: Any) -> bool:
     """Equal, with NaN equal to itself."""
-    return bool(a == b) or (a != a and b != b)
+    return bool(a == b) or (_is_nan(a) and _is_nan(b))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -5,8 +5,9 @@ The stores are file systems of fsspec, made for the test and registered under sc
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -179,6 +180,20 @@ def test_whatever_a_store_raises_is_a_storage_error_without_credentials(
     assert SECRET not in storage.locate("a")
 
 
+def test_the_endpoint_of_a_store_is_no_secret_but_its_user_is() -> None:
+    endpoint = "https://me:hush@store:9000"
+
+    def error(_text: str) -> Exception:
+        return StrangeError(f"no connection to {endpoint}/t")
+
+    with pytest.raises(StorageError) as caught:
+        open_storage(
+            "broken://t", {"error": error, "client_kwargs": {"endpoint_url": endpoint}}
+        ).read("a")
+    assert "no connection to https://store:9000/t)" in str(caught.value)
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+
+
 def test_an_error_that_holds_no_credential_is_kept_as_the_cause() -> None:
     def error(_text: str) -> Exception:
         return StrangeError("no connection")
@@ -240,16 +255,45 @@ def test_a_storage_keeps_its_options_when_it_pickles() -> None:
         copy.read("a")
 
 
-def read_in_child(storage: Storage, answers: Any) -> None:
-    answers.put(storage.read("a"))
+def test_a_file_system_is_opened_again_in_a_forked_process() -> None:
+    """Its connections and threads stay behind in the parent."""
+    program = """
+import os
+import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
+from delta_ops.storage import open_storage
+
+class BornFileSystem(MemoryFileSystem):
+    protocol = "born"
+    def __init__(self, token, **options):
+        super().__init__(**options)
+        self.pid, self.token = os.getpid(), token
+    def cat_file(self, path, **options):
+        return f"{self.pid} {self.token}".encode()
+
+fsspec.register_implementation("born", BornFileSystem)
+storage = open_storage("born://t", {"token": "kept"})
+assert storage.read("a") == f"{os.getpid()} kept".encode()
+child = os.fork()
+if not child:
+    os._exit(storage.read("a") != f"{os.getpid()} kept".encode())
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
 
 
-def test_a_storage_works_in_a_forked_process() -> None:
-    context = multiprocessing.get_context("fork")
-    storage = open_storage("memory://forked")
-    storage.replace("a", b"content")
-    answers = context.SimpleQueue()
-    child = context.Process(target=read_in_child, args=(storage, answers))
-    child.start()
-    child.join(30)
-    assert (child.exitcode, answers.get()) == (0, b"content")
+def test_a_directory_that_cannot_be_listed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec's own walk would leave out its files as if they were gone."""
+    list_of_fs = ShelfFileSystem.ls
+
+    def ls(self: ShelfFileSystem, path: str, **options: Any) -> Any:
+        if path.endswith("closed"):
+            raise PermissionError(path)
+        return list_of_fs(self, path, **options)
+
+    for path in ["/t/open/a", "/t/inner/closed/b"]:
+        fsspec.filesystem("shelf").pipe_file(path, b"")
+    monkeypatch.setattr(ShelfFileSystem, "ls", ls)
+    with pytest.raises(StorageError, match="access is denied"):
+        list(open_storage("shelf://t").list_tree(""))

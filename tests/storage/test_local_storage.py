@@ -268,6 +268,80 @@ def test_names_that_no_log_can_contain_are_not_listed(storage: Storage, root: Pa
     assert [info.path for info in storage.list_from("", "")] == ["fine"]
 
 
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str | int]:
+    """What reaches the disk or gets its name, in order; a file or directory by its inode."""
+    taken: list[str | int] = []
+    real = {name: getattr(os, name) for name in ["fsync", "link", "replace", "mkdir"]}
+
+    def fsync(descriptor: int) -> None:
+        real["fsync"](descriptor)
+        taken.append(os.fstat(descriptor).st_ino)
+
+    def recorded(name: str) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            real[name](*arguments)
+            taken.append(name)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for name in ["link", "replace", "mkdir"]:
+        monkeypatch.setattr(os, name, recorded(name))
+    return taken
+
+
+def inodes(*paths: Path) -> list[str | int]:
+    return [path.stat().st_ino for path in paths]
+
+
+def test_a_created_file_is_durable_before_its_name_and_its_name_before_the_return(
+    storage: Storage, root: Path, steps: list[str | int]
+) -> None:
+    (root / LOG).mkdir()
+    steps.clear()
+    storage.create(f"{LOG}/a", b"content")
+    assert steps == [*inodes(root / LOG / "a"), "link", *inodes(root / LOG, root)]
+
+
+def test_a_replaced_file_is_durable_before_its_name_and_its_name_before_the_return(
+    storage: Storage, root: Path, steps: list[str | int]
+) -> None:
+    storage.replace("a", b"content")
+    assert steps == [*inodes(root / "a"), "replace", *inodes(root)]
+
+
+def test_new_directories_are_durable_in_their_parents(
+    tmp_path: Path, steps: list[str | int]
+) -> None:
+    open_storage(tmp_path / "new" / "table").create("p=1/a", b"content")
+    new = tmp_path / "new"
+    table = new / "table"
+    made = ["mkdir", *inodes(tmp_path), "mkdir", *inodes(new), "mkdir", *inodes(table)]
+    written = [*inodes(table / "p=1" / "a"), "link", *inodes(table / "p=1", table)]
+    assert steps == made + written
+
+
+def test_a_removed_checksum_cannot_come_back_beside_the_new_file(
+    storage: Storage, root: Path, steps: list[str | int]
+) -> None:
+    (root / ".a.crc").write_bytes(b"crc")
+    storage.create("a", b"content")
+    assert steps == [*inodes(root / "a", root), "link", *inodes(root)]
+
+
+def test_persist_reaches_the_files_and_each_directory_up_to_the_root(
+    storage: Storage, root: Path, steps: list[str | int]
+) -> None:
+    for path in ["p=1/q=2/a", "p=1/q=2/b", "c"]:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(b"")
+    steps.clear()
+    storage.persist(["p=1/q=2/a", "p=1/q=2/b", "c"])
+    reached = [root / "p=1/q=2/a", root / "p=1/q=2/b", root / "c", root / "p=1/q=2", root / "p=1"]
+    assert set(steps) == set(inodes(*reached, root, root.parent))
+
+
 def test_persist_misses_no_file(storage: Storage) -> None:
     storage.create("p=1/a", b"")
     with pytest.raises(FileNotFoundError):

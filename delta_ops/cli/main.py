@@ -1,0 +1,49 @@
+"""The commands of `delta-ops`.
+
+Exit codes: 0 done, or nothing to do; 1 it failed, and standard error says why in one sentence;
+2 the command was not understood. With `--json` standard output holds JSON only: one object for a
+result, one object per line for `history` and `files`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from delta_ops.cli.looking import files, history, show
+from delta_ops.cli.maintaining import (
+    checkpoint,
+    clean_up_log_command,
+    optimize_command,
+    vacuum_command,
+)
+from delta_ops.errors import DeltaOpsError
+
+
+class _Commands(click.Group):
+    """Shows the errors of delta_ops without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DeltaOpsError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="delta_ops")
+def cli() -> None:
+    """Look at Delta tables and maintain them. TABLE is a local path or a URI."""
+
+
+for _command in (
+    show,
+    history,
+    files,
+    checkpoint,
+    optimize_command,
+    vacuum_command,
+    clean_up_log_command,
+):
+    cli.add_command(_command)

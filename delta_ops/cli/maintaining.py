@@ -1,0 +1,241 @@
+"""The commands that maintain a table: `checkpoint`, `optimize`, `vacuum`, `clean-up-log`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from delta_ops.cli.options import (
+    dry_run_option,
+    json_option,
+    open_table,
+    predicate_of,
+    table_argument,
+    target_size_option,
+    where_option,
+)
+from delta_ops.cli.render import (
+    count_text,
+    progress,
+    show_json,
+    show_rows,
+    size_text,
+    utc,
+)
+from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+
+_CENTURY_HOURS = 100 * 365 * 24
+
+
+@click.command()
+@table_argument
+@dry_run_option
+@json_option
+def checkpoint(table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool) -> None:
+    """Write the checkpoint of the latest version unless it is there."""
+    log = open_table(table, storage_options)
+    result = create_checkpoint(log, dry_run=dry_run)
+    written = result.written
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "version": result.plan.version,
+                "has_work": result.plan.has_work,
+                "written": written is not None,
+                "num_actions": written.num_actions if written else None,
+                "size_bytes": written.size_bytes if written else None,
+                "expired_tombstones": written.expired_tombstones if written else None,
+            }
+        )
+    elif written:
+        click.echo(
+            f"Wrote the checkpoint of version {written.version}: "
+            f"{count_text(written.num_actions, 'action')}, {size_text(written.size_bytes)}."
+        )
+    elif dry_run and result.plan.has_work:
+        click.echo(f"Would write the checkpoint of version {result.plan.version}.")
+    else:
+        click.echo(f"Version {result.plan.version} has its checkpoint; nothing to do.")
+
+
+@click.command("optimize")
+@table_argument
+@target_size_option
+@click.option(
+    "--min-files", type=click.IntRange(min=2), default=2, show_default=True, help="In a group."
+)
+@where_option
+@dry_run_option
+@json_option
+def optimize_command(
+    table: str,
+    storage_options: dict[str, Any],
+    target_size: int | None,
+    min_files: int,
+    where: list[tuple[str, str]],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put small files together; --where takes partition columns."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = optimize(
+            log,
+            target_size=target_size,
+            predicate=predicate_of(where, log.snapshot()),
+            dry_run=dry_run,
+            min_files=min_files,
+            on_event=on_event,
+        )
+    plan = result.plan
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "target_size_bytes": plan.target_size_bytes,
+                "planned_groups": len(plan.groups),
+                "planned_files": plan.num_files,
+                "planned_bytes": plan.size_bytes,
+                "version": result.version,
+                "already_committed": result.already_committed,
+                "files_removed": result.files_removed,
+                "files_added": result.files_added,
+                "bytes_removed": result.bytes_removed,
+                "bytes_added": result.bytes_added,
+            }
+        )
+    elif dry_run and plan.has_work:
+        click.echo(
+            f"Would put {count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)}) "
+            f"together into {len(plan.groups)} or fewer."
+        )
+    elif result.already_committed:
+        click.echo("Another run has done this first; nothing was changed.")
+    elif result.version is None:
+        click.echo("No files are better put together; nothing to do.")
+    else:
+        click.echo(
+            f"Version {result.version}: {count_text(result.files_removed, 'file')} "
+            f"({size_text(result.bytes_removed)}) became {result.files_added:,} "
+            f"({size_text(result.bytes_added)})."
+        )
+
+
+@click.command("vacuum")
+@table_argument
+@click.option(
+    "--retain-hours",
+    type=click.IntRange(min=0, max=_CENTURY_HOURS),
+    help="Keep files that were removed or written within so many hours; "
+    "delta.deletedFileRetentionDuration if not given.",
+)
+@click.option(
+    "--no-enforce-retention",
+    is_flag=True,
+    help="Allow less than delta.deletedFileRetentionDuration: readers of older versions and "
+    "running writers may break.",
+)
+@dry_run_option
+@json_option
+def vacuum_command(
+    table: str,
+    storage_options: dict[str, Any],
+    retain_hours: int | None,
+    no_enforce_retention: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Delete files that no version within the retention needs."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = vacuum(
+            log,
+            retention=None if retain_hours is None else timedelta(hours=retain_hours),
+            enforce_retention=not no_enforce_retention,
+            dry_run=dry_run,
+            on_event=on_event,
+        )
+    planned = (*result.plan.files, *result.plan.leftovers)
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "horizon": utc(result.plan.horizon_ms),
+                "planned_files": len(planned),
+                "planned_bytes": result.plan.size_bytes,
+                "deleted_files": result.deleted_files,
+                "deleted_bytes": result.deleted_bytes,
+                "kept": {reason.replace(" ", "_"): n for reason, n in result.plan.kept.items()},
+                "failures": result.failures,
+                "paths": [info.path for info in planned] if dry_run else None,
+            }
+        )
+    elif dry_run:
+        show_rows(
+            ("path", "size", "modified"), ((i.path, i.size, utc(i.modified_ms)) for i in planned)
+        )
+        click.echo(_would_delete(len(planned), result.plan.size_bytes))
+    else:
+        click.echo(_deleted(result.deleted_files, result.deleted_bytes))
+    _fail_for(result.failures)
+
+
+@click.command("clean-up-log")
+@table_argument
+@dry_run_option
+@json_option
+def clean_up_log_command(
+    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool
+) -> None:
+    """Delete log files of versions older than delta.logRetentionDuration."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = clean_up_log(log, dry_run=dry_run, on_event=on_event)
+    plan = result.plan
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "cutoff": utc(plan.cutoff_ms),
+                "boundary_version": plan.boundary_version,
+                "earliest_version_before": plan.earliest_before,
+                "earliest_version_after": plan.earliest_after,
+                "planned_files": len(plan.files),
+                "planned_bytes": plan.size_bytes,
+                "deleted_files": result.deleted_files,
+                "deleted_bytes": result.deleted_bytes,
+                "failures": result.failures,
+                "paths": [info.path for info in plan.files] if dry_run else None,
+            }
+        )
+    else:
+        done = (
+            _would_delete(len(plan.files), plan.size_bytes)
+            if dry_run
+            else _deleted(result.deleted_files, result.deleted_bytes)
+        )
+        click.echo(f"{done} Versions can be read from {plan.earliest_after} on.")
+    _fail_for(result.failures)
+
+
+def _would_delete(count: int, size_bytes: int) -> str:
+    return f"Would delete {count_text(count, 'file')}, {size_text(size_bytes)}."
+
+
+def _deleted(count: int, size_bytes: int) -> str:
+    return f"Deleted {count_text(count, 'file')}, {size_text(size_bytes)}."
+
+
+def _fail_for(failures: tuple[str, ...]) -> None:
+    if failures:
+        raise click.ClickException(
+            f"{count_text(len(failures), 'file')} could not be deleted, the first of them "
+            f"{failures[0]}; check the permissions and run this again."
+        )

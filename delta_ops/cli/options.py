@@ -1,0 +1,123 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.predicate import Predicate, all_of, col
+from delta_ops.protocol.schema import find_field
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
+_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def table_argument(command: F) -> F:
+    """TABLE and `--storage-option`, given to the command as `log`."""
+    command = click.option(
+        "storage_options",
+        "--storage-option",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_storage_options,
+        help="For the file system of fsspec; may be repeated. A value that is true, false or a "
+        "JSON object or list is taken as such.",
+    )(command)
+    return click.argument("table")(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`, given as `as_json`."""
+    return click.option("as_json", "--json", is_flag=True, help="Print JSON.")(command)
+
+
+def dry_run_option(command: F) -> F:
+    """`--dry-run`."""
+    return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
+        command
+    )
+
+
+def where_option(command: F) -> F:
+    """`--where`, given as pairs of names and texts."""
+    return click.option(
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        callback=_pairs,
+        help="Only where the column has this value, written as in the log; nothing after the = "
+        "means null. May be repeated: all must hold.",
+    )(command)
+
+
+def target_size_option(command: F) -> F:
+    """`--target-size`, given in bytes."""
+    return click.option(
+        "--target-size",
+        metavar="SIZE",
+        callback=_size,
+        help="About how large files should become, as 128MB or 1GiB; units are powers of 1024.",
+    )(command)
+
+
+def open_table(table: str, storage_options: dict[str, Any]) -> DeltaLog:
+    """The table that the command is about."""
+    return DeltaLog(table, storage_options)
+
+
+def predicate_of(where: list[tuple[str, str]], snapshot: Snapshot) -> Predicate | None:
+    """The predicate that `--where` stands for; None without one.
+
+    Raises:
+        InvalidRequestError: There is no such column, or a text is no value of its type.
+    """
+    if not where:
+        return None
+    equalities: list[Predicate] = []
+    for name, text in where:
+        field = find_field(snapshot.schema, name)
+        value = parse(text, field.data_type)
+        equalities.append(col(field.name).is_null() if value is None else col(field.name) == value)
+    return all_of(equalities)
+
+
+def _pairs(
+    _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    pairs = [text.partition("=") for text in texts]
+    # What was typed may be a secret, so the message does not repeat it.
+    if not all(name and equals for name, equals, _ in pairs):
+        raise click.BadParameter("write it as NAME=VALUE")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _size(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or int(found[1]) == 0:
+        raise click.BadParameter(f"{text!r} is no size; write it as 128MB")
+    return int(found[1]) << _SHIFTS[found[2].upper()]
+
+
+def _storage_options(
+    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, Any]:
+    return {name: _typed(text) for name, text in _pairs(ctx, param, texts)}
+
+
+def _typed(text: str) -> Any:
+    """A number stays text: keys and account names may consist of digits."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | dict | list) else text

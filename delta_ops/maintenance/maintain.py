@@ -1,0 +1,101 @@
+"""Maintain: run what a table's plan says is due, in the order in which it helps.
+
+Each operation looks again for itself, so that one whose work was done meanwhile does nothing. One
+that fails keeps the others from running: a vacuum that could not read the log is no base for a
+clean-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog
+from delta_ops.maintenance.checkpoint import CheckpointResult, create_checkpoint
+from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.optimize import OptimizeResult, optimize
+from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
+from delta_ops.maintenance.vacuum import VacuumResult, vacuum
+from delta_ops.transaction.rewrite_group import Rewriter
+
+OperationResult = VacuumResult | OptimizeResult | CheckpointResult | LogCleanupResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceResult:
+    """What `maintain` found due, and what each operation did."""
+
+    plan: MaintenancePlan
+    dry_run: bool
+    results: tuple[OperationResult, ...]
+    """In the order in which they ran."""
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """What was done, as counts and bytes by name."""
+        return {name: value for result in self.results for name, value in _figures(result).items()}
+
+
+def maintain(
+    log: DeltaLog,
+    *,
+    operations: Sequence[Operation] | None = None,
+    dry_run: bool = False,
+    engine: Rewriter | None = None,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> MaintenanceResult:
+    """Run what is due.
+
+    Args:
+        operations: Run these, due or not; those that the plan names if None.
+        engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
+
+    Raises:
+        DeltaOpsError: Whatever an operation raises; those before it have done their work.
+    """
+    plan = plan_maintenance(log, clock=clock)
+    results: list[OperationResult] = []
+    for operation in plan.operations if operations is None else operations:
+        match operation:
+            case "vacuum":
+                results.append(vacuum(log, dry_run=dry_run, clock=clock, on_event=on_event))
+            case "optimize":
+                results.append(
+                    optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
+                )
+            case "checkpoint":
+                results.append(create_checkpoint(log, dry_run=dry_run, clock=clock))
+            case "clean_up_log":
+                results.append(clean_up_log(log, dry_run=dry_run, clock=clock, on_event=on_event))
+    return MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results))
+
+
+def _figures(result: OperationResult) -> dict[str, int]:
+    match result:
+        case VacuumResult():
+            return {
+                "vacuumed_files": result.deleted_files,
+                "vacuumed_bytes": result.deleted_bytes,
+                "vacuum_failures": len(result.failures),
+            }
+        case OptimizeResult():
+            return {
+                "compacted_files": result.files_removed,
+                "files_after_compaction": result.files_added,
+                "compacted_bytes": result.bytes_removed,
+            }
+        case CheckpointResult():
+            written = result.written
+            return {
+                "checkpoints_written": int(written is not None),
+                "expired_tombstones_dropped": written.expired_tombstones if written else 0,
+            }
+        case LogCleanupResult():
+            return {
+                "log_files_deleted": result.deleted_files,
+                "log_bytes_deleted": result.deleted_bytes,
+                "log_clean_up_failures": len(result.failures),
+            }

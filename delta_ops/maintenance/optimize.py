@@ -1,0 +1,146 @@
+"""Optimize: put small files together, in one commit that changes no row.
+
+The commit only rearranges (`dataChange` false), so appends that come in between do not matter to
+it. It carries a txn `delta_ops:optimize:<what>` with the version that was planned on: of two runs
+that plan the same on one version, one commits and the other finds its work done. What was written
+for a commit that did not happen is deleted, unless nobody can tell whether it happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass
+
+from delta_ops.arrow import rewrite
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import CommitStateUnknownError, DeltaOpsError, TableNotFoundError
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog
+from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.rewriting import Rewriting
+from delta_ops.maintenance.small_files import small_files, target_size_bytes
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction.rewrite_group import Rewriter
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeResult:
+    """What `optimize` did."""
+
+    plan: OptimizePlan
+    dry_run: bool
+    version: int | None = None
+    """The version that holds the change; None if there is none, or it was cleaned up."""
+    already_committed: bool = False
+    """True: a concurrent run did the same first, and this one changed nothing."""
+    files_removed: int = 0
+    files_added: int = 0
+    bytes_removed: int = 0
+    bytes_added: int = 0
+
+
+def optimize(
+    log: DeltaLog,
+    *,
+    target_size: int | None = None,
+    predicate: Predicate | None = None,
+    engine: Rewriter | None = None,
+    dry_run: bool = False,
+    min_files: int = 2,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> OptimizeResult:
+    """Rewrite groups of small files as one file each.
+
+    Args:
+        target_size: About how large files should become, in bytes; `delta.targetFileSize` if None,
+            or 128 MiB.
+        predicate: Over partition columns: only these partitions.
+        engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
+        min_files: Smaller groups are not worth a rewrite.
+
+    Raises:
+        InvalidRequestError: An argument does not fit the table.
+        DataFileError: A file is gone, unreadable, or does not hold the rows that the log says.
+        CommitConflictError: Somebody removed one of the files first; what was written is deleted.
+        CommitStateUnknownError: The store did not tell; what was written is kept.
+        UnsupportedFeatureError: The table uses what we cannot write.
+    """
+    transaction = begin(log, clock=clock, on_event=on_event)
+    snapshot = transaction.snapshot
+    if snapshot is None:
+        raise TableNotFoundError(log.uri)
+    target = target_size_bytes(snapshot, target_size)
+    files = small_files(snapshot, target, predicate)
+    plan = plan_optimize(files, target_size_bytes=target, min_files=min_files)
+    if dry_run or not plan.has_work:
+        return OptimizeResult(plan=plan, dry_run=dry_run)
+    rewriting = Rewriting(transaction, snapshot, engine or rewrite)
+    try:
+        rewriting.run(files, plan, min_files=min_files)
+        if not rewriting.rewrites:
+            return OptimizeResult(plan=plan, dry_run=False)
+        app_id = _app_id(snapshot.metadata.id, target, predicate)
+        transaction.set_transaction((app_id, snapshot.version))
+        committed = _commit(transaction, rewriting, target, predicate)
+    except CommitStateUnknownError:
+        raise
+    except Exception:
+        _undo(rewriting)
+        raise
+    if committed.already_committed:
+        _undo(rewriting)
+        return OptimizeResult(
+            plan=plan, dry_run=False, version=committed.version, already_committed=True
+        )
+    return OptimizeResult(
+        plan=plan,
+        dry_run=False,
+        version=committed.version,
+        files_removed=committed.metrics["numRemovedFiles"],
+        files_added=committed.metrics["numAddedFiles"],
+        bytes_removed=committed.metrics["numRemovedBytes"],
+        bytes_added=committed.metrics["numAddedBytes"],
+    )
+
+
+def _commit(
+    transaction: Transaction, rewriting: Rewriting, target: int, predicate: Predicate | None
+) -> CommitResult:
+    for each in rewriting.rewrites:
+        transaction.stage(each.staged)
+        transaction.remove(each.inputs, data_change=False)
+    return transaction.commit(
+        operation="OPTIMIZE",
+        parameters={
+            "predicate": [] if predicate is None else [str(predicate)],
+            "targetSize": target,
+        },
+        metrics={
+            "numRemovedFiles": len(rewriting.inputs),
+            "numRemovedBytes": sum(add.size for add in rewriting.inputs),
+            "numAddedFiles": len(rewriting.outputs),
+            "numAddedBytes": sum(add.size for add in rewriting.outputs),
+        },
+    )
+
+
+def _app_id(table_id: str, target: int, predicate: Predicate | None) -> str:
+    """The same for the same request, so that the table keeps one txn for all runs of a job.
+
+    A clone starts its versions anew and may have taken over the txns: it has another id.
+    """
+    request = f"{table_id} {target} {predicate!r}"
+    return f"delta_ops:optimize:{hashlib.sha256(request.encode()).hexdigest()[:16]}"
+
+
+def _undo(rewriting: Rewriting) -> None:
+    try:
+        rewriting.undo()
+    except DeltaOpsError as error:
+        # What is left is unreferenced, and vacuum deletes it; the first error tells more.
+        logger.warning("Files of an unfinished optimize were not deleted: %s", error)

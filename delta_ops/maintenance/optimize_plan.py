@@ -1,0 +1,93 @@
+"""What optimize rewrites: small files of a partition that fit together into one. Pure.
+
+A file is small if it has less than three quarters of the target size: rewriting what is nearly
+full gains nothing. Small files are taken in the order of their age and put together as long as they
+fit, so that files written together stay together and keep their narrow ranges of values. Each group
+therefore becomes one file; a file that fits with no neighbour is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.actions import AddFile
+from delta_ops.transaction import RewriteGroup
+
+DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizePlan:
+    """Groups of files, each to become one file."""
+
+    target_size_bytes: int
+    groups: tuple[RewriteGroup, ...] = ()
+
+    @property
+    def num_files(self) -> int:
+        """Files to be rewritten."""
+        return sum(len(group.files) for group in self.groups)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes to be rewritten."""
+        return sum(add.size for group in self.groups for add in group.files)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any files are better put together."""
+        return bool(self.groups)
+
+
+def plan_optimize(
+    files: Iterable[AddFile], *, target_size_bytes: int, min_files: int = 2
+) -> OptimizePlan:
+    """Choose the files to put together.
+
+    Args:
+        files: Live files; those that are not small are passed over.
+        target_size_bytes: About how large files should become.
+        min_files: Fewer are not worth a rewrite.
+
+    Raises:
+        InvalidRequestError: The target is not positive, or a group may be a single file.
+    """
+    if target_size_bytes < 1:
+        raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
+    if min_files < 2:
+        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+    limit = small_below(target_size_bytes)
+    partitions: dict[frozenset[tuple[str, str | None]], list[AddFile]] = {}
+    for add in files:
+        if add.size < limit:
+            partitions.setdefault(frozenset(add.partition_values.items()), []).append(add)
+    groups = [
+        RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
+        for small in partitions.values()
+        for group in _packed(small, target_size_bytes)
+        if len(group) >= min_files
+    ]
+    return OptimizePlan(
+        target_size_bytes=target_size_bytes,
+        groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
+    )
+
+
+def small_below(target_size_bytes: int) -> int:
+    """The size in bytes from which on a file is large enough."""
+    return -(-target_size_bytes * 3 // 4)
+
+
+def _packed(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
+    group: list[AddFile] = []
+    size = 0
+    for add in sorted(files, key=lambda add: (add.modification_time, add.path)):
+        if group and size + add.size > target_size_bytes:
+            yield group
+            group, size = [], 0
+        group.append(add)
+        size += add.size
+    if group:
+        yield group

@@ -1,0 +1,137 @@
+"""The maintenance plan: which operations a table has work for, as figures.
+
+Cheap enough to ask every few minutes: the snapshot, one listing of the log and at most a few
+`stat` calls; the data is never listed. Operations run in this order:
+
+1. vacuum: it learns of removed files from tombstones, which the next checkpoint forgets;
+2. optimize: its commit belongs into the checkpoint;
+3. checkpoint: clean-up can only go as far as there is one;
+4. clean up log.
+
+Once all that is due has run, nothing is due, and nothing becomes due unless the table changes or
+something expires. Vacuum is due if a file is still there whose tombstone has expired; of many
+tombstones a sample is looked at, spread over the order in which vacuum deletes and including the
+last, so that one that was killed is due again. Files that no tombstone names (of writers that died,
+or whose tombstone a checkpoint forgot before any vacuum ran) cannot be seen from the log: have
+vacuum run once in a while even when it is not due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.checkpoint import plan_checkpoint
+from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan
+from delta_ops.maintenance.optimize_plan import plan_optimize
+from delta_ops.maintenance.reachable import removed_before
+from delta_ops.maintenance.small_files import small_file_sizes, target_size_bytes
+from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
+from delta_ops.protocol.file_paths import canonical_paths, is_absolute
+from delta_ops.storage import Storage
+
+Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log"]
+
+_SAMPLE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenancePlan:
+    """What there is to do at a version."""
+
+    version: int
+    commits_since_checkpoint: int
+    small_files: int
+    """Files that optimize would put together."""
+    expired_tombstones: int
+    """Tombstones in the log whose retention is over; their files may be gone."""
+    deletable_log_files: int
+    operations: tuple[Operation, ...]
+    """What is due, in the order in which it should run."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is due."""
+        return bool(self.operations)
+
+
+def plan_maintenance(
+    source: DeltaLog | Snapshot,
+    *,
+    clock: Clock = system_clock,
+    target_size: int | None = None,
+    min_files: int = 2,
+    keep: Collection[str] = (),
+    keep_versions: Collection[int] = (),
+) -> MaintenancePlan:
+    """Decide what is due.
+
+    Args:
+        source: The table, or its latest snapshot.
+        target_size: As for `optimize`; so is `min_files`.
+        keep: As for `vacuum`.
+        keep_versions: As for `clean_up_log`.
+
+    Raises:
+        InvalidRequestError: A property of the table cannot be understood.
+        UnsupportedFeatureError: The table uses what we cannot write.
+    """
+    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    now_ms = clock()
+    cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)
+    checkpoint = plan_checkpoint(snapshot)
+    target = target_size_bytes(snapshot, target_size)
+    optimize = plan_optimize(
+        small_file_sizes(snapshot, target), target_size_bytes=target, min_files=min_files
+    )
+    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
+    expired = _expired_paths(snapshot, horizon_ms)
+    due: dict[Operation, bool] = {
+        "vacuum": _any_there(snapshot.storage, _deletable(expired, snapshot, keep), horizon_ms),
+        "optimize": optimize.has_work,
+        "checkpoint": checkpoint.is_due,
+        "clean_up_log": cleanup.has_work and cleanup.is_enabled,
+    }
+    return MaintenancePlan(
+        version=snapshot.version,
+        commits_since_checkpoint=checkpoint.commits_since_checkpoint,
+        small_files=optimize.num_files,
+        expired_tombstones=len(expired),
+        deletable_log_files=len(cleanup.files),
+        operations=tuple(operation for operation, is_due in due.items() if is_due),
+    )
+
+
+def _expired_paths(snapshot: Snapshot, horizon_ms: int) -> list[str]:
+    expired = removed_before(snapshot.tombstones(), horizon_ms)
+    return [
+        path
+        for chunk in expired["path"].chunks
+        for path in canonical_paths(chunk, snapshot.uri).to_pylist()
+    ]
+
+
+def _deletable(paths: Sequence[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
+    """Those that vacuum would delete if they are there, in its order."""
+    visible = visible_prefixes(snapshot.partition_columns)
+    kept = set(keep)
+    return sorted(
+        path
+        for path in paths
+        if not is_absolute(path) and not is_hidden(path, visible) and path not in kept
+    )
+
+
+def _any_there(storage: Storage, paths: Sequence[str], horizon_ms: int) -> bool:
+    step = max(1, -(-len(paths) // _SAMPLE))
+    for path in paths[::-1][::step]:
+        try:
+            info = storage.stat(path)
+        except FileNotFoundError:
+            continue
+        if info.modified_ms < horizon_ms:
+            return True
+    return False

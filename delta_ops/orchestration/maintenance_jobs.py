@@ -1,0 +1,127 @@
+"""Maintenance as a Dagster job: one op that looks after a batch of tables.
+
+One run for a batch, since a run costs seconds; a table that fails does not stop the rest, and the
+run fails at its end with what failed. What was done is an observation of the table's asset, not a
+materialization: its rows are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.errors import DeltaOpsError, TableNotFoundError
+from delta_ops.events import Progress
+from delta_ops.maintenance import MaintenancePlan, MaintenanceResult, Operation, maintain
+from delta_ops.orchestration.metadata import table_metadata
+from delta_ops.orchestration.tables import TableRef
+
+MAINTENANCE_OP = "maintain_tables"
+
+
+class MaintenanceConfig(dg.Config):
+    """What a run of the maintenance job does."""
+
+    tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
+    operations: list[Literal["vacuum", "optimize", "checkpoint", "clean_up_log"]] = Field(
+        default=[], description="Run these, due or not; if empty, those that are due."
+    )
+    dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+
+
+def build_maintenance_job(
+    tables: Sequence[TableRef], *, name: str = "delta_maintenance"
+) -> dg.JobDefinition:
+    """A job that maintains these tables, or those that its config names."""
+    by_name = {table.name: table for table in tables}
+
+    @dg.op(name=MAINTENANCE_OP)
+    def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceConfig) -> None:
+        unknown = [name for name in config.tables if name not in by_name]
+        if unknown:
+            raise dg.Failure(
+                f"there is no table {unknown[0]!r}; choose from {', '.join(by_name)}",
+                allow_retries=False,
+            )
+        failed = {}
+        for table in [by_name[name] for name in config.tables or by_name]:
+            try:
+                context.log_event(_maintained(context, table, config))
+            except TableNotFoundError:
+                context.log.info(f"{table.name} does not exist yet")
+            except DeltaOpsError as error:
+                context.log.error(f"{table.name}: {error}")
+                failed[table.name] = str(error)
+        if failed:
+            raise dg.Failure(
+                f"{len(failed)} of the tables could not be maintained: {', '.join(failed)}",
+                metadata=failed,
+                allow_retries=False,
+            )
+
+    @dg.job(name=name, executor_def=dg.in_process_executor)
+    def maintenance() -> None:
+        maintain_tables()
+
+    return maintenance
+
+
+def build_maintenance_schedule(
+    job: dg.JobDefinition, *, cron_schedule: str = "0 3 * * *"
+) -> dg.ScheduleDefinition:
+    """Runs the job for all its tables; the net below the sensor, which can be off."""
+    return dg.ScheduleDefinition(
+        name=f"{job.name}_schedule", job=job, cron_schedule=cron_schedule, execution_timezone="UTC"
+    )
+
+
+def maintenance_run(table: TableRef, plan: MaintenancePlan) -> dg.RunRequest:
+    """A run for one table; asked for again at the same version and plan, it is not run twice."""
+    return dg.RunRequest(
+        run_key=f"{table.name}@{plan.version}:{'+'.join(plan.operations)}",
+        run_config=maintenance_config([table.name]),
+        tags={"delta_ops/table": table.name, "dagster/priority": "-5"},
+    )
+
+
+def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]:
+    """Run config of the maintenance job."""
+    return {"ops": {MAINTENANCE_OP: {"config": {"tables": list(tables), **settings}}}}
+
+
+def _maintained(
+    context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
+) -> dg.AssetObservation:
+    operations: Sequence[Operation] | None = config.operations or None
+
+    def on_event(event: object) -> None:
+        if isinstance(event, Progress):
+            context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
+
+    log = table.log()
+    result = maintain(log, operations=operations, dry_run=config.dry_run, on_event=on_event)
+    context.log.info(f"{table.name}: {_sentence(result)}")
+    return dg.AssetObservation(
+        asset_key=table.asset_key,
+        description=_sentence(result),
+        metadata={**table_metadata(log.snapshot()), **_figures(result)},
+    )
+
+
+def _figures(result: MaintenanceResult) -> Mapping[str, Any]:
+    return {
+        "delta/maintenance": ", ".join(result.plan.operations) or "nothing was due",
+        "delta/small_files": result.plan.small_files,
+        "delta/expired_tombstones": result.plan.expired_tombstones,
+        **{f"delta/{name}": value for name, value in result.figures.items()},
+    }
+
+
+def _sentence(result: MaintenanceResult) -> str:
+    if not result.results:
+        return "nothing was due"
+    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in result.figures.items() if n)
+    return f"{'would have run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

@@ -1,0 +1,187 @@
+"""Expressions: predicates and literals as Spark columns, whatever the session's settings.
+
+Literals of dates and times are made from their numbers: as texts or Python objects they would pass
+through the session's time zone or through the Julian calendar.
+
+Parquet readers leave out row groups by statistics that may not know of NaN, which Spark orders above
+all numbers. Each comparison of a floating-point column therefore says in both directions what it
+means for NaN, in a form that Spark does not hand to the Parquet reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from math import isnan
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any
+
+from pyspark.sql import Column, functions as F
+
+from delta_ops.protocol.predicate import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    resolve,
+)
+from delta_ops.protocol.predicate_resolution import type_of
+from delta_ops.protocol.schema import (
+    BINARY,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    StructType,
+)
+from delta_ops.protocol.stats import ColumnPath
+
+_OPERATORS: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_column(predicate: Predicate, schema: StructType) -> Column:
+    """The predicate over rows with the schema's columns; null where it is null.
+
+    Raises:
+        InvalidRequestError: It does not fit the schema.
+    """
+    return _expression(resolve(predicate, schema), schema)
+
+
+def matches(predicate: Predicate, schema: StructType) -> Column:
+    """Whether the predicate is true; false where it is null."""
+    return F.coalesce(to_column(predicate, schema), F.lit(False))
+
+
+def named(name: str) -> Column:
+    """The column of this very name, which may hold dots."""
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def physical_text(value: Any) -> str | None:
+    """A partition value as the text of what Spark stores for it; `from_physical_text` reads it.
+
+    Dates are days and times microseconds since the epoch, bytes are hexadecimal.
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case bytes():
+            return value.hex()
+        case datetime():
+            return str(_micros(value))
+        case date():
+            return str((value - _EPOCH.date()).days)
+        case float() if isnan(value):
+            return "NaN"
+        case float():
+            return repr(value).replace("inf", "Infinity")
+    return str(value)
+
+
+def from_physical_text(text: Column, data_type: DataType) -> Column:
+    """The value that `physical_text` wrote."""
+    match data_type:
+        case t if t == BINARY:
+            return F.unhex(text)
+        case t if t == DATE:
+            return F.date_from_unix_date(text.cast("int"))
+        case t if t == TIMESTAMP:
+            return F.timestamp_micros(text.cast("bigint"))
+        case t if t == TIMESTAMP_NTZ:
+            return ntz_from_micros(text.cast("bigint"))
+    return text.cast(data_type.name)
+
+
+def ntz_from_micros(micros: Column) -> Column:
+    """The `timestamp_ntz` so many microseconds after 1970, without a look at a time zone."""
+    epoch = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
+    return epoch + F.expr("INTERVAL '0.000001' SECOND") * micros
+
+
+def _micros(value: datetime) -> int:
+    naive = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo is not None else value
+    return (naive - _EPOCH) // _MICROSECOND
+
+
+def _literal(value: Any, data_type: DataType) -> Column:
+    if value is None:
+        return F.lit(None).cast(data_type.name)
+    if data_type in (FLOAT, DOUBLE):
+        return F.lit(float(value))  # a `float` column is compared in double precision
+    return from_physical_text(F.lit(physical_text(value)), data_type)
+
+
+def _expression(predicate: Predicate, schema: StructType) -> Column:
+    match predicate:
+        case Comparison(column, operator, value):
+            return _comparison(_field(column), operator, value, type_of(column, schema))
+        case In(column, values):
+            return _in(_field(column), values, type_of(column, schema))
+        case IsNull(column):
+            return _field(column).isNull()
+        case And(operands):
+            return reduce(and_, (_expression(each, schema) for each in operands))
+        case Or(operands):
+            return reduce(or_, (_expression(each, schema) for each in operands))
+        case Not(operand):
+            return ~_expression(operand, schema)
+        case Always(value):
+            return F.lit(value)
+
+
+def _field(column: ColumnPath) -> Column:
+    return reduce(lambda parent, name: parent.getField(name), column[1:], named(column[0]))
+
+
+def _comparison(column: Column, operator: Operator, value: Any, data_type: DataType) -> Column:
+    compare = _OPERATORS[operator]
+    if data_type not in (FLOAT, DOUBLE):
+        compared: Column = compare(column, _literal(value, data_type))
+        return compared
+    is_nan = F.isnan(column)
+    if isnan(value):
+        return F.when(column.isNotNull(), _nan_against_nan(operator, is_nan))
+    number: Column = compare(column, _literal(value, data_type))
+    return number | is_nan if operator in ("!=", ">", ">=") else number & ~is_nan
+
+
+def _nan_against_nan(operator: Operator, is_nan: Column) -> Column:
+    match operator:
+        case "==" | ">=":
+            return is_nan
+        case "!=" | "<":
+            return ~is_nan
+        case "<=":
+            return F.lit(True)
+        case ">":
+            return F.lit(False)
+
+
+def _in(column: Column, values: tuple[Any, ...], data_type: DataType) -> Column:
+    if data_type not in (FLOAT, DOUBLE):
+        return column.isin([_literal(value, data_type) for value in values])
+    # Longer lists of Spark's own IN compare by bits, where -0.0 is not 0.0.
+    null = F.lit(None).cast("boolean")
+    return reduce(
+        or_, (null if v is None else _comparison(column, "==", v, data_type) for v in values)
+    )

@@ -1,0 +1,82 @@
+"""Schema: a table's columns as Spark has them, and back.
+
+Both write schemas as the same JSON. Nullability is not carried over, as in the reference: Spark
+marks columns as not null that merely happen to have no null, and believes what it is told of files.
+Of a column's metadata the comment is kept; the rest is internal to Spark or to the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import types as T
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.literals import is_comparable
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    schema_from_json,
+    schema_to_json,
+    walk,
+)
+
+
+def spark_schema_from_schema(schema: StructType) -> T.StructType:
+    """The columns as Spark reads them, all of them nullable."""
+    return T.StructType.fromJson(json.loads(schema_to_json(_nullable_struct(schema))))
+
+
+def schema_from_spark(schema: T.StructType) -> StructType:
+    """The columns of a new table for such rows, all of them nullable.
+
+    Raises:
+        InvalidRequestError: A type is none of Delta's; the message names the column.
+    """
+    found = data_schema_from_spark(schema)
+    for path, data_type in walk(found):
+        if not isinstance(data_type, StructType | ArrayType | MapType) and not is_comparable(
+            data_type
+        ):
+            raise InvalidRequestError(
+                f"Column {'.'.join(path)} is of Spark's type {data_type.name}, which a Delta table "
+                "cannot hold in this version of delta_ops; cast or drop the column."
+            )
+    return found
+
+
+def data_schema_from_spark(schema: T.StructType) -> StructType:
+    """The columns of rows to be written; types that Delta lacks are kept by name, as `void` is.
+
+    Raises:
+        InvalidRequestError: A column is of a user-defined type.
+    """
+    return _nullable_struct(schema_from_json(schema.json()))
+
+
+def _nullable_struct(schema: StructType) -> StructType:
+    return StructType(
+        tuple(
+            StructField(
+                each.name,
+                _nullable(each.data_type),
+                True,
+                {key: each.metadata[key] for key in ("comment",) if key in each.metadata},
+            )
+            for each in schema.fields
+        )
+    )
+
+
+def _nullable(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return _nullable_struct(data_type)
+        case ArrayType(element_type=element_type):
+            return ArrayType(_nullable(element_type), True)
+        case MapType(key_type=key_type, value_type=value_type):
+            return MapType(_nullable(key_type), _nullable(value_type), True)
+    return data_type

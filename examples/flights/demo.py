@@ -1,0 +1,201 @@
+"""Demo: the pipeline run headless through Dagster, and what came of it.
+
+Asks the same questions as the sensors of `jobs`, runs what they would request in this process, then
+maintains the tables and accounts for every input record. Run again, it finds nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from rich.console import Console
+from rich.table import Table
+
+from delta_ops.errors import DeltaOpsError
+from delta_ops.maintenance import plan_maintenance
+from delta_ops.orchestration import maintenance_config
+from examples.flights.accounting import account
+from examples.flights.jobs import DayRun, ingest_runs, pending_files, refresh_runs
+from examples.flights.sources import InputError, InputFile
+
+console = Console(soft_wrap=True)
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_LAST_WAVE_DAYS = 3
+
+
+class DemoError(Exception):
+    """A run failed; the text is the first cause."""
+
+
+def main() -> int:
+    """Run the pipeline until nothing is left to do; the exit code."""
+    import definitions
+
+    started = time.monotonic()
+    try:
+        num_runs = run_pipeline(definitions)
+        maintenance = maintain(definitions)
+        balanced = report(definitions, maintenance)
+    except (DeltaOpsError, InputError, DemoError) as error:
+        console.print(f"[red]{error}[/red]", highlight=False)
+        return 1
+    if num_runs == 0:
+        console.print("\nNothing was new: every file was ingested before, so no row was written.")
+    console.print(f"\n{num_runs} runs, {time.monotonic() - started:.0f} s.")
+    console.print("Run it again: it is safe, and finds nothing to do.")
+    console.print("Open the UI: make dev, then http://127.0.0.1:3000")
+    return 0 if balanced else 1
+
+
+def run_pipeline(definitions: Any) -> int:
+    """Ingest what is pending and refresh what that changed; the number of runs."""
+    raw = log_of(definitions, "flights_raw")
+    files = input_of(definitions).files()
+    console.print(f"Input: {definitions.INPUT} ({len(files)} files); tables: {definitions.LAKE}")
+    pending = pending_files(raw, files)
+    num_runs = 0
+    for wave in waves(pending, generated=definitions.GENERATED):
+        for run in ingest_runs(wave):
+            execute(definitions, run)
+            num_runs += 1
+        num_runs += refresh(definitions)
+    return num_runs + refresh(definitions)
+
+
+def waves(pending: list[InputFile], *, generated: bool) -> list[list[InputFile]]:
+    """The generated month in two deliveries, so that late records meet days that are done."""
+    if not generated or not pending:
+        return [pending] if pending else []
+    arrivals = sorted({file.arrival_day for file in pending})
+    late = set(arrivals[-_LAST_WAVE_DAYS:])
+    first = [file for file in pending if file.arrival_day not in late]
+    return [wave for wave in (first, [f for f in pending if f.arrival_day in late]) if wave]
+
+
+def refresh(definitions: Any) -> int:
+    """Run what the changes of flights_raw since the last time ask for; the number of runs."""
+    raw = log_of(definitions, "flights_raw")
+    if not raw.exists():
+        return 0
+    cursor = Path(definitions.LAKE) / "late_records.cursor"
+    after_version = json.loads(cursor.read_text()) if cursor.exists() else None
+    runs, version = refresh_runs(raw, after_version)
+    for run in runs:
+        execute(definitions, run)
+    cursor.write_text(json.dumps(version))
+    return len(runs)
+
+
+def execute(definitions: Any, run: DayRun) -> None:
+    """Run a job over a range of days in this process."""
+    console.print(f"  {run.job} {run.first} ... {run.last}", highlight=False)
+    execute_job(definitions, run.job, tags=run.tags)
+
+
+def execute_job(
+    definitions: Any,
+    name: str,
+    *,
+    tags: Mapping[str, str] | None = None,
+    run_config: Mapping[str, Any] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Run a job in this process, on the instance that `make dev` shows.
+
+    Raises:
+        DemoError: The run failed.
+    """
+    job = definitions.defs.resolve_job_def(name)
+    with dg.DagsterInstance.get() as instance:
+        result = job.execute_in_process(
+            instance=instance,
+            tags=dict(tags or {}),
+            run_config={**_QUIET, **(run_config or {})},
+            raise_on_error=False,
+        )
+        if not result.success:
+            raise DemoError(first_cause(result))
+        return result
+
+
+def first_cause(result: dg.ExecuteInProcessResult) -> str:
+    """The sentence of the error that made a run fail."""
+    for event in result.all_events:
+        if event.is_step_failure and event.step_failure_data.error is not None:
+            error = event.step_failure_data.error
+            while error.cause is not None:
+                error = error.cause
+            return error.message.strip()
+    return f"job {result.job_def.name} failed; see its run in the UI"
+
+
+def maintain(definitions: Any) -> list[str]:
+    """Run the maintenance job for the tables that need it; a sentence for each table."""
+    sentences = []
+    for table in definitions.TABLES:
+        plan = plan_maintenance(table.log())
+        if not plan.has_work:
+            sentences.append(f"{table.name}: nothing is due")
+            continue
+        result = execute_job(
+            definitions,
+            definitions.maintenance_job.name,
+            run_config=maintenance_config([table.name]),
+        )
+        sentences += [
+            f"{table.name}: {event.asset_observation_data.asset_observation.description}"
+            for event in result.all_events
+            if event.is_asset_observation
+        ]
+    return sentences
+
+
+def report(definitions: Any, maintenance: list[str]) -> bool:
+    """Print the tables, what maintenance did, and the account; whether it balances."""
+    shown = Table(title="Tables", title_justify="left")
+    for column in ("table", "version", "rows", "files", "MB", "checkpoint"):
+        shown.add_column(column, justify="left" if column == "table" else "right")
+    for table in definitions.TABLES:
+        snapshot = table.log().snapshot()
+        rows = sum(snapshot.files(["num_records"])["num_records"].to_pylist())
+        checkpoint = "" if snapshot.checkpoint is None else str(snapshot.checkpoint.version)
+        megabytes = f"{snapshot.size_bytes / 1e6:.2f}"
+        shown.add_row(
+            table.name,
+            str(snapshot.version),
+            f"{rows:,}",
+            str(snapshot.num_files),
+            megabytes,
+            checkpoint,
+        )
+    console.print(shown)
+    console.print("Maintenance")
+    for sentence in maintenance:
+        console.print(f"  {sentence}", highlight=False)
+    result = account(Path(definitions.INPUT), Path(definitions.LAKE))
+    console.print("\nAccount: input records = flights + duplicates + quarantined")
+    console.print(result.table(), highlight=False)
+    for problem in result.problems:
+        console.print(f"[red]{problem}[/red]", highlight=False)
+    return result.balanced
+
+
+def log_of(definitions: Any, name: str) -> Any:
+    """The log of one of the tables."""
+    return next(table for table in definitions.TABLES if table.name == name).log()
+
+
+def input_of(definitions: Any) -> Any:
+    """The input files."""
+    from examples.flights.settings import FlightsInput
+
+    return FlightsInput(path=str(definitions.INPUT), generated=definitions.GENERATED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+"""What is refused, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from delta_ops.errors import LogCorruptError, UnsupportedFeatureError
+from delta_ops.protocol.actions import Format, Metadata, Protocol
+from delta_ops.protocol.features import FEATURES, validate_readable, validate_writable
+from delta_ops.protocol.schema import (
+    INTEGER,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    schema_to_json,
+)
+
+
+def protocol(
+    reader: int, writer: int, read: list[str] | None = None, written: list[str] | None = None
+) -> Protocol:
+    return Protocol(
+        min_reader_version=reader,
+        min_writer_version=writer,
+        reader_features=None if read is None else tuple(read),
+        writer_features=None if written is None else tuple(written),
+    )
+
+
+def metadata(*fields: StructField, **changes: Any) -> Metadata:
+    schema = StructType((StructField("id", INTEGER), *fields))
+    return Metadata(**{"id": "x", "schema_string": schema_to_json(schema), **changes})
+
+
+PLAIN = protocol(1, 2)
+
+
+def refused_for_reading(asked: Protocol, table: Metadata) -> tuple[str, ...]:
+    try:
+        validate_readable(asked, table, table="memory://t")
+    except UnsupportedFeatureError as error:
+        return error.features
+    return ()
+
+
+def refused_for_writing(asked: Protocol, table: Metadata) -> tuple[str, ...]:
+    try:
+        validate_writable(asked, table, table="memory://t")
+    except UnsupportedFeatureError as error:
+        return error.features
+    return ()
+
+
+def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
+    asked = protocol(3, 7, ["deletionVectors"], ["deletionVectors", "clustering"])
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        validate_readable(asked, metadata(), table="memory://t")
+    assert str(refused.value).startswith(
+        "memory://t cannot be read: it uses deletionVectors, which"
+    )
+    with pytest.raises(UnsupportedFeatureError) as refused:
+        validate_writable(asked, metadata(), table="memory://t")
+    assert "memory://t cannot be written: it uses deletionVectors, clustering," in str(
+        refused.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "read", "written"),
+    [
+        pytest.param(protocol(1, 1), (), (), id="the first versions"),
+        pytest.param(PLAIN, (), (), id="append-only and invariants"),
+        pytest.param(protocol(1, 3), (), ("checkConstraints",), id="writer 3"),
+        pytest.param(
+            protocol(1, 4),
+            (),
+            ("checkConstraints", "changeDataFeed", "generatedColumns"),
+            id="writer 4",
+        ),
+        pytest.param(
+            protocol(2, 5),
+            ("columnMapping",),
+            ("columnMapping", "checkConstraints", "changeDataFeed", "generatedColumns"),
+            id="column mapping, named once",
+        ),
+        pytest.param(
+            protocol(1, 6),
+            (),
+            (
+                "checkConstraints",
+                "changeDataFeed",
+                "generatedColumns",
+                "columnMapping",
+                "identityColumns",
+            ),
+            id="writer 6",
+        ),
+        pytest.param(protocol(3, 7, [], []), (), (), id="features, but none"),
+        pytest.param(
+            protocol(3, 7, ["timestampNtz"], ["timestampNtz", "appendOnly", "invariants"]),
+            (),
+            (),
+            id="the features that we know",
+        ),
+        pytest.param(
+            protocol(3, 7, ["vacuumProtocolCheck"], ["vacuumProtocolCheck"]),
+            (),
+            ("vacuumProtocolCheck",),
+            id="a feature that readers need not act on",
+        ),
+        pytest.param(
+            protocol(1, 7, None, ["checkConstraints", "domainMetadata"]),
+            (),
+            ("checkConstraints", "domainMetadata"),
+            id="features of writers only",
+        ),
+        pytest.param(
+            protocol(
+                3, 7, ["deletionVectors", "quantum"], ["deletionVectors", "quantum", "liquid"]
+            ),
+            ("deletionVectors", "quantum"),
+            ("deletionVectors", "quantum", "liquid"),
+            id="unknown features are named too",
+        ),
+        pytest.param(
+            protocol(2, 7, None, ["columnMapping"]),
+            ("columnMapping",),
+            ("columnMapping",),
+            id="column mapping as a feature of writers and a version of readers",
+        ),
+        pytest.param(
+            protocol(9, 7, ["quantum"], []),
+            ("reader version 9", "quantum"),
+            ("reader version 9", "quantum"),
+            id="a reader version to come",
+        ),
+        pytest.param(protocol(1, 8), (), ("writer version 8",), id="a writer version to come"),
+    ],
+)
+def test_protocols(asked: Protocol, read: tuple[str, ...], written: tuple[str, ...]) -> None:
+    assert refused_for_reading(asked, metadata()) == read
+    assert refused_for_writing(asked, metadata()) == written
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_every_feature_is_supported_or_refused_by_name(feature: Any) -> None:
+    read = [feature.name] if feature.for_readers else []
+    asked = protocol(3, 7, read, [feature.name])
+    expected = () if feature.is_read or not read else (feature.name,)
+    assert refused_for_reading(asked, metadata()) == expected
+    assert (feature.name in refused_for_writing(asked, metadata())) is not feature.is_written
+
+
+def test_no_feature_is_listed_twice() -> None:
+    names = [feature.name for feature in FEATURES]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        pytest.param(protocol(3, 7, None, []), "has no readerFeatures", id="no reader features"),
+        pytest.param(protocol(1, 7), "writer version 7 has no writerFeatures", id="no writer ones"),
+        pytest.param(protocol(3, 2, []), "needs writer version 7", id="a writer version too low"),
+        pytest.param(
+            protocol(1, 7, ["timestampNtz"], ["timestampNtz"]),
+            "reader version 1 cannot have readerFeatures (timestampNtz)",
+            id="reader features too early",
+        ),
+        pytest.param(
+            protocol(1, 2, None, ["appendOnly"]),
+            "writer version 2 cannot have writerFeatures",
+            id="writer features too early",
+        ),
+        pytest.param(
+            protocol(3, 7, ["timestampNtz"], []),
+            "readerFeatures that are no writerFeatures: timestampNtz",
+            id="writers do not know of a reader feature",
+        ),
+        pytest.param(
+            protocol(3, 7, [], ["deletionVectors"]),
+            "readers must know, but are not told of: deletionVectors",
+            id="readers are not told",
+        ),
+        pytest.param(
+            protocol(1, 7, None, ["columnMapping"]),
+            "not told of: columnMapping",
+            id="readers are not told of column mapping",
+        ),
+    ],
+)
+def test_a_protocol_that_contradicts_itself(asked: Protocol, reason: str) -> None:
+    for validate in (validate_readable, validate_writable):
+        with pytest.raises(LogCorruptError) as refused:
+            validate(asked, metadata(), table="memory://t")
+        assert reason in str(refused.value)
+        assert refused.value.table == "memory://t"
+
+
+def test_empty_lists_below_the_versions_that_have_them_are_harmless() -> None:
+    assert refused_for_reading(protocol(1, 2, [], []), metadata()) == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "read"),
+    [
+        pytest.param(metadata(format=Format(provider="orc")), "format provider orc", id="orc"),
+        pytest.param(
+            metadata(format=Format(options={"key": "1"})), "format option key", id="format options"
+        ),
+        pytest.param(
+            metadata(StructField("v", ArrayType(PrimitiveType("variant")))),
+            "type variant of column v.element",
+            id="variant, however deep",
+        ),
+        pytest.param(
+            metadata(StructField("v", PrimitiveType("void"))), "type void of column v", id="void"
+        ),
+        pytest.param(
+            metadata(StructField("v", PrimitiveType("interval day to second"))),
+            "type interval day to second of column v",
+            id="a type we have never heard of",
+        ),
+        pytest.param(
+            metadata(configuration={"delta.columnMapping.mode": "name"}),
+            "columnMapping",
+            id="column mapping that the protocol does not know of",
+        ),
+    ],
+)
+def test_metadata_that_cannot_be_read_cannot_be_written(table: Metadata, read: str) -> None:
+    assert refused_for_reading(PLAIN, table) == (read,)
+    assert refused_for_writing(PLAIN, table) == (read,)
+
+
+@pytest.mark.parametrize(
+    ("table", "written"),
+    [
+        pytest.param(
+            metadata(configuration={"delta.constraints.Positive": "id > 0"}),
+            "CHECK constraint Positive",
+            id="a constraint",
+        ),
+        pytest.param(
+            metadata(StructField("a", INTEGER, metadata={"delta.invariants": "{}"})),
+            "the invariant of column a",
+            id="an invariant",
+        ),
+        pytest.param(
+            metadata(
+                StructField(
+                    "s",
+                    ArrayType(
+                        StructType((StructField("a", INTEGER, metadata={"delta.invariants": ""}),))
+                    ),
+                )
+            ),
+            "the invariant of column s.element.a",
+            id="an invariant, however deep",
+        ),
+        pytest.param(
+            metadata(StructField("a", INTEGER, metadata={"delta.generationExpression": "id + 1"})),
+            "generated column a",
+            id="a generated column",
+        ),
+        pytest.param(
+            metadata(StructField("a", INTEGER, metadata={"delta.identity.start": 1})),
+            "identity column a",
+            id="an identity column",
+        ),
+        pytest.param(
+            metadata(StructField("t", TIMESTAMP_NTZ)),
+            "type timestamp_ntz of column t without feature timestampNtz",
+            id="a type that the protocol does not allow",
+        ),
+    ],
+)
+def test_rules_that_nobody_attests_are_refused_for_writing_only(
+    table: Metadata, written: str
+) -> None:
+    assert refused_for_reading(PLAIN, table) == ()
+    assert refused_for_writing(PLAIN, table) == (written,)
+
+
+def test_timestamp_ntz_is_written_with_its_feature() -> None:
+    asked = protocol(3, 7, ["timestampNtz"], ["timestampNtz"])
+    assert refused_for_writing(asked, metadata(StructField("t", TIMESTAMP_NTZ))) == ()
+
+
+def test_harmless_metadata_is_no_obstacle() -> None:
+    table = metadata(
+        StructField("a", INTEGER, metadata={"comment": "x"}),
+        configuration={"delta.columnMapping.mode": "None", "delta.appendOnly": "true"},
+        format=Format(provider="PARQUET"),
+    )
+    assert refused_for_writing(PLAIN, table) == ()
+
+
+def test_a_malformed_schema_is_a_corrupt_log() -> None:
+    with pytest.raises(LogCorruptError) as refused:
+        validate_readable(PLAIN, Metadata(id="x", schema_string="{"), table="memory://t")
+    assert "memory://t: metaData: The schema is not JSON" in str(refused.value)

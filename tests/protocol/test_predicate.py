@@ -1,0 +1,410 @@
+"""Predicates: building, resolving, and what files they leave out."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.predicate import (
+    TRUE,
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    col,
+    columns,
+    might_match,
+    must_match,
+    resolve,
+    to_arrow,
+)
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DecimalType,
+    StructField,
+    StructType,
+)
+from delta_ops.protocol.stats import FileStats
+
+SCHEMA = StructType(
+    (
+        StructField("P", STRING),
+        StructField("day", DATE),
+        StructField("i", INTEGER),
+        StructField("tiny", BYTE),
+        StructField("s", STRING),
+        StructField("flag", BOOLEAN),
+        StructField("bytes", BINARY),
+        StructField("f", FLOAT),
+        StructField("d", DOUBLE),
+        StructField("dec", DecimalType(5, 2)),
+        StructField("ts", TIMESTAMP),
+        StructField("ntz", TIMESTAMP_NTZ),
+        StructField("st", StructType((StructField("X", INTEGER), StructField("a.b", STRING)))),
+        StructField("list", ArrayType(INTEGER)),
+    )
+)
+NAN = math.nan
+A, B, C = col("i") == 1, col("i") == 2, col("s") == "x"
+
+
+@pytest.mark.parametrize(
+    ("built", "expected"),
+    [
+        pytest.param(col("i") == 1, Comparison(("i",), "==", 1), id="=="),
+        pytest.param(col("i") != 1, Comparison(("i",), "!=", 1), id="!="),
+        pytest.param(col("i") < 1, Comparison(("i",), "<", 1), id="<"),
+        pytest.param(col("i") <= 1, Comparison(("i",), "<=", 1), id="<="),
+        pytest.param(col("i") > 1, Comparison(("i",), ">", 1), id=">"),
+        pytest.param(col("i") >= 1, Comparison(("i",), ">=", 1), id=">="),
+        pytest.param(1 < col("i"), Comparison(("i",), ">", 1), id="the literal first"),  # noqa: SIM300
+        pytest.param(col("st", "X") == 1, Comparison(("st", "X"), "==", 1), id="a field"),
+        pytest.param(col("a.b") == 1, Comparison(("a.b",), "==", 1), id="a dot is no path"),
+        pytest.param(col("i").isin([1, None]), In(("i",), (1, None)), id="isin"),
+        pytest.param(col("i").isin(range(2)), In(("i",), (0, 1)), id="isin of any iterable"),
+        pytest.param(col("i").isin([]), Always(False), id="isin of nothing is false"),
+        pytest.param(col("i").is_null(), IsNull(("i",)), id="is_null"),
+        pytest.param(col("i").is_not_null(), Not(IsNull(("i",))), id="is_not_null"),
+        pytest.param(A & B & C, And((A, B, C)), id="and is flat"),
+        pytest.param(A & (B & C), And((A, B, C)), id="and is flat on both sides"),
+        pytest.param(A | B | C, Or((A, B, C)), id="or is flat"),
+        pytest.param(A & (B | C), And((A, Or((B, C)))), id="or within and"),
+        pytest.param(~A, Not(A), id="not"),
+        pytest.param(all_of([]), TRUE, id="all of nothing"),
+        pytest.param(all_of([A]), A, id="all of one"),
+        pytest.param(all_of([A, B]), And((A, B)), id="all of two"),
+    ],
+)
+def test_building(built: Predicate, expected: Predicate) -> None:
+    assert built == expected
+    assert pickle.loads(pickle.dumps(built)) == expected
+    assert hash(built) == hash(expected)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        pytest.param(lambda: A and B, "&, | and ~ instead of and, or and not", id="and"),
+        pytest.param(lambda: not A, "&, | and ~", id="not"),
+        pytest.param(lambda: 0 < col("i") < 2, "split a < b < c", id="a chain"),
+        pytest.param(lambda: bool(col("i")), "col('i') == True", id="a bare column"),
+        pytest.param(lambda: col("i") == None, "is_null()", id="== None"),  # noqa: E711
+        pytest.param(lambda: col("i") == col("s"), "with values only", id="two columns"),
+        pytest.param(lambda: col("i") == A, "with values only", id="a predicate"),
+        pytest.param(lambda: col("i").isin([col("s")]), "with values only", id="isin of columns"),
+        pytest.param(lambda: col("s").isin("abc"), "takes a list of values", id="isin of a text"),
+    ],
+)
+def test_what_python_would_get_wrong_is_refused_with_the_cure(
+    build: Callable[[], object], said: str
+) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        build()
+    assert said in str(refused.value)
+
+
+def test_a_predicate_combines_with_predicates_only() -> None:
+    with pytest.raises(TypeError):
+        A & True  # type: ignore[operator]
+
+
+def test_columns_are_top_level_names() -> None:
+    predicate = (A | ~C) & col("st", "X").is_null() & col("p").isin([1]) & TRUE
+    assert columns(predicate) == {"i", "s", "st", "p"}
+
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        pytest.param(col("p") == "x", Comparison(("P",), "==", "x"), id="the schema's spelling"),
+        pytest.param(
+            col("ST", "x") == 1, Comparison(("st", "X"), "==", 1), id="of the fields as well"
+        ),
+        pytest.param(
+            col("day") == "2026-01-31", Comparison(("day",), "==", date(2026, 1, 31)), id="a date"
+        ),
+        pytest.param(
+            col("ts") < "2026-01-31T13:00:00+01:00",
+            Comparison(("ts",), "<", NOON),
+            id="a timestamp with a zone",
+        ),
+        pytest.param(
+            col("ts") < "2026-01-31 12:00:00", Comparison(("ts",), "<", NOON), id="without is UTC"
+        ),
+        pytest.param(
+            col("ts") < date(2026, 1, 31),
+            Comparison(("ts",), "<", NOON.replace(hour=0)),
+            id="a date is its midnight in UTC",
+        ),
+        pytest.param(
+            col("ts") < NOON.astimezone(timezone(timedelta(hours=3))),
+            Comparison(("ts",), "<", NOON),
+            id="a datetime of another zone",
+        ),
+        pytest.param(
+            col("ntz") == "2026-01-31 12:00:00",
+            Comparison(("ntz",), "==", datetime(2026, 1, 31, 12)),
+            id="a timestamp_ntz",
+        ),
+        pytest.param(col("i") == "5", Comparison(("i",), "==", 5), id="text for an integer"),
+        pytest.param(col("i") == 5.0, Comparison(("i",), "==", 5), id="a whole float"),
+        pytest.param(col("i") == Decimal(5), Comparison(("i",), "==", 5), id="a whole decimal"),
+        pytest.param(col("d") == 5, Comparison(("d",), "==", 5.0), id="an int for a double"),
+        pytest.param(col("f") == 1.1, Comparison(("f",), "==", 1.1), id="a float is not rounded"),
+        pytest.param(
+            col("dec") == 9.99, Comparison(("dec",), "==", Decimal("9.99")), id="digits as written"
+        ),
+        pytest.param(
+            col("dec") == "1", Comparison(("dec",), "==", Decimal("1.00")), id="text for a decimal"
+        ),
+        pytest.param(col("s") == "", Comparison(("s",), "==", ""), id="the empty string is one"),
+        pytest.param(
+            col("bytes") == bytearray(b"a"), Comparison(("bytes",), "==", b"a"), id="bytes"
+        ),
+        pytest.param(
+            col("day").isin(["2026-01-31", None]),
+            In(("day",), (date(2026, 1, 31), None)),
+            id="isin, null stays",
+        ),
+        pytest.param(col("list").is_null(), IsNull(("list",)), id="null for any type"),
+        pytest.param(
+            ~(TRUE | (col("p") == "x")), Not(Or((TRUE, Comparison(("P",), "==", "x")))), id="deep"
+        ),
+    ],
+)
+def test_resolve(predicate: Predicate, expected: Predicate) -> None:
+    resolved = resolve(predicate, SCHEMA)
+    assert resolved == expected
+    assert resolve(resolved, SCHEMA) == resolved
+
+
+@pytest.mark.parametrize(
+    ("predicate", "said"),
+    [
+        pytest.param(col("nope") == 1, "no column nope", id="an unknown column"),
+        pytest.param(col("st", "nope") == 1, "no column nope", id="an unknown field"),
+        pytest.param(
+            col("i", "x") == 1, "Column i is of type integer and has no field x", id="no struct"
+        ),
+        pytest.param(
+            col("list") == 1, "list of type array<integer> cannot be compared", id="array"
+        ),
+        pytest.param(col("st") == 1, "compare a field of it", id="a struct"),
+        pytest.param(
+            col("i") == 2.5, "i of type integer cannot be compared with 2.5", id="a fraction"
+        ),
+        pytest.param(col("i") == NAN, "compared with nan", id="NaN for an integer"),
+        pytest.param(col("tiny") < 128, "tiny of type byte", id="too great"),
+        pytest.param(col("i") == True, "compared with True", id="a bool for an int"),  # noqa: E712
+        pytest.param(col("i") == "five", "compared with 'five'", id="no number"),
+        pytest.param(col("i") == "", "compared with ''", id="empty text for a number"),
+        pytest.param(col("d") == 10**400, "d of type double", id="too great for double"),
+        pytest.param(col("dec") == "1.234", "dec of type decimal(5,2)", id="too many places"),
+        pytest.param(col("dec") == 1000, "a number that the type can hold", id="too many digits"),
+        pytest.param(col("dec") == math.inf, "compared with inf", id="an infinite decimal"),
+        pytest.param(col("flag") == 1, "Compare it with True or False", id="an int for a boolean"),
+        pytest.param(col("s") == 1, "Compare it with a str", id="an int for a string"),
+        pytest.param(col("s") == "\ud800", "s of type string", id="half a surrogate pair"),
+        pytest.param(col("bytes") == "a", "Compare it with bytes", id="text for binary"),
+        pytest.param(col("day") == "2026-02-30", "compared with '2026-02-30'", id="no such day"),
+        pytest.param(col("day") == NOON, "a datetime.date", id="a datetime for a date"),
+        pytest.param(col("ts") == datetime(2026, 1, 1), "has a time zone", id="no zone"),
+        pytest.param(col("ntz") == NOON, "without a time zone", id="a zone"),
+        pytest.param(col("s").isin(["a", 1]), "compared with 1", id="one of isin"),
+    ],
+)
+def test_resolve_refuses_with_column_type_and_value(predicate: Predicate, said: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        resolve(predicate, SCHEMA)
+    assert said in str(refused.value)
+    with pytest.raises(InvalidRequestError):
+        to_arrow(predicate, SCHEMA)
+    with pytest.raises(InvalidRequestError):
+        might_match(predicate, partition_values={}, stats=None, schema=SCHEMA)
+
+
+def test_to_arrow_filters_rows_whatever_the_case_of_a_name() -> None:
+    rows = pa.table({"P": ["x", None, "y"]})
+    schema = StructType((StructField("P", STRING),))
+    assert rows.filter(to_arrow(col("p") != "x", schema))["P"].to_pylist() == ["y"]
+
+
+def stats(**columns_: tuple[Any, Any]) -> FileStats:
+    """Ten rows without nulls, with these bounds."""
+    return FileStats(
+        num_records=10,
+        min_values={name: low for name, (low, _) in columns_.items()},
+        max_values={name: high for name, (_, high) in columns_.items()},
+        null_count=dict.fromkeys(columns_, 0),
+    )
+
+
+FIVE_TO_NINE = stats(i=(5, 9))
+NO_ROW: tuple[tuple[str, Predicate, FileStats, Mapping[str, Any]], ...] = (
+    ("== below", col("i") == 4, FIVE_TO_NINE, {}),
+    ("== above", col("i") == 10, FIVE_TO_NINE, {}),
+    ("< the minimum", col("i") < 5, FIVE_TO_NINE, {}),
+    ("<= below", col("i") <= 4, FIVE_TO_NINE, {}),
+    ("> the maximum", col("i") > 9, FIVE_TO_NINE, {}),
+    (">= above", col("i") >= 10, FIVE_TO_NINE, {}),
+    ("!= the only value", col("i") != 5, stats(i=(5, 5)), {}),
+    ("isin beside", col("i").isin([1, 2, 10]), FIVE_TO_NINE, {}),
+    ("isin beside, or null", col("i").isin([1, None]), FIVE_TO_NINE, {}),
+    ("not isin the only value", ~col("i").isin([5, 6]), stats(i=(5, 5)), {}),
+    ("not isin with a null", ~col("i").isin([1, None]), FIVE_TO_NINE, {}),
+    ("not of what holds", ~(col("i") >= 5), FIVE_TO_NINE, {}),
+    ("no null", col("i").is_null(), FIVE_TO_NINE, {}),
+    ("and", (col("i") == 4) & (col("s") == "x"), FIVE_TO_NINE, {}),
+    ("or", (col("i") == 4) | (col("i") > 9), FIVE_TO_NINE, {}),
+    ("false", Always(False), FIVE_TO_NINE, {}),
+    ("only nulls", col("i") == 4, FileStats(num_records=2, null_count={"i": 2}), {}),
+    ("no value", col("i").is_not_null(), FileStats(num_records=2, null_count={"i": 2}), {}),
+    ("a partition value", col("P") == "x", FileStats(), {"P": "y"}),
+    ("a null partition value", col("P") != "x", FileStats(), {"P": None}),
+    ("a partition value that is there", col("P").is_null(), FileStats(), {"P": "y"}),
+    ("a field of a struct", col("st", "X") > 3, stats(st=({"X": 1}, {"X": 3})), {}),
+    ("a string", col("s") > "b", stats(s=("a", "b")), {}),
+    ("a day", col("day") < "2026-01-01", stats(day=("2026-01-01", "2026-01-31")), {}),
+    (
+        "an instant",
+        col("ts") > NOON,
+        stats(ts=("2026-01-01T00:00:00Z", "2026-01-31T11:59:59Z")),
+        {},
+    ),
+    ("a decimal", col("dec") > 2, stats(dec=(Decimal(1), Decimal(2))), {}),
+    ("a double below", col("d") < 1.0, stats(d=(Decimal("1.0"), Decimal("2.0"))), {}),
+    ("a range above", (col("d") > 3) & (col("d") < 4), stats(d=(1, 2)), {}),
+    ("a double not below", ~(col("d") >= 1), stats(d=(1, 2)), {}),
+    ("doubles of nulls", col("d") > 3, FileStats(num_records=1, null_count={"d": 1}), {}),
+    ("a NaN partition", (col("d") <= 5), FileStats(), {"d": math.nan}),
+)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "file", "values"),
+    [pytest.param(*case, id=name) for name, *case in NO_ROW],
+)
+def test_a_file_without_a_matching_row_is_left_out(
+    predicate: Predicate, file: FileStats, values: Mapping[str, Any]
+) -> None:
+    assert not might_match(predicate, partition_values=values, stats=file, schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "file"),
+    [
+        pytest.param(col("i") == 5, FIVE_TO_NINE, id="the minimum"),
+        pytest.param(col("i") == 9, FIVE_TO_NINE, id="the maximum"),
+        pytest.param(col("i") != 5, FIVE_TO_NINE, id="another value"),
+        pytest.param(col("i") == 4, FileStats(max_values={"i": 9}), id="no minimum"),
+        pytest.param(col("i") == 4, FileStats(), id="no statistics"),
+        pytest.param(col("i").is_null(), FileStats(num_records=2), id="no null count"),
+        pytest.param(
+            col("i").is_null(),
+            FileStats(num_records=9, null_count={"i": 3}, tight_bounds=False),
+            id="some nulls",
+        ),
+        pytest.param(col("d") > 3, stats(d=(1, 2)), id="a maximum hides NaN"),
+        pytest.param(col("d").isin([math.nan]), stats(d=(1, 2)), id="NaN is asked for"),
+        pytest.param(
+            col("ts") > "2026-01-31T11:59:59.000Z",
+            stats(ts=("2026-01-01T00:00:00.000Z", "2026-01-31T11:59:59.000Z")),
+            id="microseconds were cut off",
+        ),
+    ],
+)
+def test_a_file_that_may_hold_a_row_stays(predicate: Predicate, file: FileStats) -> None:
+    assert might_match(predicate, partition_values={}, stats=file, schema=SCHEMA)
+
+
+ALL_ROWS: tuple[tuple[str, Predicate, FileStats | None, Mapping[str, Any]], ...] = (
+    ("within", col("i") < 10, FIVE_TO_NINE, {}),
+    ("isin the only value", col("i").isin([5, 6, None]), stats(i=(5, 5)), {}),
+    ("no null", col("i").is_not_null(), FIVE_TO_NINE, {}),
+    ("only nulls", col("i").is_null(), FileStats(num_records=2, null_count={"i": 2}), {}),
+    ("a partition value", col("P") == "x", None, {"P": "x"}),
+    ("a null partition value", col("P").is_null(), None, {"P": None}),
+    ("and", (col("P") == "x") & (col("i") >= 5), FIVE_TO_NINE, {"P": "x"}),
+    ("or", (col("P") == "x") | (col("i") == 6), FIVE_TO_NINE, {"P": "x"}),
+    ("not", ~(col("P") == "x"), None, {"P": "y"}),
+    ("a day", col("day") == "2026-01-01", stats(day=("2026-01-01", "2026-01-01")), {}),
+    ("a short string", col("s") == "a", stats(s=("a", "a")), {}),
+    ("a decimal", col("dec") == 1, stats(dec=(1, Decimal("1.00"))), {}),
+    ("true", TRUE, None, {}),
+)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "file", "values"), [pytest.param(*case, id=name) for name, *case in ALL_ROWS]
+)
+def test_a_file_of_matching_rows_is_seen_as_one(
+    predicate: Predicate, file: FileStats | None, values: Mapping[str, Any]
+) -> None:
+    assert must_match(predicate, partition_values=values, stats=file, schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "file", "values"),
+    [
+        pytest.param(col("i") < 9, FIVE_TO_NINE, {}, id="not the maximum"),
+        pytest.param(
+            col("i") < 10,
+            FileStats(num_records=9, min_values={"i": 5}, max_values={"i": 9}),
+            {},
+            id="no null count",
+        ),
+        pytest.param(
+            col("i") < 10,
+            FileStats(
+                num_records=9,
+                min_values={"i": 5},
+                max_values={"i": 9},
+                null_count={"i": 0},
+                tight_bounds=False,
+            ),
+            {},
+            id="wide bounds",
+        ),
+        pytest.param(col("d") < 3, stats(d=(1, 2)), {}, id="a maximum hides NaN"),
+        pytest.param(col("d") >= 1, stats(d=(1, 2)), {}, id="doubles are rounded by writers"),
+        pytest.param(
+            col("ts") > "2025-01-01",
+            stats(ts=("2026-01-01T00:00:00.000Z", "2026-01-31T00:00:00.000Z")),
+            {},
+            id="timestamps are cut by writers",
+        ),
+        pytest.param(col("s") < "b", stats(s=("a", "a\U0010ffff")), {}, id="strings that were cut"),
+        pytest.param(col("P") != "x", None, {"P": None}, id="null is no match"),
+        pytest.param(col("i") == 5, None, {}, id="no statistics"),
+    ],
+)
+def test_a_file_is_not_claimed_without_proof(
+    predicate: Predicate, file: FileStats | None, values: Mapping[str, Any]
+) -> None:
+    assert not must_match(predicate, partition_values=values, stats=file, schema=SCHEMA)

@@ -1,0 +1,337 @@
+"""Predicates against a naive evaluator that knows three-valued logic and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.predicate import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    might_match,
+    must_match,
+    resolve,
+    to_arrow,
+)
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+    StructField,
+    StructType,
+)
+from delta_ops.protocol.stats import FileStats, parse_stats, stats_from_footer
+from tests.protocol.typed_values import FEW
+
+Row = Mapping[str, Any]
+
+TYPES: Mapping[tuple[str, ...], DataType] = {
+    ("p",): STRING,
+    ("q",): DOUBLE,
+    ("i",): INTEGER,
+    ("n",): LONG,
+    ("s",): STRING,
+    ("flag",): BOOLEAN,
+    ("bin",): BINARY,
+    ("f",): FLOAT,
+    ("d",): DOUBLE,
+    ("e",): DOUBLE,
+    ("dec",): DecimalType(6, 2),
+    ("big",): DecimalType(38, 3),
+    ("day",): DATE,
+    ("ts",): TIMESTAMP,
+    ("ntz",): TIMESTAMP_NTZ,
+    ("st", "x"): INTEGER,
+    ("st", "y"): STRING,
+}
+STRUCT = StructType((StructField("x", INTEGER), StructField("y", STRING)))
+FLAT = [StructField(path[0], data_type) for path, data_type in TYPES.items() if len(path) == 1]
+SCHEMA = StructType((*FLAT, StructField("st", STRUCT)))
+PARTITION_COLUMNS = ("p", "q")
+DATA = StructType(tuple(f for f in SCHEMA.fields if f.name not in PARTITION_COLUMNS))
+
+
+def _values(path: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    return st.sampled_from([None, *FEW[TYPES[path]]])
+
+
+rows = st.fixed_dictionaries(
+    {
+        **{path[0]: _values(path) for path in TYPES if len(path) == 1},
+        "st": st.none()
+        | st.fixed_dictionaries({"x": _values(("st", "x")), "y": _values(("st", "y"))}),
+    }
+)
+paths = st.sampled_from(list(TYPES))
+literals = paths.flatmap(lambda path: st.tuples(st.just(path), st.sampled_from(FEW[TYPES[path]])))
+leaves = (
+    st.builds(
+        lambda pair, operator: Comparison(pair[0], operator, pair[1]),
+        literals,
+        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    )
+    | paths.flatmap(
+        lambda path: st.lists(_values(path), min_size=1, max_size=3).map(
+            lambda values: In(path, tuple(values))
+        )
+    )
+    | st.builds(IsNull, paths)
+    | st.builds(IsNull, st.just(("st",)))
+    | st.builds(Always, st.booleans())
+)
+predicates: st.SearchStrategy[Predicate] = st.recursive(
+    leaves,
+    lambda inner: (
+        st.builds(Not, inner)
+        | st.lists(inner, min_size=1, max_size=3).map(lambda listed: And(tuple(listed)))
+        | st.lists(inner, min_size=1, max_size=3).map(lambda listed: Or(tuple(listed)))
+    ),
+    max_leaves=5,
+)
+
+
+def evaluate(predicate: Predicate, row: Row) -> bool | None:
+    """What the predicate is for a row."""
+    match predicate:
+        case Comparison(path, operator, literal):
+            return compare(value_at(path, row), operator, literal)
+        case In(path, listed):
+            value = value_at(path, row)
+            return any_of([None if v is None else compare(value, "==", v) for v in listed])
+        case IsNull(path):
+            return value_at(path, row) is None
+        case And(operands):
+            return negate(any_of([negate(evaluate(each, row)) for each in operands]))
+        case Or(operands):
+            return any_of([evaluate(each, row) for each in operands])
+        case Not(operand):
+            return negate(evaluate(operand, row))
+        case Always(value):
+            return value
+
+
+def value_at(path: tuple[str, ...], row: Row) -> Any:
+    value: Any = row
+    for name in path:
+        value = None if value is None else value[name]
+    return value
+
+
+def compare(value: Any, operator: str, literal: Any) -> bool | None:
+    if value is None:
+        return None
+    order = (rank(value) > rank(literal)) - (rank(value) < rank(literal))
+    holds = {"==": (0,), "!=": (-1, 1), "<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (1, 0)}
+    return order in holds[operator]
+
+
+def rank(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
+    return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
+
+
+def any_of(outcomes: Sequence[bool | None]) -> bool | None:
+    return True if True in outcomes else None if None in outcomes else False
+
+
+def negate(outcome: bool | None) -> bool | None:
+    return None if outcome is None else not outcome
+
+
+@settings(max_examples=400, deadline=None)
+@given(predicates, st.lists(rows, min_size=1, max_size=6))
+def test_an_arrow_expression_gives_what_the_predicate_means(
+    predicate: Predicate, listed: list[Row]
+) -> None:
+    table = pa.Table.from_pylist(listed, schema=arrow_schema_from_schema(SCHEMA))
+    expression = to_arrow(predicate, SCHEMA)
+    computed = ds.dataset(table).to_table(columns={"outcome": expression})["outcome"].to_pylist()
+    assert computed == [evaluate(predicate, row) for row in listed]
+
+
+@settings(max_examples=200, deadline=None)
+@given(predicates, st.lists(rows, min_size=1, max_size=6))
+def test_arrow_finds_the_same_rows_in_a_parquet_file(
+    predicate: Predicate, listed: list[Row]
+) -> None:
+    table = pa.Table.from_pylist(listed, schema=arrow_schema_from_schema(SCHEMA))
+    table = table.append_column("position", pa.array(range(len(listed))))
+    file = io.BytesIO()
+    pq.write_table(table, file, row_group_size=1)
+    fragment = ds.ParquetFileFormat().make_fragment(pa.py_buffer(file.getvalue()))
+    found = fragment.to_table(filter=to_arrow(predicate, SCHEMA))["position"].to_pylist()
+    assert found == [i for i, row in enumerate(listed) if evaluate(predicate, row) is True]
+
+
+class File:
+    """Rows of one partition."""
+
+    def __init__(self, listed: Sequence[Row]) -> None:
+        self.partition_values = {name: listed[0][name] for name in PARTITION_COLUMNS}
+        self.rows = [{**row, **self.partition_values} for row in listed]
+
+    def our_stats(self, prefix_length: int, row_group_size: int) -> FileStats | None:
+        table = pa.Table.from_pylist(self.rows, schema=arrow_schema_from_schema(DATA))
+        file = io.BytesIO()
+        pq.write_table(table, file, row_group_size=row_group_size)
+        without_nan = [
+            path
+            for path in TYPES
+            if not any(rank(value_at(path, row)) == (1, 0) for row in self.rows)
+        ]
+        text = stats_from_footer(
+            pq.read_metadata(file),
+            SCHEMA,
+            PARTITION_COLUMNS,
+            string_prefix_length=prefix_length,
+            columns_without_nan=without_nan,
+        )
+        return parse_stats(text)
+
+    def loosest_stats(self, prefix_length: int) -> FileStats | None:
+        """As the writers do that round where we must not rely on them."""
+        low, high, nulls = {}, {}, {}
+        for path in TYPES:
+            if len(path) > 1 or path[0] in PARTITION_COLUMNS:
+                continue
+            values = [row[path[0]] for row in self.rows]
+            nulls[path[0]] = values.count(None)
+            numbers = [v for v in values if v is not None and rank(v) != (1, 0)]
+            if numbers and not isinstance(numbers[0], bytes):
+                low[path[0]] = loose(min(numbers, key=rank), prefix_length, is_high=False)
+                high[path[0]] = loose(max(numbers, key=rank), prefix_length, is_high=True)
+        parts = {"minValues": low, "maxValues": high, "nullCount": nulls}
+        return parse_stats(json.dumps({"numRecords": len(self.rows), **parts}))
+
+
+def loose(value: Any, prefix_length: int, *, is_high: bool) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Decimal():
+            return float(value)
+        case datetime():
+            text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
+            return text + ("Z" if value.tzinfo else "")
+        case str():
+            return cut_by_utf16(value, prefix_length) if is_high else value[:prefix_length]
+        case bool() | int():
+            return value
+    return value.isoformat()
+
+
+def cut_by_utf16(text: str, length: int) -> str:
+    """As older versions of the reference do: in UTF-16, with U+FFFD as a tie-breaker."""
+    data = text.encode("utf-16-le")
+    units = [int.from_bytes(data[i : i + 2], "little") for i in range(0, len(data), 2)]
+    if len(units) <= length:
+        return text
+    end = length
+    while end < len(units) and units[end] >= 0xFFFD:
+        end += 1
+    kept = b"".join(unit.to_bytes(2, "little") for unit in units[:end])
+    halved = 0xD800 <= units[end - 1] < 0xDC00
+    prefix = kept[:-2].decode("utf-16-le") + "?" if halved else kept.decode("utf-16-le")
+    return prefix + "\ufffd"
+
+
+def _check(predicate: Predicate, file: File, stats: FileStats | None) -> None:
+    known: dict[str, Any] = {"partition_values": file.partition_values, "schema": SCHEMA}
+    outcomes = [evaluate(predicate, row) for row in file.rows]
+    if True in outcomes:
+        assert might_match(predicate, stats=stats, **known)
+    if must_match(predicate, stats=stats, **known):
+        assert set(outcomes) == {True}
+
+
+files = st.lists(rows, min_size=1, max_size=4).map(File)
+
+
+@settings(max_examples=500, deadline=None)
+@given(predicates, files, st.integers(1, 4), st.integers(1, 3))
+def test_files_are_judged_rightly_by_our_statistics(
+    predicate: Predicate, file: File, prefix_length: int, row_group_size: int
+) -> None:
+    _check(predicate, file, file.our_stats(prefix_length, row_group_size))
+
+
+@settings(max_examples=500, deadline=None)
+@given(predicates, files, st.integers(2, 4))
+def test_files_are_judged_rightly_by_the_loosest_statistics(
+    predicate: Predicate, file: File, prefix_length: int
+) -> None:
+    _check(predicate, file, file.loosest_stats(prefix_length))
+
+
+@settings(max_examples=200, deadline=None)
+@given(predicates, files, st.sets(st.sampled_from([path[0] for path in TYPES])), st.booleans())
+def test_missing_statistics_only_make_judgement_more_careful(
+    predicate: Predicate, file: File, missing: set[str], is_counted: bool
+) -> None:
+    stats = file.our_stats(3, 2)
+    assert stats
+
+    def without(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in missing}
+
+    partial = FileStats(
+        num_records=stats.num_records if is_counted else None,
+        min_values=without(stats.min_values),
+        max_values=stats.max_values,
+        null_count=without(stats.null_count),
+    )
+    _check(predicate, file, partial)
+    _check(predicate, file, None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(predicates, files, st.data())
+def test_bounds_still_hold_after_rows_were_deleted(
+    predicate: Predicate, file: File, data: st.DataObject
+) -> None:
+    stats = file.our_stats(3, 2)
+    assert stats
+    wide = FileStats(
+        num_records=stats.num_records,
+        min_values=stats.min_values,
+        max_values=stats.max_values,
+        null_count=stats.null_count,
+        tight_bounds=False,
+    )
+    kept = data.draw(st.lists(st.sampled_from(file.rows), min_size=1))
+    _check(predicate, File(kept), wide)
+
+
+@settings(max_examples=200, deadline=None)
+@given(predicates)
+def test_resolving_a_resolved_predicate_changes_nothing(predicate: Predicate) -> None:
+    resolved = resolve(predicate, SCHEMA)
+    assert repr(resolve(resolved, SCHEMA)) == repr(resolved)
