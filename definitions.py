@@ -3,8 +3,6 @@
 `make dev` opens it in Dagster's UI; `make demo` runs it without one.
 """
 
-from __future__ import annotations
-
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 

@@ -23,7 +23,6 @@ from delta_ops.maintenance.reachable import reachable_paths
 from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
 from delta_ops.storage import FileInfo, Storage
 
-_BATCH = 1000
 _LISTED_AT_A_TIME = 10_000
 
 
@@ -48,6 +47,7 @@ def vacuum(
     dry_run: bool = False,
     enforce_retention: bool = True,
     keep: Collection[str] = (),
+    batch_files: int = 1000,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> VacuumResult:
@@ -60,6 +60,7 @@ def vacuum(
             older versions, and writers that take longer.
         keep: Paths relative to the table, decoded, that stay in any case; looked into again before
             every batch of deletions.
+        batch_files: How many files are deleted between two looks at the log.
 
     Raises:
         InvalidRequestError: The retention is negative or too short, the log does not remember what
@@ -87,17 +88,17 @@ def vacuum(
     deleted: list[FileInfo] = []
     failures: list[str] = []
     todo = plan.files + plan.leftovers
-    for start in range(0, len(todo), _BATCH):
+    for start in range(0, len(todo), batch_files):
         newer = _refreshed(snapshot)
         if newer.version != snapshot.version:
             snapshot = newer
             needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms)
         protected = {*keep, *needed}
-        batch = [info for info in todo[start : start + _BATCH] if info.path not in protected]
+        batch = [info for info in todo[start : start + batch_files] if info.path not in protected]
         failed = frozenset(snapshot.storage.delete_many(info.path for info in batch))
         deleted += [info for info in batch if info.path not in failed]
         failures += sorted(failed)
-        on_event(_progress(log.uri, "vacuum", min(start + _BATCH, len(todo)), len(todo)))
+        on_event(_progress(log.uri, "vacuum", min(start + batch_files, len(todo)), len(todo)))
     return VacuumResult(
         plan=plan,
         dry_run=False,

@@ -1,7 +1,5 @@
 """Asset checks that read the log and no data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import dagster as dg

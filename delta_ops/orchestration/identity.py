@@ -29,7 +29,7 @@ def run_txn(context: dg.OutputContext) -> TxnId | None:
     run = dagster_run(context)
     if run is None:
         return None
-    root = run.run_id if _repeated_on_purpose(context, run) else run.root_run_id or run.run_id
+    root = run.run_id if _repeated_on_purpose(context, run) else root_run_id(run)
     return TxnId(app_id=f"dagster:run:{output_name(context)}:{root}", version=0)
 
 
@@ -43,8 +43,7 @@ def partition_txn(context: dg.OutputContext) -> TxnId | None:
     run = dagster_run(context)
     if run is None:
         return None
-    root = run.root_run_id or run.run_id
-    record = dagster_instance(context).get_run_record_by_id(root)
+    record = dagster_instance(context).get_run_record_by_id(root_run_id(run))
     if record is None:
         return None
     return TxnId(
@@ -52,6 +51,11 @@ def partition_txn(context: dg.OutputContext) -> TxnId | None:
         version=int(record.create_timestamp.timestamp() * 1000),
         newer_is_stale=True,
     )
+
+
+def root_run_id(run: dg.DagsterRun) -> str:
+    """The first run of which this one is a re-execution, or the run itself."""
+    return run.root_run_id or run.tags.get("dagster/root_run_id") or run.run_id
 
 
 def output_name(context: dg.OutputContext) -> str:
@@ -70,7 +74,8 @@ def partition_text(context: dg.OutputContext) -> str:
 
 def _repeated_on_purpose(context: dg.OutputContext, run: dg.DagsterRun) -> bool:
     """Whether an earlier run of this root has materialised the output, and this is no retry."""
-    if run.root_run_id is None or any(tag in run.tags for tag in _RETRY_TAGS):
+    root = root_run_id(run)
+    if root == run.run_id or any(tag in run.tags for tag in _RETRY_TAGS):
         return False
     instance = dagster_instance(context)
     partitions = context.asset_partition_keys if context.has_asset_partitions else None
@@ -80,4 +85,4 @@ def _repeated_on_purpose(context: dg.OutputContext, run: dg.DagsterRun) -> bool:
     if not found or found[0].run_id == run.run_id:
         return False
     earlier = instance.get_run_by_id(found[0].run_id)
-    return earlier is not None and run.root_run_id in (earlier.run_id, earlier.root_run_id)
+    return earlier is not None and root_run_id(earlier) == root

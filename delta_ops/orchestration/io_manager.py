@@ -16,8 +16,6 @@ What an overwrite replaces is named by a predicate on the partition column; with
 is the whole table. There is no third way, and no error turns one into the other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +33,7 @@ from delta_ops.orchestration.identity import (
     Idempotency,
     partition_text,
     partition_txn,
+    root_run_id,
     run_txn,
     source_txn,
 )
@@ -267,7 +266,7 @@ def _user_metadata(context: dg.OutputContext) -> str | None:
         return None
     values = {
         "dagster/run_id": run.run_id,
-        "dagster/root_run_id": run.root_run_id or run.run_id,
+        "dagster/root_run_id": root_run_id(run),
         "dagster/job": run.job_name,
         "dagster/asset": context.asset_key.to_user_string(),
     }

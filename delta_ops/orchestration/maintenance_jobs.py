@@ -5,10 +5,9 @@ run fails at its end with what failed. What was done is an observation of the ta
 materialization: its rows are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from enum import Enum
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -22,11 +21,20 @@ from delta_ops.orchestration.tables import TableRef
 MAINTENANCE_OP = "maintain_tables"
 
 
+class OperationName(Enum):
+    """An operation, as the launchpad offers it."""
+
+    vacuum = "vacuum"
+    optimize = "optimize"
+    checkpoint = "checkpoint"
+    clean_up_log = "clean_up_log"
+
+
 class MaintenanceConfig(dg.Config):
     """What a run of the maintenance job does."""
 
     tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
-    operations: list[Literal["vacuum", "optimize", "checkpoint", "clean_up_log"]] = Field(
+    operations: list[OperationName] = Field(
         default=[], description="Run these, due or not; if empty, those that are due."
     )
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
@@ -95,14 +103,14 @@ def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]
 def _maintained(
     context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
 ) -> dg.AssetObservation:
-    operations: Sequence[Operation] | None = config.operations or None
+    operations: list[Operation] = [operation.value for operation in config.operations]
 
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
 
     log = table.log()
-    result = maintain(log, operations=operations, dry_run=config.dry_run, on_event=on_event)
+    result = maintain(log, operations=operations or None, dry_run=config.dry_run, on_event=on_event)
     context.log.info(f"{table.name}: {_sentence(result)}")
     return dg.AssetObservation(
         asset_key=table.asset_key,

@@ -4,8 +4,6 @@ Spark sessions come from dagster-pyspark's `LazyPySparkResource`: nothing starts
 are read or written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ The daemon reports events before it saves the cursor, so an event may come twice
 version, and a sensor that was interrupted begins again at the version it had saved.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

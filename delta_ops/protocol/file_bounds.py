@@ -12,7 +12,7 @@ nothing here raises.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import isnan
 from typing import Any
@@ -121,16 +121,14 @@ def _typed_text(text: str, data_type: DataType) -> Any:
     if data_type in (FLOAT, DOUBLE):
         number = parse(text, data_type)
         return None if number is None or isnan(number) else number
-    if data_type == TIMESTAMP and _names_no_zone(text):
+    if data_type == DATE:
+        return date.fromisoformat(text)
+    if data_type not in (TIMESTAMP, TIMESTAMP_NTZ):
         return None
-    return parse(text, data_type) if data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ) else None
-
-
-def _names_no_zone(text: str) -> bool:
-    try:
-        return parse(text, TIMESTAMP_NTZ) is not None
-    except InvalidRequestError:
-        return False
+    moment = datetime.fromisoformat(text)
+    if (moment.tzinfo is None) is (data_type == TIMESTAMP):
+        return None
+    return moment.astimezone(UTC) if moment.tzinfo else moment
 
 
 def _plus_cut(value: Any) -> Any:

@@ -9,7 +9,7 @@ which no range of a floating-point column would leave out a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from itertools import chain, combinations
 from math import isnan, nan
@@ -22,15 +22,18 @@ from delta_ops.protocol.predicate_nodes import (
     Comparison,
     In,
     IsNull,
+    Leaf,
     Not,
     Operator,
     Or,
     Predicate,
+    leaves_of,
 )
-from delta_ops.protocol.predicate_resolution import resolve, type_of
+from delta_ops.protocol.predicate_resolution import ensure_resolved, resolved_type
 from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
 from delta_ops.protocol.stats import ColumnPath, FileStats
 
+_NO_STATS = FileStats()
 _MAX_NAN_COLUMNS = 4
 """Each doubles the work; a predicate with more is judged as if every row could be NaN."""
 
@@ -45,7 +48,7 @@ def might_match(
     """False only if for no row of the file the predicate is true.
 
     Args:
-        predicate: Best as `resolve` returns it.
+        predicate: As `resolve` returns it, or not yet resolved, which takes longer.
         partition_values: As `partition_values.parse` returns them, by the column's name.
         stats: None: nothing is known of the other columns.
         schema: The table's columns.
@@ -53,8 +56,8 @@ def might_match(
     Raises:
         InvalidRequestError: As `resolve` does.
     """
-    facts = _Facts(partition_values, stats or FileStats(), schema, exact_only=False)
-    return _outcomes(resolve(predicate, schema), facts).can_be_true
+    facts = _Facts(partition_values, stats or _NO_STATS, exact_only=False)
+    return _outcomes(ensure_resolved(predicate, schema), facts).can_be_true
 
 
 def must_match(
@@ -71,9 +74,9 @@ def must_match(
 
     Args and errors are those of `might_match`.
     """
-    usable = stats if stats is not None and stats.tight_bounds else FileStats()
-    facts = _Facts(partition_values, usable, schema, exact_only=True)
-    outcomes = _outcomes(resolve(predicate, schema), facts)
+    usable = stats if stats is not None and stats.tight_bounds else _NO_STATS
+    facts = _Facts(partition_values, usable, exact_only=True)
+    outcomes = _outcomes(ensure_resolved(predicate, schema), facts)
     return outcomes == _Outcomes(True, False, False)
 
 
@@ -99,7 +102,6 @@ class _Facts(NamedTuple):
 
     partition_values: Mapping[str, Any]
     stats: FileStats
-    schema: StructType
     exact_only: bool
     nan_columns: frozenset[ColumnPath] | None = None
     """Columns whose value is taken to be NaN, where in the others it is not; None: any may be."""
@@ -115,14 +117,24 @@ def _outcomes(predicate: Predicate, facts: _Facts) -> _Outcomes:
     return _Outcomes(*map(any, zip(*cases, strict=True)))
 
 
+def _float_columns(predicate: Predicate, facts: _Facts) -> list[ColumnPath]:
+    """The columns that a NaN may hide in, each once."""
+    found = {
+        leaf.column: None
+        for leaf in leaves_of(predicate)
+        if resolved_type(leaf) in (FLOAT, DOUBLE) and leaf.column[0] not in facts.partition_values
+    }
+    return list(found)
+
+
 def _evaluate(predicate: Predicate, facts: _Facts) -> _Outcomes:
     match predicate:
-        case Comparison(column, operator, value):
-            return _compare(_domain(column, facts), operator, _sort_key(value))
-        case In(column, values):
-            return _is_in(_domain(column, facts), values)
-        case IsNull(column):
-            domain = _domain(column, facts)
+        case Comparison(_, operator, value):
+            return _compare(_domain(predicate, facts), operator, _sort_key(value))
+        case In(_, values):
+            return _is_in(_domain(predicate, facts), values)
+        case IsNull():
+            domain = _domain(predicate, facts)
             return _Outcomes(domain.has_nulls, domain.has_values, False)
         case And(operands):
             return reduce(_and, (_evaluate(each, facts) for each in operands))
@@ -176,14 +188,15 @@ def _is_in(domain: _Domain, values: tuple[Any, ...]) -> _Outcomes:
     return _Outcomes(holds, fails, domain.has_nulls)
 
 
-def _domain(path: ColumnPath, facts: _Facts) -> _Domain:
+def _domain(leaf: Leaf, facts: _Facts) -> _Domain:
+    path = leaf.column
     if path[0] in facts.partition_values:
         return _constant(facts.partition_values[path[0]])
     nulls, rows = null_count(facts.stats, path), facts.stats.num_records
     has_values = nulls is None or nulls != rows
     if facts.nan_columns is not None and path in facts.nan_columns:
         return _constant(nan)._replace(has_values=has_values)
-    low, high = _range(path, type_of(path, facts.schema), facts)
+    low, high = _range(path, resolved_type(leaf), facts)
     return _Domain(has_nulls=nulls != 0, has_values=has_values, low=low, high=high)
 
 
@@ -207,24 +220,3 @@ def _sort_key(value: Any) -> Any:
     if isinstance(value, float):
         return (True, 0.0) if isnan(value) else (False, value)
     return value
-
-
-def _float_columns(predicate: Predicate, facts: _Facts) -> list[ColumnPath]:
-    """The columns that a NaN may hide in, each once."""
-    found = dict.fromkeys(_compared(predicate))
-    return [
-        path
-        for path in found
-        if path[0] not in facts.partition_values and type_of(path, facts.schema) in (FLOAT, DOUBLE)
-    ]
-
-
-def _compared(predicate: Predicate) -> Iterator[ColumnPath]:
-    match predicate:
-        case Comparison(column) | In(column):
-            yield column
-        case And(operands) | Or(operands):
-            for each in operands:
-                yield from _compared(each)
-        case Not(operand):
-            yield from _compared(operand)

@@ -5,10 +5,12 @@ A closed set of nodes; what they mean for a row or a file is said in `predicate`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import DataType
 from delta_ops.protocol.stats import ColumnPath
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
@@ -48,6 +50,8 @@ class Comparison(_Combinable):
     operator: Operator
     value: Any
     """Never None."""
+    data_type: DataType | None = field(default=None, compare=False, repr=False)
+    """The column's; None until the predicate is resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class In(_Combinable):
     column: ColumnPath
     values: tuple[Any, ...]
     """None is null."""
+    data_type: DataType | None = field(default=None, compare=False, repr=False)
+    """As in `Comparison`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class IsNull(_Combinable):
     """True where the column is null, else false."""
 
     column: ColumnPath
+    data_type: DataType | None = field(default=None, compare=False, repr=False)
+    """As in `Comparison`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,20 @@ class Always(_Combinable):
     value: bool
 
 
-Predicate = Comparison | In | IsNull | And | Or | Not | Always
+Leaf = Comparison | In | IsNull
+Predicate = Leaf | And | Or | Not | Always
+
+
+def leaves_of(predicate: Predicate) -> Iterator[Leaf]:
+    """The parts of a predicate that look at a column, from left to right."""
+    match predicate:
+        case And(operands) | Or(operands):
+            for each in operands:
+                yield from leaves_of(each)
+        case Not(operand):
+            yield from leaves_of(operand)
+        case Comparison() | In() | IsNull():
+            yield predicate
 
 
 def _operands(node: _Combinable, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:

@@ -10,9 +10,11 @@ from delta_ops.protocol.predicate_nodes import (
     Comparison,
     In,
     IsNull,
+    Leaf,
     Not,
     Or,
     Predicate,
+    leaves_of,
 )
 from delta_ops.protocol.schema import DataType, StructType, find_field
 from delta_ops.protocol.stats import ColumnPath
@@ -30,13 +32,13 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     match predicate:
         case Comparison(column, operator, value):
             path, data_type = _comparable(column, schema)
-            return Comparison(path, operator, _literal(value, path, data_type))
+            return Comparison(path, operator, _literal(value, path, data_type), data_type)
         case In(column, values):
             path, data_type = _comparable(column, schema)
             literals = (None if v is None else _literal(v, path, data_type) for v in values)
-            return In(path, tuple(literals))
+            return In(path, tuple(literals), data_type)
         case IsNull(column):
-            return IsNull(_locate(column, schema)[0])
+            return IsNull(*_locate(column, schema))
         case And(operands):
             return And(tuple(resolve(each, schema) for each in operands))
         case Or(operands):
@@ -47,22 +49,21 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             return predicate
 
 
+def ensure_resolved(predicate: Predicate, schema: StructType) -> Predicate:
+    """The predicate itself if it has been resolved, else what `resolve` makes of it."""
+    is_resolved = all(leaf.data_type is not None for leaf in leaves_of(predicate))
+    return predicate if is_resolved else resolve(predicate, schema)
+
+
 def columns(predicate: Predicate) -> frozenset[str]:
     """The top-level columns that the predicate needs, spelled as in it."""
-    match predicate:
-        case Comparison(column) | In(column) | IsNull(column):
-            return frozenset(column[:1])
-        case And(operands) | Or(operands):
-            return frozenset[str]().union(*map(columns, operands))
-        case Not(operand):
-            return columns(operand)
-        case Always():
-            return frozenset()
+    return frozenset(leaf.column[0] for leaf in leaves_of(predicate))
 
 
-def type_of(path: ColumnPath, schema: StructType) -> DataType:
-    """The type of a column of a resolved predicate."""
-    return _locate(path, schema)[1]
+def resolved_type(leaf: Leaf) -> DataType:
+    """The type of the column that a leaf of a resolved predicate looks at."""
+    assert leaf.data_type is not None, f"{leaf} is not resolved"
+    return leaf.data_type
 
 
 def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, DataType]:

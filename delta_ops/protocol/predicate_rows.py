@@ -1,9 +1,9 @@
 """A predicate over rows: as an Arrow expression.
 
-Arrow compares floating-point numbers by IEEE 754, where NaN is apart; Spark orders it above all
-numbers. Each comparison of a floating-point column therefore says in both directions what it means
-for NaN, also where Arrow's own answer is the same: Arrow leaves out the row groups whose statistics
-rule out a match, and those statistics do not know of NaN.
+Arrow compares floating-point numbers by IEEE 754, where NaN is neither above nor below; Spark
+orders it above all numbers.
+The expression is for rows in memory. As the filter of a Parquet dataset it would lose rows: Arrow
+then leaves out row groups by their statistics, which do not know of NaN, whatever the expression.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from delta_ops.protocol.predicate_nodes import (
     Or,
     Predicate,
 )
-from delta_ops.protocol.predicate_resolution import resolve, type_of
+from delta_ops.protocol.predicate_resolution import resolve, resolved_type
 from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
 from delta_ops.protocol.stats import ColumnPath
 
@@ -44,28 +44,28 @@ _OPERATORS: Mapping[Operator, Callable[[Any, Any], Any]] = {
 
 
 def to_arrow(predicate: Predicate, schema: StructType) -> pc.Expression:
-    """The predicate as an expression over rows with the schema's columns; null where it is null.
+    """The predicate as an expression over rows in memory with the schema's columns and types.
 
     Raises:
         InvalidRequestError: As `resolve` does.
     """
-    return _expression(resolve(predicate, schema), schema)
+    return _expression(resolve(predicate, schema))
 
 
-def _expression(predicate: Predicate, schema: StructType) -> Any:
+def _expression(predicate: Predicate) -> Any:
     match predicate:
         case Comparison(column, operator, value):
-            return _comparison(column, operator, value, type_of(column, schema))
+            return _comparison(column, operator, value, resolved_type(predicate))
         case In(column, values):
-            return _in(column, values, type_of(column, schema))
+            return _in(column, values, resolved_type(predicate))
         case IsNull(column):
             return _field(column).is_null()
         case And(operands):
-            return reduce(and_, (_expression(each, schema) for each in operands))
+            return reduce(and_, map(_expression, operands))
         case Or(operands):
-            return reduce(or_, (_expression(each, schema) for each in operands))
+            return reduce(or_, map(_expression, operands))
         case Not(operand):
-            return ~_expression(operand, schema)
+            return ~_expression(operand)
         case Always(value):
             return pc.scalar(value)
 
@@ -84,7 +84,7 @@ def _comparison(column: ColumnPath, operator: Operator, value: Any, data_type: D
         # The other numbers are all below NaN, as False is below True.
         return _nan_against_nan(operator, nan)
     compared = compare(number, pa.scalar(value, pa.float64()))
-    return compared | nan if operator in ("!=", ">", ">=") else compared & ~nan
+    return compared | nan if operator in (">", ">=") else compared
 
 
 def _nan_against_nan(operator: Operator, nan: Any) -> Any:

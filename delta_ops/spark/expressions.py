@@ -3,9 +3,9 @@
 Literals of dates and times are made from their numbers: as texts or Python objects they would pass
 through the session's time zone or through the Julian calendar.
 
-Parquet readers leave out row groups by statistics that may not know of NaN, which Spark orders above
-all numbers. Each comparison of a floating-point column therefore says in both directions what it
-means for NaN, in a form that Spark does not hand to the Parquet reader.
+Parquet readers leave out row groups by statistics that may not know of NaN, which Spark orders
+above all numbers. Each comparison of a floating-point column therefore says in both directions what
+it means for NaN, in a form that Spark does not hand to the Parquet reader.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from math import isnan
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
-from pyspark.sql import Column, functions as F
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
 
 from delta_ops.protocol.predicate import (
     Always,
@@ -31,7 +32,7 @@ from delta_ops.protocol.predicate import (
     Predicate,
     resolve,
 )
-from delta_ops.protocol.predicate_resolution import type_of
+from delta_ops.protocol.predicate_resolution import resolved_type
 from delta_ops.protocol.schema import (
     BINARY,
     DATE,
@@ -62,17 +63,17 @@ def to_column(predicate: Predicate, schema: StructType) -> Column:
     Raises:
         InvalidRequestError: It does not fit the schema.
     """
-    return _expression(resolve(predicate, schema), schema)
+    return _expression(resolve(predicate, schema))
 
 
 def matches(predicate: Predicate, schema: StructType) -> Column:
     """Whether the predicate is true; false where it is null."""
-    return F.coalesce(to_column(predicate, schema), F.lit(False))
+    return sf.coalesce(to_column(predicate, schema), sf.lit(False))
 
 
 def named(name: str) -> Column:
     """The column of this very name, which may hold dots."""
-    return F.col(f"`{name.replace('`', '``')}`")
+    return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def physical_text(value: Any) -> str | None:
@@ -102,11 +103,11 @@ def from_physical_text(text: Column, data_type: DataType) -> Column:
     """The value that `physical_text` wrote."""
     match data_type:
         case t if t == BINARY:
-            return F.unhex(text)
+            return sf.unhex(text)
         case t if t == DATE:
-            return F.date_from_unix_date(text.cast("int"))
+            return sf.date_from_unix_date(text.cast("int"))
         case t if t == TIMESTAMP:
-            return F.timestamp_micros(text.cast("bigint"))
+            return sf.timestamp_micros(text.cast("bigint"))
         case t if t == TIMESTAMP_NTZ:
             return ntz_from_micros(text.cast("bigint"))
     return text.cast(data_type.name)
@@ -114,8 +115,8 @@ def from_physical_text(text: Column, data_type: DataType) -> Column:
 
 def ntz_from_micros(micros: Column) -> Column:
     """The `timestamp_ntz` so many microseconds after 1970, without a look at a time zone."""
-    epoch = F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
-    return epoch + F.expr("INTERVAL '0.000001' SECOND") * micros
+    epoch = sf.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'")
+    return epoch + sf.expr("INTERVAL '0.000001' SECOND") * micros
 
 
 def _micros(value: datetime) -> int:
@@ -125,28 +126,28 @@ def _micros(value: datetime) -> int:
 
 def _literal(value: Any, data_type: DataType) -> Column:
     if value is None:
-        return F.lit(None).cast(data_type.name)
+        return sf.lit(None).cast(data_type.name)
     if data_type in (FLOAT, DOUBLE):
-        return F.lit(float(value))  # a `float` column is compared in double precision
-    return from_physical_text(F.lit(physical_text(value)), data_type)
+        return sf.lit(float(value))  # a `float` column is compared in double precision
+    return from_physical_text(sf.lit(physical_text(value)), data_type)
 
 
-def _expression(predicate: Predicate, schema: StructType) -> Column:
+def _expression(predicate: Predicate) -> Column:
     match predicate:
         case Comparison(column, operator, value):
-            return _comparison(_field(column), operator, value, type_of(column, schema))
+            return _comparison(_field(column), operator, value, resolved_type(predicate))
         case In(column, values):
-            return _in(_field(column), values, type_of(column, schema))
+            return _in(_field(column), values, resolved_type(predicate))
         case IsNull(column):
             return _field(column).isNull()
         case And(operands):
-            return reduce(and_, (_expression(each, schema) for each in operands))
+            return reduce(and_, map(_expression, operands))
         case Or(operands):
-            return reduce(or_, (_expression(each, schema) for each in operands))
+            return reduce(or_, map(_expression, operands))
         case Not(operand):
-            return ~_expression(operand, schema)
+            return ~_expression(operand)
         case Always(value):
-            return F.lit(value)
+            return sf.lit(value)
 
 
 def _field(column: ColumnPath) -> Column:
@@ -158,9 +159,9 @@ def _comparison(column: Column, operator: Operator, value: Any, data_type: DataT
     if data_type not in (FLOAT, DOUBLE):
         compared: Column = compare(column, _literal(value, data_type))
         return compared
-    is_nan = F.isnan(column)
+    is_nan = sf.isnan(column)
     if isnan(value):
-        return F.when(column.isNotNull(), _nan_against_nan(operator, is_nan))
+        return sf.when(column.isNotNull(), _nan_against_nan(operator, is_nan))
     number: Column = compare(column, _literal(value, data_type))
     return number | is_nan if operator in ("!=", ">", ">=") else number & ~is_nan
 
@@ -172,16 +173,16 @@ def _nan_against_nan(operator: Operator, is_nan: Column) -> Column:
         case "!=" | "<":
             return ~is_nan
         case "<=":
-            return F.lit(True)
+            return sf.lit(True)
         case ">":
-            return F.lit(False)
+            return sf.lit(False)
 
 
 def _in(column: Column, values: tuple[Any, ...], data_type: DataType) -> Column:
     if data_type not in (FLOAT, DOUBLE):
         return column.isin([_literal(value, data_type) for value in values])
     # Longer lists of Spark's own IN compare by bits, where -0.0 is not 0.0.
-    null = F.lit(None).cast("boolean")
+    null = sf.lit(None).cast("boolean")
     return reduce(
         or_, (null if v is None else _comparison(column, "==", v, data_type) for v in values)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from pyspark.sql import types as T
+from pyspark.sql import types as spark_types
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.literals import is_comparable
@@ -25,12 +25,12 @@ from delta_ops.protocol.schema import (
 )
 
 
-def spark_schema_from_schema(schema: StructType) -> T.StructType:
+def spark_schema_from_schema(schema: StructType) -> spark_types.StructType:
     """The columns as Spark reads them, all of them nullable."""
-    return T.StructType.fromJson(json.loads(schema_to_json(_nullable_struct(schema))))
+    return spark_types.StructType.fromJson(json.loads(schema_to_json(_nullable_struct(schema))))
 
 
-def schema_from_spark(schema: T.StructType) -> StructType:
+def schema_from_spark(schema: spark_types.StructType) -> StructType:
     """The columns of a new table for such rows, all of them nullable.
 
     Raises:
@@ -48,7 +48,7 @@ def schema_from_spark(schema: T.StructType) -> StructType:
     return found
 
 
-def data_schema_from_spark(schema: T.StructType) -> StructType:
+def data_schema_from_spark(schema: spark_types.StructType) -> StructType:
     """The columns of rows to be written; types that Delta lacks are kept by name, as `void` is.
 
     Raises:

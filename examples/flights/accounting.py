@@ -168,10 +168,10 @@ def _rows(location: Path, columns: tuple[str, ...]) -> list[_Row]:
         return []
     try:
         table = DeltaTable(str(location)).to_pyarrow_table(columns=list(columns))
+        return list(zip(*(_cells(column) for column in table.columns), strict=True))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
         wanted = ", ".join(columns)
         raise AccountError(str(location), f"{wanted} cannot be read from it ({error})") from error
-    return list(zip(*(_cells(column) for column in table.columns), strict=True))
 
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:
@@ -262,12 +262,12 @@ def _differences(
     table: str, *, expected: Counter[_Row], actual: Counter[_Row], key: str
 ) -> list[str]:
     """A sentence for each row that is not there as often as it should be."""
-    different = sorted((expected - actual) + (actual - expected), key=str)
+    different = (expected - actual) + (actual - expected)
     return _shortened(
         table,
         [
             f"{table}: {actual[row]} rows instead of {expected[row]} for {key.format(*row)}"
-            for row in different
+            for row in sorted(different, key=lambda row: [str(cell) for cell in row])
         ],
     )
 

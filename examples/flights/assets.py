@@ -7,8 +7,6 @@ delay_by_origin     one row an origin and flight day
 flights_quarantine  records that cannot be used, with the reason
 """
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 
 import dagster as dg

@@ -10,11 +10,11 @@ Inputs
   JSON array when its first character that is no white space is "[", else JSON lines. Text is
   UTF-8; bytes that are not are replaced by U+FFFD.
   LF ends a line. Carriage returns at its end and a byte order mark at its start are not part of
-  it. A line of white space only (Unicode's, as `str.strip` knows it) is no record.
+  it. A line is blank when it is white space only (Unicode's, as `str.strip` knows it).
 
 Records
-  JSON lines: each line. JSON array: each element. CSV: each line but the first, which is the
-  header.
+  JSON lines: each line that is not blank. JSON array: each element. CSV: each line that is not
+  blank but the first such, which is the header.
 
 Fields: date, delay, distance, origin, destination. Others are ignored, and do not tell records
 apart. A field is a text, or missing:

@@ -5,8 +5,6 @@ Both questions are put to the tables, not to a memory of what was done: a file i
 touched it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta

@@ -4,8 +4,6 @@ FLIGHTS   a file of flight records, or a folder of daily ones; a generated month
 LAKE      the folder of the tables; one under `.lake/` for each input if unset
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -15,6 +15,8 @@ from examples.flights.contract import (
     read_records,
     read_sources,
 )
+from examples.flights.generate import generate_month
+from examples.flights.sources import list_inputs
 
 FLIGHT = Flight(datetime(2026, 1, 1, 0, 47), 66, 1750, "DTW", "LAS")
 
@@ -91,7 +93,11 @@ def test_bytes_that_are_no_utf8_spoil_only_their_record(tmp_path: Path) -> None:
 
 def test_every_element_of_an_array_is_a_record(tmp_path: Path) -> None:
     found = records_of(tmp_path, "f.json", f'[{GOOD_JSON},null,5,"{{}}",[],{{}}]')
-    assert [record.reason for record in found] == [None, *["not a JSON object"] * 4, "date is missing"]
+    assert [record.reason for record in found] == [
+        None,
+        *["not a JSON object"] * 4,
+        "date is missing",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +133,16 @@ def test_a_file_that_cannot_be_counted_is_an_error(
         records_of(tmp_path, name, content)
     assert str(tmp_path / name) in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_the_files_of_a_folder_are_those_that_the_pipeline_lists(tmp_path: Path) -> None:
+    generate_month(tmp_path, days=5, flights_per_day=5)
+    (tmp_path / "older").mkdir()
+    for name in (".hidden.jsonl", "_SUCCESS", "airports.csv"):
+        (tmp_path / name).write_text(GOOD_JSON)
+    listed = [(file.name, file.generation, file.arrival_day) for file in list_inputs(tmp_path)]
+    assert [source[1:] for source in read_sources(tmp_path)] == listed
+    assert len(listed) == 5
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:

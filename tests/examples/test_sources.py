@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,24 +17,26 @@ from examples.flights.sources import (
 
 FLIGHTS = Path(__file__).parents[3] / "shared" / "data" / "flights"
 RECORD = '{"date":"2026/01/01 00:47","delay":66,"distance":1750,"origin":"DTW","destination":"LAS"}'
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HEADER = "date,delay,distance,origin,destination"
 
 
 def write(path: Path, content: str = RECORD, *, modified: datetime | None = None) -> Path:
     path.write_bytes(content.encode())
     if modified is not None:
-        os.utime(path, (modified.timestamp(), modified.timestamp()))
+        modified_ns = (modified - EPOCH) // timedelta(microseconds=1) * 1000
+        os.utime(path, ns=(modified_ns, modified_ns))
     return path
 
 
 def test_a_file_is_described_by_its_name_and_modification_time(tmp_path: Path) -> None:
     path = write(
-        tmp_path / "a.jsonl", "{}\n", modified=datetime(2026, 1, 2, 23, 59, 59, 250_000, UTC)
+        tmp_path / "a.jsonl", "{}\n", modified=datetime(2026, 1, 2, 23, 59, 59, 250_001, UTC)
     )
     expected = InputFile(
         path=str(path),
         name="a.jsonl",
-        generation=1_767_398_399_250_000,
+        generation=1_767_398_399_250_001,
         arrival_day=date(2026, 1, 2),
         format="json_lines",
         size=3,

@@ -8,11 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import combinations_with_replacement
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ from delta_ops.protocol.predicate import (
     In,
     IsNull,
     Not,
+    Operator,
     Or,
     Predicate,
     might_match,
@@ -82,6 +85,7 @@ def _values(path: tuple[str, ...]) -> st.SearchStrategy[Any]:
     return st.sampled_from([None, *FEW[TYPES[path]]])
 
 
+OPERATORS: tuple[Operator, ...] = ("==", "!=", "<", "<=", ">", ">=")
 rows = st.fixed_dictionaries(
     {
         **{path[0]: _values(path) for path in TYPES if len(path) == 1},
@@ -89,32 +93,45 @@ rows = st.fixed_dictionaries(
         | st.fixed_dictionaries({"x": _values(("st", "x")), "y": _values(("st", "y"))}),
     }
 )
-paths = st.sampled_from(list(TYPES))
-literals = paths.flatmap(lambda path: st.tuples(st.just(path), st.sampled_from(FEW[TYPES[path]])))
-leaves = (
-    st.builds(
-        lambda pair, operator: Comparison(pair[0], operator, pair[1]),
-        literals,
-        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+
+
+def _leaves(path: tuple[str, ...]) -> st.SearchStrategy[Predicate]:
+    literals, listed = st.sampled_from(FEW[TYPES[path]]), st.lists(_values(path), min_size=1)
+    comparisons: st.SearchStrategy[Predicate] = st.builds(
+        Comparison, st.just(path), st.sampled_from(OPERATORS), literals
     )
-    | paths.flatmap(
-        lambda path: st.lists(_values(path), min_size=1, max_size=3).map(
-            lambda values: In(path, tuple(values))
-        )
+    return comparisons | listed.map(lambda v: In(path, tuple(v))) | st.just(IsNull(path))
+
+
+def _combined(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
+    several = st.lists(inner, min_size=1, max_size=3).map(tuple)
+    return st.builds(Not, inner) | st.builds(And, several) | st.builds(Or, several)
+
+
+constants = st.sampled_from([Always(True), Always(False), IsNull(("st",))])
+predicates: st.SearchStrategy[Predicate] = st.lists(
+    st.sampled_from(list(TYPES)), min_size=1, max_size=3
+).flatmap(
+    lambda chosen: st.recursive(
+        st.one_of(*map(_leaves, chosen), constants), _combined, max_leaves=5
     )
-    | st.builds(IsNull, paths)
-    | st.builds(IsNull, st.just(("st",)))
-    | st.builds(Always, st.booleans())
 )
-predicates: st.SearchStrategy[Predicate] = st.recursive(
-    leaves,
-    lambda inner: (
-        st.builds(Not, inner)
-        | st.lists(inner, min_size=1, max_size=3).map(lambda listed: And(tuple(listed)))
-        | st.lists(inner, min_size=1, max_size=3).map(lambda listed: Or(tuple(listed)))
-    ),
-    max_leaves=5,
-)
+"""Over a few columns each, so that several parts speak of the same one."""
+
+
+def every_leaf(path: tuple[str, ...]) -> list[Predicate]:
+    """All simple predicates over one column."""
+    literals = FEW[TYPES[path]]
+    comparisons = [Comparison(path, each, v) for each in OPERATORS for v in literals]
+    lists = [In(path, listed) for v in literals for listed in ((v,), (v, None), (v, literals[0]))]
+    return [*comparisons, *lists, In(path, (None,)), IsNull(path)]
+
+
+def row_with(path: tuple[str, ...], value: Any) -> Row:
+    """A row of nulls but for one value."""
+    inner = {"x": None, "y": None}
+    row: dict[str, Any] = {each[0]: None for each in TYPES}
+    return {**row, "st": {**inner, path[1]: value}} if len(path) > 1 else {**row, path[0]: value}
 
 
 def evaluate(predicate: Predicate, row: Row) -> bool | None:
@@ -166,28 +183,38 @@ def negate(outcome: bool | None) -> bool | None:
     return None if outcome is None else not outcome
 
 
+def outcomes_in_arrow(predicate: Predicate, listed: Sequence[Row]) -> list[bool | None]:
+    """What the predicate's expression gives for each row."""
+    table = pa.Table.from_pylist(list(listed), schema=arrow_schema_from_schema(SCHEMA))
+    computed = ds.dataset(table).to_table(columns={"outcome": to_arrow(predicate, SCHEMA)})
+    outcomes: list[bool | None] = computed["outcome"].to_pylist()
+    return outcomes
+
+
+@pytest.mark.parametrize("path", TYPES, ids=".".join)
+def test_every_simple_expression_gives_what_it_means(path: tuple[str, ...]) -> None:
+    listed = [row_with(path, value) for value in (None, *FEW[TYPES[path]])]
+    for predicate in every_leaf(path):
+        expected = [evaluate(predicate, row) for row in listed]
+        assert (predicate, outcomes_in_arrow(predicate, listed)) == (predicate, expected)
+
+
 @settings(max_examples=400, deadline=None)
 @given(predicates, st.lists(rows, min_size=1, max_size=6))
 def test_an_arrow_expression_gives_what_the_predicate_means(
     predicate: Predicate, listed: list[Row]
 ) -> None:
-    table = pa.Table.from_pylist(listed, schema=arrow_schema_from_schema(SCHEMA))
-    expression = to_arrow(predicate, SCHEMA)
-    computed = ds.dataset(table).to_table(columns={"outcome": expression})["outcome"].to_pylist()
-    assert computed == [evaluate(predicate, row) for row in listed]
+    assert outcomes_in_arrow(predicate, listed) == [evaluate(predicate, row) for row in listed]
 
 
-@settings(max_examples=200, deadline=None)
-@given(predicates, st.lists(rows, min_size=1, max_size=6))
-def test_arrow_finds_the_same_rows_in_a_parquet_file(
+@settings(max_examples=100, deadline=None)
+@given(predicates, st.lists(rows, min_size=1, max_size=4))
+def test_a_filter_keeps_the_rows_for_which_the_predicate_is_true(
     predicate: Predicate, listed: list[Row]
 ) -> None:
     table = pa.Table.from_pylist(listed, schema=arrow_schema_from_schema(SCHEMA))
     table = table.append_column("position", pa.array(range(len(listed))))
-    file = io.BytesIO()
-    pq.write_table(table, file, row_group_size=1)
-    fragment = ds.ParquetFileFormat().make_fragment(pa.py_buffer(file.getvalue()))
-    found = fragment.to_table(filter=to_arrow(predicate, SCHEMA))["position"].to_pylist()
+    found = table.filter(to_arrow(predicate, SCHEMA))["position"].to_pylist()
     assert found == [i for i, row in enumerate(listed) if evaluate(predicate, row) is True]
 
 
@@ -272,10 +299,20 @@ def _check(predicate: Predicate, file: File, stats: FileStats | None) -> None:
         assert set(outcomes) == {True}
 
 
+@pytest.mark.parametrize("path", TYPES, ids=".".join)
+def test_every_file_of_two_values_is_judged_rightly(path: tuple[str, ...]) -> None:
+    for pair in combinations_with_replacement((None, *FEW[TYPES[path]]), 2):
+        file = File([row_with(path, value) for value in pair])
+        for stats in (file.our_stats(3, 2), file.loosest_stats(3)):
+            for predicate in every_leaf(path):
+                _check(resolve(predicate, SCHEMA), file, stats)
+                _check(resolve(Not(predicate), SCHEMA), file, stats)
+
+
 files = st.lists(rows, min_size=1, max_size=4).map(File)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(predicates, files, st.integers(1, 4), st.integers(1, 3))
 def test_files_are_judged_rightly_by_our_statistics(
     predicate: Predicate, file: File, prefix_length: int, row_group_size: int
@@ -283,7 +320,7 @@ def test_files_are_judged_rightly_by_our_statistics(
     _check(predicate, file, file.our_stats(prefix_length, row_group_size))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(predicates, files, st.integers(2, 4))
 def test_files_are_judged_rightly_by_the_loosest_statistics(
     predicate: Predicate, file: File, prefix_length: int

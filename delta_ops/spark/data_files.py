@@ -1,0 +1,251 @@
+"""Data files: rows written by Spark's own Parquet writer, described from their footers.
+
+Each job writes into a directory of its own under the table's root: two jobs in one would share
+`_temporary`, and after a job that succeeded its listing is what was committed. That holds for the
+committers we know; whatever is configured, the footers must add up to the rows that Spark counted.
+The directory is visible to every engine, and below it lie Hive's `column=value` directories, as
+some readers want them.
+A job that fails leaves nothing: its directory is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.events import DataFilesWritten, OnEvent
+from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.file_paths import encode_path
+from delta_ops.protocol.partition_values import hive_directory
+from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.spark.expressions import named
+from delta_ops.spark.failures import translated
+from delta_ops.spark.partition_text import (
+    partition_text,
+    partition_text_checks,
+    partition_values_of,
+)
+from delta_ops.spark.read import spark_path
+from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
+from delta_ops.spark.session import overriding
+from delta_ops.storage import FileInfo, Storage
+
+_WRITE_OPTIONS: Mapping[str, str] = {
+    # Spark's default for timestamps is INT96, which has no statistics.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Long strings have no statistics at all unless the writer may cut them.
+    "parquet.statistics.truncate.length": "64",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # The first algorithm makes files visible when the whole job has succeeded.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+    # Hadoop's default for local files writes a checksum file beside each.
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+_WRITE_SETTINGS: Mapping[str, str] = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+"""Session settings that have no option of a write."""
+_CODEC = "delta.parquet.compression.codec"
+_OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
+_FOOTER_THREADS = 8
+
+ValuesOf = Callable[[str], Mapping[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTarget:
+    """The table that files are written for, as the commit will leave it."""
+
+    storage: Storage
+    metadata: Metadata
+    schema: StructType
+    properties: TableProperties
+
+    @property
+    def partition_fields(self) -> tuple[StructField, ...]:
+        """In the order of the directories."""
+        return tuple(find_field(self.schema, name) for name in self.metadata.partition_columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFiles:
+    """Durable data files and how many rows they hold."""
+
+    adds: tuple[AddFile, ...]
+    num_rows: int
+
+
+def write_rows(
+    frame: DataFrame, checks: Sequence[RowCheck], target: TableTarget, on_event: OnEvent
+) -> WrittenFiles:
+    """Write rows to files, one or more for each partition that they hold.
+
+    Args:
+        frame: Columns with the table's names and types, in its order; it may have others beside
+            them, which the checks look at.
+
+    Raises:
+        InvalidRequestError: A check found a row, or the rows could not be computed.
+        StorageError: The store failed.
+    """
+    fields = target.partition_fields
+    names = {field.name for field in fields}
+    all_checks = [*checks, *(c for f in fields for c in partition_text_checks(named(f.name), f))]
+    observed = Observation()
+    checked = frame.observe(observed, *counts_of(all_checks)) if all_checks else frame
+    rows = checked.select(
+        *(named(f.name) for f in target.schema.fields if f.name not in names),
+        *(partition_text(named(f.name), f.data_type).alias(f.name) for f in fields),
+    )
+    directory = f"w-{uuid.uuid4().hex}"
+    with _removed_on_failure(target.storage, directory):
+        spread = _gathered(rows, [field.name for field in fields], target.metadata)
+        num_rows = _run(spread, directory, target, partition_by=[field.name for field in fields])
+        if all_checks:
+            validate_counts(all_checks, observed.get, target.storage.uri)
+        on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
+
+        def values_of(path: str) -> Mapping[str, str | None]:
+            return partition_values_of(path.split("/")[1:-1], fields)
+
+        return _described(directory, num_rows, values_of, target, data_change=True)
+
+
+def rewrite_rows(
+    frame: DataFrame, partition_values: Mapping[str, str | None], target: TableTarget
+) -> WrittenFiles:
+    """Write rows of one partition again; the commit changes no data.
+
+    Args:
+        frame: Columns with the table's names and types, without partition columns.
+        partition_values: As in the log; they reach the new files as they are.
+
+    Raises:
+        InvalidRequestError: The rows could not be read.
+        StorageError: The store failed.
+    """
+    top = f"w-{uuid.uuid4().hex}"
+    hive = hive_directory(list(partition_values), partition_values)
+    directory = f"{top}/{hive}" if hive else top
+    with _removed_on_failure(target.storage, top):
+        num_rows = _run(frame, directory, target, partition_by=())
+        return _described(
+            directory, num_rows, lambda _: dict(partition_values), target, data_change=False
+        )
+
+
+def _run(
+    rows: DataFrame, directory: str, target: TableTarget, *, partition_by: Sequence[str]
+) -> int:
+    """Write the rows and count them."""
+    place = spark_path(target.storage, directory)
+    observed = Observation()
+    writer = rows.observe(observed, sf.count(sf.lit(1)).alias("rows")).write.options(
+        **_WRITE_OPTIONS, **_codec_option(target)
+    )
+    with (
+        translated(target.storage.uri, target.storage.locate(directory)),
+        overriding(rows.sparkSession, _WRITE_SETTINGS),
+    ):
+        (writer.partitionBy(*partition_by) if partition_by else writer).parquet(place)
+        return int(observed.get["rows"])
+
+
+def _codec_option(target: TableTarget) -> dict[str, str]:
+    if _CODEC not in target.metadata.configuration:
+        return {}
+    codec: str = target.properties.compression_codec
+    # What Spark calls lz4 is framed in a way of Hadoop's own.
+    return {"compression": "lz4_raw" if codec == "lz4" else codec}
+
+
+def _gathered(rows: DataFrame, partition_by: Sequence[str], metadata: Metadata) -> DataFrame:
+    """The rows of a partition brought together if the table asks for it.
+
+    A shuffle makes few files of many partitions, but takes longer than the write itself where a run
+    writes one partition. A rebalance splits large partitions, which a repartition would not.
+    """
+    asked = metadata.configuration.get(_OPTIMIZE_WRITE, "").lower() == "true"
+    return rows.hint("rebalance", *partition_by) if asked and partition_by else rows
+
+
+def _described(
+    directory: str, num_rows: int, values_of: ValuesOf, target: TableTarget, *, data_change: bool
+) -> WrittenFiles:
+    storage = target.storage
+    files = [f for f in storage.list_tree(directory) if not _is_hidden(f.path)]
+
+    def described(info: FileInfo) -> tuple[AddFile | None, int]:
+        with pq.ParquetFile(storage.open_input(info.path)) as file:
+            footer = file.metadata
+        if not footer.num_rows:
+            return None, 0
+        values = values_of(info.path)
+        stats = stats_from_footer(
+            footer,
+            target.schema,
+            target.metadata.partition_columns,
+            num_indexed_columns=target.properties.data_skipping_num_indexed_cols,
+            string_prefix_length=target.properties.data_skipping_string_prefix_length,
+            stats_columns=target.properties.data_skipping_stats_columns,
+        )
+        add = AddFile(
+            path=encode_path(info.path),
+            size=info.size,
+            partition_values=values,
+            modification_time=info.modified_ms,
+            data_change=data_change,
+            stats=stats,
+        )
+        return add, footer.num_rows
+
+    try:
+        with ThreadPoolExecutor(_FOOTER_THREADS, thread_name_prefix="delta_ops") as pool:
+            found = list(pool.map(described, files))
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{storage.uri}: {error}") from error
+    _validate_complete(directory, num_rows, sum(n for _, n in found), storage)
+    storage.delete_many(f.path for f, (add, _) in zip(files, found, strict=True) if add is None)
+    kept = [f.path for f, (add, _) in zip(files, found, strict=True) if add is not None]
+    storage.persist(kept)
+    return WrittenFiles(adds=tuple(add for add, _ in found if add is not None), num_rows=num_rows)
+
+
+def _validate_complete(directory: str, written: int, found: int, storage: Storage) -> None:
+    if written != found:
+        raise StorageError(
+            storage.locate(directory),
+            "written",
+            f"Spark wrote {written} rows and the files there hold {found}; check that driver and "
+            "executors share this path and that Spark's committer is the default, and run again",
+        )
+
+
+def _is_hidden(path: str) -> bool:
+    return path.rpartition("/")[2][0] in "._"
+
+
+@contextlib.contextmanager
+def _removed_on_failure(storage: Storage, directory: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        remove_directory(storage, directory)
+        raise
+
+
+def remove_directory(storage: Storage, directory: str) -> None:
+    """Remove a directory that a job made and no version names, with all that is in it."""
+    shutil.rmtree(storage.locate(directory), ignore_errors=True)

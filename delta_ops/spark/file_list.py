@@ -1,0 +1,89 @@
+"""The file list: a scan of given files by Spark's public API alone, on any kind of session.
+
+Spark looks up every path on the driver; its default of a job with a task a path is switched off.
+Partition values are looked up by `_metadata.file_path`, for a few files in a map, by which Spark
+also leaves out files at planning, and for many in a broadcast table, since a map is searched
+entry by entry for every row.
+A path without an entry is an error, not a null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.protocol.schema import StructType
+from delta_ops.spark.expressions import from_physical_text, named
+from delta_ops.spark.file_index import FileGroup
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session import overriding
+
+_LISTING = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000000"}
+_MAP_FILES = 64
+_PATH, _GROUP = "delta_ops file path", "delta_ops file group"
+"""Names that no table's column can have, for their spaces."""
+
+
+def scan(
+    spark: SparkSession,
+    groups: Sequence[FileGroup],
+    data: StructType,
+    partitions: StructType,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """A scan of exactly these files; columns of `data`, then of `partitions`."""
+    paths = [path for group in groups for path, *_ in group.files]
+    # Letters such as [ in a path stand for themselves, and directories do not speak of columns.
+    reader = spark.read.options(**options, recursiveFileLookup="true", __globPaths__="false")
+    with overriding(spark, _LISTING):
+        rows = reader.schema(spark_schema_from_schema(data)).parquet(*paths)
+    if not partitions.fields:
+        return rows
+    located = rows.select("*", sf.col("_metadata.file_path").alias(_PATH))
+    if len(paths) <= _MAP_FILES:
+        grouped = located.withColumn(_GROUP, _group_by_map(groups))
+    else:
+        grouped = located.join(sf.broadcast(_group_by_path(spark, groups)), _PATH, "left")
+    return grouped.select(
+        *(named(field.name) for field in data.fields),
+        *(
+            from_physical_text(_text(groups, i), field.data_type).alias(field.name)
+            for i, field in enumerate(partitions.fields)
+        ),
+    )
+
+
+def _group_by_map(groups: Sequence[FileGroup]) -> Column:
+    entries = (
+        (sf.lit(path), sf.lit(number))
+        for number, group in enumerate(groups)
+        for path, *_ in group.files
+    )
+    return sf.create_map(*chain.from_iterable(entries)).getItem(named(_PATH))
+
+
+def _group_by_path(spark: SparkSession, groups: Sequence[FileGroup]) -> DataFrame:
+    entries = json.dumps(
+        [
+            {"path": path, "number": number}
+            for number, group in enumerate(groups)
+            for path, *_ in group.files
+        ]
+    )
+    parsed = sf.from_json(sf.lit(entries), "array<struct<path:string,number:int>>")
+    return spark.range(1).select(sf.inline(parsed).alias(_PATH, _GROUP))
+
+
+def _text(groups: Sequence[FileGroup], column: int) -> Column:
+    """The column's physical text in the row's group."""
+    texts = sf.from_json(
+        sf.lit(json.dumps([group.values[column] for group in groups])), "array<string>"
+    )
+    unknown = sf.raise_error(sf.concat(sf.lit("no partition values are known of "), named(_PATH)))
+    return sf.when(named(_GROUP).isNull(), unknown.cast("string")).otherwise(
+        sf.get(texts, named(_GROUP))
+    )

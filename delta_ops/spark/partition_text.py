@@ -1,0 +1,96 @@
+"""Partition text: partition columns as the strings by which Spark names their directories.
+
+Spark's own directory names depend on the session (times in its zone) and lose what is in them, so
+it is given strings: those of `protocol.partition_values`, made by expressions that depend on
+neither time zone nor ANSI mode. The log gets what a directory name says, read back as a value of
+the column's type and serialised again, so that numbers have one text whatever Java makes of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.partition_values import HIVE_DEFAULT_PARTITION, parse, serialize
+from delta_ops.protocol.schema import (
+    BINARY,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    StructField,
+)
+from delta_ops.spark.expressions import ntz_from_micros
+from delta_ops.spark.row_checks import RowCheck
+
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def partition_text(value: Column, data_type: DataType) -> Column:
+    """The value as a string; null for what `partition_text_checks` refuses."""
+    match data_type:
+        case t if t in (STRING, BINARY):
+            return sf.when(~_is_unusable(value), value.cast("string"))
+        case t if t == TIMESTAMP:
+            return sf.concat(_time_text(ntz_from_micros(sf.unix_micros(value)), "T"), sf.lit("Z"))
+        case t if t == TIMESTAMP_NTZ:
+            return _time_text(value, " ")
+    return value.cast("string")
+
+
+def partition_text_checks(value: Column, field: StructField) -> Iterator[RowCheck]:
+    """What no directory can be named by."""
+    if field.data_type in (STRING, BINARY):
+        yield RowCheck(
+            is_broken=_is_unusable(value),
+            message=(
+                f"partition column {field.name!r} has a value that cannot name a directory (the "
+                f"text {HIVE_DEFAULT_PARTITION}, which stands for null, a NUL character, or bytes "
+                "that are no UTF-8); change the value, or partition by a text of it, such as its "
+                "hex digits"
+            ),
+        )
+
+
+def partition_values_of(
+    segments: Sequence[str], fields: Sequence[StructField]
+) -> Mapping[str, str | None]:
+    """The values for the log of a file in the directories `segments`.
+
+    Raises:
+        InvalidRequestError: One is no value of its column's type, such as a year beyond 9999.
+    """
+    values: dict[str, str | None] = {}
+    for segment, field in zip(segments, fields, strict=True):
+        text = _unescaped(segment.partition("=")[2])
+        try:
+            value = None if text == HIVE_DEFAULT_PARTITION else parse(text, field.data_type)
+            values[field.name] = serialize(value, field.data_type)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(
+                f"partition column {field.name!r}: {error} Change the value or leave the row out"
+            ) from error
+    return values
+
+
+def _is_unusable(value: Column) -> Column:
+    text = value.cast("string")
+    is_reserved = text == sf.lit(HIVE_DEFAULT_PARTITION)
+    is_reserved_or_has_nul = is_reserved | sf.contains(text, sf.lit("\0"))
+    return sf.coalesce(is_reserved_or_has_nul | ~sf.is_valid_utf8(text), sf.lit(False))
+
+
+def _time_text(local: Column, separator: str) -> Column:
+    text = local.cast("string")  # without trailing zeros, and without a point if there is no more
+    day, time = sf.substring(text, 1, 10), sf.substring(text, 12, 8)
+    return sf.concat(
+        day, sf.lit(separator), time, sf.lit("."), sf.rpad(sf.substring(text, 21, 6), 6, "0")
+    )
+
+
+def _unescaped(segment: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), segment)

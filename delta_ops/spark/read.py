@@ -1,0 +1,182 @@
+"""Read a table's rows as a lazy DataFrame.
+
+The log says which files there are, what they hold and what their partition values are; Spark lists
+nothing. On a classic session the files become a `file_index`; elsewhere, and where that cannot be
+had, their paths are given to Spark's reader and partition values looked up by path. Both ways give
+the same rows: of partition columns the log's values, also where a file holds others; of columns
+that a file lacks, null.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.pruning import partition_types
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.spark import file_index, file_list
+from delta_ops.spark.expressions import named, physical_text, to_column
+from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.storage import Storage
+
+Source = DeltaLog | Snapshot | str | os.PathLike[str]
+
+logger = logging.getLogger(__name__)
+
+READ_OPTIONS: Mapping[str, str] = {
+    # A session may say otherwise, and rows would be missing or shifted without a word.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    # Of files by other programs than Spark; Spark's own say what they are.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+
+def read(
+    spark: SparkSession,
+    source: Source,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+) -> DataFrame:
+    """The rows of the latest version, or of a snapshot.
+
+    Args:
+        columns: Names, in the order wanted; all of them if None.
+        predicate: Keeps the rows for which it is true; files without any are not opened.
+
+    Raises:
+        InvalidRequestError: A column is not there, the predicate does not fit the table, or Spark
+            cannot reach the table's storage.
+    """
+    snapshot = _snapshot(source)
+    wanted = _resolved_columns(snapshot, columns)
+    rows = read_groups(spark, snapshot, _groups_of_snapshot(snapshot, predicate))
+    if predicate is not None:
+        rows = rows.filter(to_column(predicate, snapshot.schema))
+    return rows.select(*map(named, wanted))
+
+
+def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
+    """All rows and columns of these live files."""
+    types = partition_types(snapshot)
+    by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
+    for add in adds:
+        if add.deletion_vector is not None:
+            raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")
+        path = spark_path(snapshot.storage, canonical_path(add.path, snapshot.uri))
+        texts = tuple(add.partition_values.get(name) for name in types)
+        by_values.setdefault(texts, []).append((path, add.size, add.modification_time))
+    groups = [
+        FileGroup(
+            values=tuple(
+                physical_text(parse(text, data_type))
+                for text, data_type in zip(texts, types.values(), strict=True)
+            ),
+            files=files,
+        )
+        for texts, files in by_values.items()
+    ]
+    return read_groups(spark, snapshot, groups)
+
+
+def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGroup]) -> DataFrame:
+    """All rows and columns of these files, in the table's order of columns."""
+    schema = snapshot.schema
+    partitions = StructType(tuple(find_field(schema, n) for n in snapshot.partition_columns))
+    data = StructType(tuple(f for f in schema.fields if f not in partitions.fields))
+    _refuse_invisible(snapshot, groups)
+    if not groups:
+        return spark.createDataFrame([], spark_schema_from_schema(schema))
+    try:
+        rows = file_index.relation(
+            spark,
+            spark_path(snapshot.storage, ""),
+            groups,
+            spark_schema_from_schema(data),
+            spark_schema_from_schema(partitions),
+            READ_OPTIONS,
+        )
+    except IndexUnavailableError as error:
+        logger.info("%s is read without a file index: %s", snapshot.uri, error)
+        rows = file_list.scan(spark, groups, data, partitions, READ_OPTIONS)
+    return rows.select(*(named(field.name) for field in schema.fields))
+
+
+def spark_path(storage: Storage, path: str) -> str:
+    """A file of the table as Spark takes it.
+
+    Args:
+        path: Canonical; "" is the table's root.
+
+    Raises:
+        InvalidRequestError: It is not on a local disk.
+    """
+    place = path if is_absolute(path) else storage.locate(path)
+    place = place.removeprefix("file://") if place.startswith("file:///") else place
+    place = place.removeprefix("file:")
+    if not place.startswith("/"):
+        raise InvalidRequestError(
+            f"{storage.uri} is not on a local disk, and this version of delta_ops.spark reaches no "
+            "other storage; use delta_ops.arrow"
+        )
+    return f"file:{place}"
+
+
+def _snapshot(source: Source) -> Snapshot:
+    if isinstance(source, Snapshot):
+        return source
+    return (source if isinstance(source, DeltaLog) else DeltaLog(source)).snapshot()
+
+
+def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list[str]:
+    if columns is None:
+        return [field.name for field in snapshot.schema.fields]
+    if isinstance(columns, str):
+        raise InvalidRequestError(f"columns is a list of names; write columns=[{columns!r}]")
+    return [find_field(snapshot.schema, name).name for name in columns]
+
+
+def _groups_of_snapshot(snapshot: Snapshot, predicate: Predicate | None) -> list[FileGroup]:
+    files = snapshot.files(
+        ["path", "size", "modification_time", "partition_values", "deletion_vector"], predicate
+    )
+    if files["deletion_vector"].null_count < len(files):
+        raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")
+    by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
+    for path, size, modified_ms, values in zip(
+        *(files[n].to_pylist() for n in ("path", "size", "modification_time", "partition_values")),
+        strict=True,
+    ):
+        texts = tuple(physical_text(values[name]) for name in snapshot.partition_columns)
+        place = spark_path(snapshot.storage, path)
+        by_values.setdefault(texts, []).append((place, size, modified_ms or 0))
+    return [FileGroup(values=texts, files=of_one) for texts, of_one in by_values.items()]
+
+
+def _refuse_invisible(snapshot: Snapshot, groups: Sequence[FileGroup]) -> None:
+    """Refuse files that Spark leaves out of a scan without a word."""
+    for group in groups:
+        for path, size, _ in group.files:
+            name = path.rpartition("/")[2]
+            if name[0] in "_." and "=" not in name:
+                reason = (
+                    "has a hidden name, so Spark would leave it out; rewrite it with the Arrow "
+                    "engine"
+                )
+            elif size <= 0:
+                reason = f"has {size} bytes by the log, so Spark would leave it out; restore it"
+            else:
+                continue
+            raise DataFileError(snapshot.uri, snapshot.version, path, reason)

@@ -1,0 +1,203 @@
+"""Table columns: rows as a DataFrame has them, as the columns of a table.
+
+Columns are found by name, whatever its case; those that are missing become null. Types must
+agree, or a value must keep its meaning: numbers are widened without a look, and narrowed where every
+value of a top-level column comes back unchanged. Nothing else is cast, since Spark's casts between
+texts, times and numbers depend on the session. Whether a cast fails is for ANSI mode to say, so
+values that do not fit are made null here and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import (
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from delta_ops.spark.expressions import named
+from delta_ops.spark.row_checks import RowCheck
+from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
+
+_DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
+_EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
+    FLOAT: (BYTE, SHORT),
+    DOUBLE: (BYTE, SHORT, INTEGER, FLOAT),
+}
+"""Types of which every value is a number of the floating-point type."""
+_VOID = PrimitiveType("void")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedRows:
+    """Rows with the columns of a table."""
+
+    frame: DataFrame
+    """The table's columns in its order, then what the checks look at."""
+    checks: tuple[RowCheck, ...]
+    """Of values that do not fit."""
+
+
+def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
+    """Fit a DataFrame to a table.
+
+    Raises:
+        InvalidRequestError: It has a column that the table lacks, or one of a type that does not
+            fit.
+    """
+    given = data_schema_from_spark(frame.schema)
+    _refuse_unknown(given, schema, table)
+    values: list[Column] = []
+    misfits: list[tuple[Column, str]] = []
+    for each in schema.fields:
+        source = given.fields_by_lower_name.get(each.name.lower())
+        value = named(source[0].name) if source else _null(each.data_type)
+        if source and _is_narrowed(source[0].data_type, each.data_type):
+            narrowed = value.try_cast(each.data_type.name)
+            is_changed = ~narrowed.try_cast(source[0].data_type.name).eqNullSafe(value)
+            why = ", and a value does not fit"
+            misfits.append(
+                (is_changed, _misfit(each.name, source[0].data_type, each.data_type, why))
+            )
+            value = narrowed
+        elif source:
+            value = _converted(value, source[0].data_type, each.data_type, each.name, table)
+        values.append(value.alias(each.name))
+    names = [f"delta_ops check {i}" for i in range(len(misfits))]  # no table's, for the spaces
+    return FittedRows(
+        frame=frame.select(
+            *values,
+            *(is_changed.alias(n) for n, (is_changed, _) in zip(names, misfits, strict=True)),
+        ),
+        checks=tuple(
+            RowCheck(is_broken=named(name), message=message)
+            for name, (_, message) in zip(names, misfits, strict=True)
+        ),
+    )
+
+
+def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
+    twice = [name for name, n in Counter(f.name.lower() for f in given.fields).items() if n > 1]
+    if twice:
+        raise InvalidRequestError(
+            f"{table}: column {twice[0]!r} is in the data twice (case does not count); rename or "
+            "drop one"
+        )
+    for each in given.fields:
+        if each.name.lower() not in schema.fields_by_lower_name:
+            raise InvalidRequestError(
+                f"{table} has no column {each.name!r}; drop it from the data, or add it to the "
+                f"table first. Its columns are {', '.join(f.name for f in schema.fields)}"
+            )
+
+
+def _converted(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
+    """The value as one of the target type, without a look at it."""
+    if _same(source, target):
+        return value
+    if source == _VOID:
+        return _null(target)
+    match source, target:
+        case StructType(), StructType():
+            return _converted_struct(value, source, target, path, table)
+        case ArrayType(), ArrayType():
+            return sf.transform(
+                value,
+                lambda element: _converted(
+                    element, source.element_type, target.element_type, f"{path}.element", table
+                ),
+            )
+        case MapType(), MapType() if _same(source.key_type, target.key_type):
+            return sf.transform_values(
+                value,
+                lambda _, each: _converted(
+                    each, source.value_type, target.value_type, f"{path}.value", table
+                ),
+            )
+    if _is_number(source) and _is_number(target) and _is_widened(source, target):
+        return value.cast(target.name)
+    raise InvalidRequestError(f"{table}: {_misfit(path, source, target, '')}")
+
+
+def _converted_struct(
+    value: Column, source: StructType, target: StructType, path: str, table: str
+) -> Column:
+    for each in source.fields:
+        if each.name.lower() not in target.fields_by_lower_name:
+            raise InvalidRequestError(
+                f"{table} has no column {path}.{each.name}; drop it from the data, or add it to "
+                "the table first"
+            )
+    members = []
+    for each in target.fields:
+        found = source.fields_by_lower_name.get(each.name.lower())
+        member = (
+            _converted(
+                value.getField(found[0].name),
+                found[0].data_type,
+                each.data_type,
+                f"{path}.{each.name}",
+                table,
+            )
+            if found
+            else _null(each.data_type)
+        )
+        members.append(member.alias(each.name))
+    return sf.when(value.isNotNull(), sf.struct(*members))
+
+
+def _null(data_type: DataType) -> Column:
+    only = StructType((StructField("only", data_type),))
+    return sf.lit(None).cast(spark_schema_from_schema(only)[0].dataType)
+
+
+def _same(source: DataType, target: DataType) -> bool:
+    """Whether Spark stores both alike: nullability aside, names in the same case."""
+    only = (StructType((StructField("only", each),)) for each in (source, target))
+    first, second = map(spark_schema_from_schema, only)
+    return bool(first == second)
+
+
+def _is_number(data_type: DataType) -> bool:
+    return data_type in _DIGITS or data_type in _EXACT_IN or isinstance(data_type, DecimalType)
+
+
+def _is_narrowed(source: DataType, target: DataType) -> bool:
+    return _is_number(source) and _is_number(target) and not _is_widened(source, target)
+
+
+def _is_widened(source: DataType, target: DataType) -> bool:
+    """Whether the target type has every value of the source type."""
+    if source == target or source in _EXACT_IN.get(target, ()):
+        return True
+    if source in _DIGITS and target in _DIGITS:
+        return _DIGITS[source] <= _DIGITS[target]
+    if not isinstance(target, DecimalType):
+        return False
+    whole = target.precision - target.scale
+    if isinstance(source, DecimalType):
+        return source.precision - source.scale <= whole and source.scale <= target.scale
+    return source in _DIGITS and _DIGITS[source] <= whole
+
+
+def _misfit(path: str, source: DataType, target: DataType, why: str) -> str:
+    return (
+        f"column {path!r} is {target.name} in the table and {source.name} in the data{why}; cast it"
+    )

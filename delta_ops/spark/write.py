@@ -1,0 +1,253 @@
+"""Write the rows of a DataFrame to a table: write = begin + stage + commit.
+
+Files that Spark wrote are deleted again when it is certain that no version names them, and only
+then: an error that is none of ours, raised after the commit was tried, says nothing about it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+
+from delta_ops.errors import CommitStateUnknownError, DeltaOpsError, InvalidRequestError
+from delta_ops.events import OnEvent, WriteStarted, ignore
+from delta_ops.events import Staged as StagedEvent
+from delta_ops.log import DeltaLog
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.protocol.schema import StructType
+from delta_ops.spark.data_files import TableTarget, remove_directory, write_rows
+from delta_ops.spark.expressions import matches
+from delta_ops.spark.read import read_files, spark_path
+from delta_ops.spark.row_checks import RowCheck, null_checks
+from delta_ops.spark.schema import schema_from_spark
+from delta_ops.spark.table_columns import fit
+from delta_ops.transaction import (
+    DEFAULT_HOOKS,
+    CommitResult,
+    Hook,
+    Staged,
+    Transaction,
+    TxnId,
+    begin,
+)
+from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.write_rules import row_rules
+
+Target = str | os.PathLike[str] | DeltaLog | Transaction
+Mode = Literal["append", "overwrite"]
+
+
+def write(
+    df: DataFrame,
+    target: Target,
+    mode: Mode = "append",
+    partition_by: Sequence[str] | None = None,
+    *,
+    replace_where: Predicate | None = None,
+    txn: TxnId | tuple[str, int] | None = None,
+    configuration: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Write rows and commit; creates the table where there is none.
+
+    Args:
+        df: May read the table itself.
+        target: Where the table is or shall be, or a transaction to add to and commit.
+        mode: "overwrite" replaces all rows, or those for which `replace_where` is true.
+        partition_by: For a new table; for one that exists, its own partitioning or None.
+        txn: Application id and version: a write that the table holds already is not done again.
+        configuration: Table properties of a new table.
+        hooks: What to do after the commit; by default a checkpoint when one is due.
+
+    Raises:
+        InvalidRequestError: The data do not fit the table.
+        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
+        CommitStateUnknownError: The store did not tell; the files are kept.
+        StorageError: The store failed; what was written is deleted again.
+    """
+    if mode not in ("append", "overwrite"):
+        raise InvalidRequestError(f"mode {mode!r} is unknown; choose append or overwrite")
+    if replace_where is not None and mode != "overwrite":
+        raise InvalidRequestError("replace_where goes with mode='overwrite'")
+    transaction = _transaction(target, storage_options, on_event)
+    if txn is not None:
+        transaction.set_transaction(txn)
+    if done := transaction.done_before():
+        return done
+    transaction.on_event(WriteStarted(table=transaction.log.uri))
+    _create_if_missing(transaction, df, partition_by, configuration)
+    adds: tuple[AddFile, ...] = ()
+    try:
+        staged = _stage(transaction, df, partition_by, replace_where)
+        adds = staged.adds
+        transaction.stage(staged)
+        if mode == "overwrite":
+            adds += _replace(transaction, df, replace_where or TRUE)
+        transaction.on_event(StagedEvent(table=transaction.log.uri, num_files=len(adds)))
+    except BaseException:
+        _discard(transaction, adds)
+        raise
+    return _commit(
+        transaction,
+        adds,
+        parameters=_parameters(mode, transaction, replace_where),
+        user_metadata=user_metadata,
+        hooks=hooks,
+    )
+
+
+def stage_write(
+    df: DataFrame,
+    target: Target,
+    partition_by: Sequence[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    on_event: OnEvent = ignore,
+) -> Staged:
+    """Write the data files of an append and commit nothing.
+
+    The table must exist, or `target` be a transaction that creates it.
+
+    Raises:
+        InvalidRequestError: The data do not fit the table.
+        TableNotFoundError: There is no table to fit them to.
+    """
+    return _stage(_transaction(target, storage_options, on_event), df, partition_by, None)
+
+
+def _transaction(
+    target: Target, storage_options: Mapping[str, Any] | None, on_event: OnEvent
+) -> Transaction:
+    if isinstance(target, Transaction):
+        transaction = target
+    else:
+        log = target if isinstance(target, DeltaLog) else DeltaLog(target, storage_options)
+        transaction = begin(log, on_event=on_event)
+    spark_path(transaction.log.storage, "")  # refuses what Spark cannot reach
+    return transaction
+
+
+def _create_if_missing(
+    transaction: Transaction,
+    df: DataFrame,
+    partition_by: Sequence[str] | None,
+    configuration: Mapping[str, str] | None,
+) -> None:
+    if transaction.snapshot is None and not transaction.creates_table:
+        transaction.create_table(
+            schema_from_spark(df.schema),
+            partition_by=partition_by or (),
+            configuration=configuration,
+        )
+
+
+def _stage(
+    transaction: Transaction,
+    df: DataFrame,
+    partition_by: Sequence[str] | None,
+    must_match: Predicate | None,
+) -> Staged:
+    if df.isStreaming:
+        raise InvalidRequestError(
+            "a streaming DataFrame is written by foreachBatch, batch by batch"
+        )
+    uri, schema = transaction.log.uri, transaction.schema
+    partition_columns = transaction.metadata.partition_columns
+    if partition_by is not None and tuple(partition_by) != partition_columns:
+        raise InvalidRequestError(
+            f"{uri} is partitioned by {', '.join(partition_columns) or 'nothing'}, not by "
+            f"{', '.join(partition_by) or 'nothing'}; leave partition_by out"
+        )
+    rows = fit(df, schema, uri)
+    checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
+    return _staged(transaction, rows.frame, checks)
+
+
+def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[RowCheck]:
+    if must_match is not None:
+        yield RowCheck(
+            is_broken=~matches(must_match, schema),
+            message=(
+                "the data have rows for which replace_where is not true; they would be added "
+                "outside of what is replaced. Filter the data, or widen replace_where"
+            ),
+        )
+
+
+def _staged(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck]) -> Staged:
+    target = TableTarget(
+        storage=transaction.log.storage,
+        metadata=transaction.metadata,
+        schema=transaction.schema,
+        properties=transaction.properties,
+    )
+    written = write_rows(rows, checks, target, transaction.on_event)
+    return Staged(
+        adds=written.adds,
+        schema=target.schema,
+        partition_columns=target.metadata.partition_columns,
+        num_rows=written.num_rows,
+        row_rules=row_rules(target.schema),
+    )
+
+
+def _replace(transaction: Transaction, df: DataFrame, predicate: Predicate) -> tuple[AddFile, ...]:
+    """Remove what the predicate matches; the files that hold the surviving rows of mixed files."""
+    transaction.read(predicate)
+    snapshot = transaction.snapshot
+    if snapshot is None:
+        return ()
+    plan = plan_replacement(snapshot, predicate)
+    transaction.remove(plan.removed)
+    if not plan.mixed:
+        return ()
+    rows = read_files(df.sparkSession, snapshot, plan.mixed)
+    staged = _staged(transaction, rows.filter(~matches(predicate, snapshot.schema)), ())
+    try:
+        # They were in the table before, so they are no output of this write.
+        transaction.stage(replace(staged, num_rows=0))
+    except BaseException:
+        _discard(transaction, staged.adds)
+        raise
+    return staged.adds
+
+
+def _commit(transaction: Transaction, adds: Sequence[AddFile], **commit: Any) -> CommitResult:
+    try:
+        result = transaction.commit(operation="WRITE", **commit)
+    except CommitStateUnknownError:
+        raise
+    except DeltaOpsError:
+        _discard(transaction, adds)
+        raise
+    if result.already_committed:  # by another run, whose files the table has
+        _discard(transaction, adds)
+    return result
+
+
+def _discard(transaction: Transaction, adds: Iterable[AddFile]) -> None:
+    """Delete staged files that no version can come to name, with their directories."""
+    uri = transaction.log.uri
+    for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:
+        remove_directory(transaction.log.storage, directory)
+
+
+def _parameters(
+    mode: Mode, transaction: Transaction, replace_where: Predicate | None
+) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
+        "mode": mode.capitalize(),
+        "partitionBy": list(transaction.metadata.partition_columns),
+    }
+    if replace_where is not None:
+        parameters["predicate"] = str(replace_where)
+    return parameters

@@ -1,0 +1,69 @@
+"""Real tables whose commits and files are as old as a test wants them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+import delta_ops.arrow as da
+from delta_ops import CommitResult, DeltaLog, begin
+from delta_ops.clock import DAY_MS
+from tests.tables import rows
+
+NOW = 1_600_000_000_000
+"""Long before the tests run, so that what they write is told from what was given an age."""
+
+
+class Table:
+    """A table with a time of its own, which passes when told to."""
+
+    def __init__(self, root: Path, *, now_ms: int = NOW) -> None:
+        self.root, self.now_ms = root, now_ms
+        self.log = DeltaLog(root)
+
+    def clock(self) -> int:
+        return self.now_ms
+
+    def pass_time(self, *, days: float = 0, ms: int = 0) -> None:
+        self.now_ms += int(days * DAY_MS) + ms
+
+    def write(
+        self,
+        ids: Sequence[int],
+        partition: str = "a",
+        mode: Literal["append", "overwrite"] = "append",
+        **options: Any,
+    ) -> CommitResult:
+        data = pa.table({"id": pa.array(ids, pa.int64()), "p": [partition] * len(ids)})
+        transaction = begin(self.log, clock=self.clock)
+        written = da.write(transaction, data, mode, **options)
+        self.date()
+        return written
+
+    def put(self, path: str, content: bytes = b"junk") -> Path:
+        """A file that no commit names, of now."""
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        self.date()
+        return place
+
+    def date(self) -> None:
+        """Give every file that has no age yet the present one."""
+        for place in self.root.rglob("*"):
+            if place.is_file() and place.stat().st_mtime > (NOW + 1_500 * DAY_MS) / 1000:
+                os.utime(place, (self.now_ms / 1000, self.now_ms / 1000))
+
+    def rows(self, version: int | None = None) -> list[dict[str, Any]]:
+        return rows(da.to_table(self.log.snapshot(version)))
+
+    def files(self) -> set[str]:
+        """Everything below the root, hidden files too."""
+        return {str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file()}
+
+    def data_files(self) -> set[str]:
+        return {path for path in self.files() if path.endswith(".parquet") and path[0] != "_"}

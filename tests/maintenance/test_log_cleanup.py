@@ -1,0 +1,276 @@
+"""Log clean-up on real tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.errors import (
+    InvalidRequestError,
+    LogCorruptError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from delta_ops.events import Event, Progress
+from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.protocol.file_names import checkpoint_name, commit_name
+from tests.counting_storage import CountingStorage
+from tests.maintenance.aged_tables import Table
+from tests.tables import by_deltalake
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Twelve commits five days apart, with a checkpoint at every third."""
+    table = Table(tmp_path_factory.mktemp("template") / "t")
+    for number in range(12):
+        table.write([number], configuration={"delta.checkpointInterval": "3"})
+        table.pass_time(days=5)
+    return table
+
+
+@pytest.fixture
+def old_table(template: Table, tmp_path: Path) -> Table:
+    """A copy of it, of the same age."""
+    return copied(template, tmp_path / "t")
+
+
+def copied(table: Table, root: Path) -> Table:
+    shutil.copytree(table.root, root)
+    return Table(root, now_ms=table.now_ms)
+
+
+def set_property(table: Table, name: str, value: str) -> None:
+    """Change what the first commit says, as no writer of ours would let us."""
+    place = table.root / "_delta_log" / commit_name(0)
+    lines = [json.loads(line) for line in place.read_text().splitlines()]
+    for line in lines:
+        if "metaData" in line:
+            line["metaData"]["configuration"][name] = value
+    place.write_text("\n".join(map(json.dumps, lines)))
+    table.date()
+
+
+def test_every_version_from_the_boundary_on_has_its_rows_and_earlier_ones_are_gone(
+    old_table: Table,
+) -> None:
+    rows = {version: old_table.rows(version) for version in range(12)}
+    result = clean_up_log(old_table.log, clock=old_table.clock)
+    boundary = result.plan.boundary_version
+    assert boundary == 3
+    assert result.deleted_files == len(result.plan.files) == 3
+    assert {v: old_table.rows(v) for v in range(boundary, 12)} == {v: rows[v] for v in range(3, 12)}
+    with pytest.raises(VersionNotFoundError, match="the earliest version that can be read is 3"):
+        old_table.log.snapshot(2)
+    assert by_deltalake(old_table.root) == rows[11]
+
+
+def test_the_table_can_be_written_and_cleaned_up_again(old_table: Table) -> None:
+    clean_up_log(old_table.log, clock=old_table.clock)
+    assert not clean_up_log(old_table.log, clock=old_table.clock).plan.has_work
+    old_table.write([99])
+    old_table.pass_time(days=60)
+    assert clean_up_log(old_table.log, clock=old_table.clock).plan.boundary_version == 12
+    assert len(old_table.rows()) == 13
+    assert old_table.rows() == by_deltalake(old_table.root)
+
+
+def test_a_dry_run_deletes_nothing(old_table: Table) -> None:
+    before = old_table.files()
+    result = clean_up_log(old_table.log, clock=old_table.clock, dry_run=True)
+    assert result.plan.has_work
+    assert (result.deleted_files, old_table.files()) == (0, before)
+
+
+def test_asked_for_it_runs_where_the_property_turns_it_off_and_the_plan_says_so(
+    tmp_path: Path,
+) -> None:
+    table = Table(tmp_path / "t")
+    properties = {"delta.enableExpiredLogCleanup": "false", "delta.checkpointInterval": "1"}
+    table.write([1], configuration=properties)
+    table.write([2])
+    table.pass_time(days=40)
+    result = clean_up_log(table.log, clock=table.clock)
+    assert not result.plan.is_enabled
+    assert result.deleted_files == 1
+
+
+def test_a_kept_version_stays_readable(old_table: Table) -> None:
+    old_table.pass_time(days=100)
+    rows = old_table.rows(7)
+    result = clean_up_log(old_table.log, clock=old_table.clock, keep_versions=[7])
+    assert result.plan.boundary_version == 6
+    assert old_table.rows(7) == rows
+
+
+def test_progress_is_told(old_table: Table) -> None:
+    events: list[Event] = []
+    clean_up_log(old_table.log, clock=old_table.clock, on_event=events.append)
+    assert isinstance(events[-1], Progress)
+    assert (events[-1].done, events[-1].total) == (3, 3)
+
+
+def test_a_hint_that_would_dangle_goes(old_table: Table) -> None:
+    old_table.pass_time(days=100)
+    hint = old_table.root / "_delta_log" / "_last_checkpoint"
+    hint.write_text('{"version":3,"size":1}')
+    old_table.date()
+    clean_up_log(old_table.log, clock=old_table.clock)
+    assert not hint.exists()
+    assert len(old_table.rows()) == 12
+    assert old_table.rows() == by_deltalake(old_table.root)
+
+
+def test_a_boundary_that_cannot_be_read_stops_it_before_anything_is_deleted(
+    old_table: Table,
+) -> None:
+    place = old_table.root / "_delta_log" / checkpoint_name(3)
+    place.write_bytes(place.read_bytes()[:-100])
+    old_table.date()
+    before = old_table.files()
+    with pytest.raises(LogCorruptError, match="cannot be read"):
+        clean_up_log(old_table.log, clock=old_table.clock)
+    assert old_table.files() == before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        pytest.param(
+            lambda t: set_property(t, "delta.logRetentionDuration", "interval 1 month"),
+            InvalidRequestError,
+            "delta.logRetentionDuration",
+            id="a retention that cannot be understood",
+        ),
+        pytest.param(
+            lambda t: t.put(f"_delta_log/{2:020d}.checkpoint.{'a' * 8}-{'b' * 27}.json"),
+            UnsupportedFeatureError,
+            "v2Checkpoint",
+            id="a V2 checkpoint",
+        ),
+        pytest.param(
+            lambda t: t.put("_delta_ops/format.json", b'{"version": 1}'),
+            UnsupportedFeatureError,
+            "version 1 of _delta_ops/format.json",
+            id="a format of delta_ops from the future",
+        ),
+        pytest.param(
+            lambda t: t.put("_delta_ops/format.json", b"["),
+            UnsupportedFeatureError,
+            "version unknown",
+            id="a format file that cannot be read",
+        ),
+        pytest.param(
+            lambda t: set_property(t, "delta.constraints.positive", "id > 0"),
+            UnsupportedFeatureError,
+            "CHECK constraint positive",
+            id="a table that we cannot write",
+        ),
+    ],
+)
+def test_refused_before_anything_is_deleted(
+    tmp_path: Path, spoil: Callable[[Table], object], error: type[Exception], message: str
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(3):
+        table.write([number])
+    spoil(table)
+    before = table.files()
+    table.pass_time(days=100)
+    with pytest.raises(error, match=message):
+        clean_up_log(table.log, clock=table.clock)
+    assert table.files() == before
+
+
+def test_a_feature_that_we_do_not_write_is_refused_by_name(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1])
+    place = table.root / "_delta_log" / commit_name(0)
+    protocol = {
+        "minReaderVersion": 1,
+        "minWriterVersion": 7,
+        "writerFeatures": ["appendOnly", "checkpointProtection"],
+    }
+    lines = [json.loads(line) for line in place.read_text().splitlines()]
+    changed = [{"protocol": protocol} if "protocol" in line else line for line in lines]
+    place.write_text("\n".join(map(json.dumps, changed)))
+    with pytest.raises(UnsupportedFeatureError, match="checkpointProtection"):
+        clean_up_log(table.log, clock=table.clock)
+
+
+def test_what_cannot_be_deleted_is_told_and_stops_it(old_table: Table) -> None:
+    old_table.pass_time(days=100)
+    stuck = f"_delta_log/{checkpoint_name(3)}"
+
+    class Stuck(CountingStorage):
+        def delete_many(self, paths: object) -> list[str]:
+            chosen = list(paths)  # type: ignore[call-overload]
+            return [*super().delete_many(p for p in chosen if p != stuck), *({stuck} & {*chosen})]
+
+    log = DeltaLog("", storage=Stuck(old_table.log.storage, lambda *_: None))
+    result = clean_up_log(log, clock=old_table.clock)
+    assert result.failures == (stuck,)
+    assert result.deleted_files < len(result.plan.files)
+    assert len(old_table.rows(3)) == 4
+
+
+def test_killed_at_any_storage_call_and_run_again_it_leaves_the_same(
+    template: Table, tmp_path: Path
+) -> None:
+    def prepared(name: str) -> Table:
+        table = copied(template, tmp_path / name)
+        (table.root / "_delta_log" / "_last_checkpoint").write_text('{"version":3,"size":1}')
+        table.date()
+        table.pass_time(days=100)
+        return table
+
+    whole = prepared("whole")
+    counting = CountingStorage(whole.log.storage, lambda *_: None)
+    clean_up_log(DeltaLog("", storage=counting), clock=whole.clock)
+    expected = {path for path in whole.files() if path.startswith("_delta_log")}
+    assert counting.num_calls >= 10
+    for call in range(1, counting.num_calls + 1):
+        for moment in ("before", "after"):
+            table = prepared(f"{call}-{moment}")
+
+            def kill(
+                number: int,
+                _name: str,
+                _path: str,
+                when: Literal["before", "after"],
+                *,
+                point: tuple[int, str] = (call, moment),
+            ) -> None:
+                if (number, when) == point:
+                    raise Killed
+
+            with pytest.raises(Killed):
+                clean_up_log(
+                    DeltaLog("", storage=CountingStorage(table.log.storage, kill)),
+                    clock=table.clock,
+                )
+            assert [len(table.rows(version)) for version in (9, 11)] == [10, 12]
+            clean_up_log(table.log, clock=table.clock)
+            assert {path for path in table.files() if path.startswith("_delta_log")} == expected
+
+
+def test_after_a_checkpoint_on_request_clean_up_goes_as_far_as_that(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(5):
+        table.write([number])
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    table.pass_time(days=40)
+    result = clean_up_log(table.log, clock=table.clock)
+    assert (result.plan.earliest_before, result.plan.earliest_after) == (0, 4)
+    assert len(table.rows()) == 5

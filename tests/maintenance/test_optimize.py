@@ -1,0 +1,419 @@
+"""Optimize on real tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DataFileError,
+    InvalidRequestError,
+    StorageError,
+    TableNotFoundError,
+)
+from delta_ops.events import Committed, Event, Progress
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import OptimizeResult, optimize
+from delta_ops.protocol.actions import AddFile
+from delta_ops.transaction import RewriteGroup, Staged
+from tests.counting_storage import CountingStorage
+from tests.maintenance.aged_tables import Table
+from tests.tables import by_deltalake, by_polars, live_paths, rows
+
+SMALL = 10_000
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def fragmented(root: Path, commits: int = 6) -> Table:
+    table = Table(root)
+    for number in range(commits):
+        table.write([number, number + 100], "ab"[number % 2], partition_by=["p"])
+    return table
+
+
+def actions(table: Table, version: int) -> list[dict[str, Any]]:
+    text = (table.root / "_delta_log" / f"{version:020d}.json").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_rows_stay_and_the_files_become_fewer(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.rows()
+    result = optimize(table.log, target_size=SMALL)
+    assert (result.version, result.files_removed, result.files_added) == (6, 6, 2)
+    assert result.bytes_removed > result.bytes_added > 0
+    assert table.log.snapshot().num_files == 2
+    assert table.rows() == before == by_deltalake(table.root) == by_polars(table.root)
+
+
+def test_the_commit_changes_no_data_and_says_what_it_is(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    optimize(table.log, target_size=SMALL)
+    commit = actions(table, 6)
+    files = [line.get("add") or line.get("remove") for line in commit]
+    assert {file["dataChange"] for file in files if file} == {False}
+    (txn,) = [line["txn"] for line in commit if "txn" in line]
+    assert txn["appId"].startswith("delta_ops:optimize:")
+    assert txn["version"] == 5
+    (info,) = [line["commitInfo"] for line in commit if "commitInfo" in line]
+    assert (info["operation"], info["operationMetrics"]["numRemovedFiles"]) == ("OPTIMIZE", "6")
+
+
+def test_statistics_stay(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    optimize(table.log, target_size=SMALL)
+    files = table.log.snapshot().files(["num_records"])
+    assert sorted(files["num_records"].to_pylist()) == [6, 6]
+    assert len(table.log.snapshot().add_files(col("id") > 200)) == 0
+
+
+def test_with_nothing_to_do_there_is_no_commit(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1])
+    result = optimize(table.log)
+    assert (result.plan.has_work, result.version) == (False, None)
+    assert table.log.snapshot().version == 0
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.files()
+    result = optimize(table.log, target_size=SMALL, dry_run=True)
+    assert (result.plan.num_files, len(result.plan.groups), table.files()) == (6, 2, before)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 3000), st.sampled_from("ab")), min_size=1, max_size=8),
+    target=st.integers(500, 20_000),
+)
+def test_a_second_run_has_nothing_to_do(
+    tmp_path: Path, sizes: list[tuple[int, str]], target: int
+) -> None:
+    shutil.rmtree(tmp_path / "t", ignore_errors=True)
+    table = Table(tmp_path / "t")
+    for size, partition in sizes:
+        table.write(range(size), partition, partition_by=["p"])
+    before = table.rows()
+    first = optimize(table.log, target_size=target)
+    assert table.rows() == before
+    assert table.data_files() >= live_paths(table.log)
+    assert len(table.data_files()) == len(sizes) + first.files_added
+    second = optimize(table.log, target_size=target)
+    assert not second.plan.has_work
+
+
+def test_only_the_partitions_that_are_asked_for(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    result = optimize(table.log, target_size=SMALL, predicate=col("p") == "a")
+    assert (result.files_removed, result.files_added) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"predicate": col("id") == 1}, "id is no partition column", id="of rows"),
+        pytest.param({"predicate": col("x") == 1}, "x", id="of a column that is not there"),
+        pytest.param({"target_size": 0}, "must be positive", id="no size"),
+        pytest.param({"min_files": 1}, "at least 2", id="groups of one"),
+    ],
+)
+def test_arguments_that_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    table = fragmented(tmp_path / "t")
+    with pytest.raises(InvalidRequestError, match=message):
+        optimize(table.log, **options)
+
+
+def test_without_a_table_there_is_nothing_to_optimize(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        optimize(DeltaLog(tmp_path / "t"))
+
+
+@pytest.mark.parametrize(
+    ("properties", "files"),
+    [
+        pytest.param({"delta.targetFileSize": "1b"}, 6, id="the property says how large"),
+        pytest.param({}, 2, id="128 MiB without one"),
+    ],
+)
+def test_the_target_size_of_the_table(
+    tmp_path: Path, properties: dict[str, str], files: int
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(6):
+        table.write([number], "ab"[number % 2], partition_by=["p"], configuration=properties)
+    optimize(table.log)
+    assert table.log.snapshot().num_files == files
+
+
+def test_an_append_only_table_is_optimized(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(3):
+        table.write([number], configuration={"delta.appendOnly": "true"})
+    assert optimize(table.log).files_added == 1
+
+
+def while_rewriting(do: Callable[[], object]) -> Callable[[Snapshot, RewriteGroup], Staged]:
+    """The engine of this process, and something that happens while it works."""
+
+    def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        staged = da.rewrite(snapshot, group)
+        do()
+        return staged
+
+    return engine
+
+
+def test_rows_appended_meanwhile_do_not_matter(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(3):
+        table.write([number])
+    result = optimize(table.log, engine=while_rewriting(lambda: table.write([99])))
+    assert result.version == 4
+    assert [row["id"] for row in table.rows()] == [0, 1, 2, 99]
+
+
+def test_rows_deleted_meanwhile_stay_deleted(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(3):
+        table.write([number])
+    delete = while_rewriting(lambda: table.write([99], mode="overwrite"))
+    with pytest.raises(CommitConflictError):
+        optimize(table.log, engine=delete)
+    assert [row["id"] for row in table.rows()] == [99]
+    assert len(table.data_files()) == 4
+
+
+def test_of_two_runs_at_once_the_second_finds_its_work_done(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(3):
+        table.write([number])
+    inner: list[OptimizeResult] = []
+    other = while_rewriting(lambda: inner.append(optimize(table.log)))
+    outer = optimize(table.log, engine=other)
+    assert (inner[0].version, outer.version, outer.already_committed) == (3, 3, True)
+    assert (outer.files_removed, outer.files_added) == (0, 0)
+    assert len(table.data_files()) == 4
+    assert table.log.snapshot().version == 3
+
+
+@pytest.mark.parametrize(
+    "fail_at",
+    [
+        pytest.param(1, id="on the first group"),
+        pytest.param(2, id="on the second group"),
+    ],
+)
+def test_an_engine_that_fails_leaves_nothing_behind(tmp_path: Path, fail_at: int) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.files()
+    calls = 0
+
+    def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        nonlocal calls
+        calls += 1
+        if calls == fail_at:
+            raise RuntimeError("no memory")
+        return da.rewrite(snapshot, group)
+
+    with pytest.raises(RuntimeError, match="no memory"):
+        optimize(table.log, target_size=SMALL, engine=engine)
+    assert table.files() == before
+
+
+def changed_rows(change: int) -> Callable[[Snapshot, RewriteGroup], Staged]:
+    def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        staged = da.rewrite(snapshot, group)
+        return replace(staged, num_rows=staged.num_rows + change)
+
+    return engine
+
+
+def without_row(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+    """Loses a file's rows without a word."""
+    return da.rewrite(snapshot, replace(group, files=group.files[1:]))
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(changed_rows(-1), id="it counts too few"),
+        pytest.param(changed_rows(1), id="it counts too many"),
+        pytest.param(without_row, id="it loses rows"),
+    ],
+)
+def test_an_engine_that_does_not_keep_the_rows_is_found_out(
+    tmp_path: Path, engine: Callable[[Snapshot, RewriteGroup], Staged]
+) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.files()
+    with pytest.raises(DataFileError, match="their statistics count"):
+        optimize(table.log, target_size=SMALL, engine=engine)
+    assert table.files() == before
+
+
+def one_each(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+    """Writes as many files as it was given."""
+    return da.rewrite(snapshot, replace(group, target_size_bytes=1))
+
+
+def test_an_engine_that_makes_no_fewer_files_changes_nothing(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.files()
+    result = optimize(table.log, target_size=SMALL, engine=one_each)
+    assert (result.version, table.files()) == (None, before)
+
+
+def pairs(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+    """Writes a file for every two."""
+    target = group.files[0].size * 2 + 100
+    return da.rewrite(snapshot, replace(group, target_size_bytes=target))
+
+
+def test_an_engine_that_makes_several_files_of_a_group_is_taken_at_its_word(
+    tmp_path: Path,
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(6):
+        table.write([number])
+    before = table.rows()
+    result = optimize(table.log, engine=pairs)
+    assert (result.files_removed, result.files_added) == (6, 3)
+    assert table.rows() == before
+
+
+class LostAnswer:
+    """A storage whose commits land, and whose answers get lost."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self._lost = inner, False
+
+    def create(self, path: str, data: bytes) -> None:
+        self._inner.create(path, data)
+        self._lost = True
+        raise StorageError(path, "created", "the connection was reset")
+
+    def read(self, path: str) -> bytes:
+        if self._lost:
+            raise StorageError(path, "read", "the connection was reset")
+        read: bytes = self._inner.read(path)
+        return read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_when_nobody_knows_whether_it_was_committed_no_file_is_deleted(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.rows()
+    with pytest.raises(CommitStateUnknownError):
+        optimize(DeltaLog("", storage=LostAnswer(table.log.storage)), target_size=SMALL)
+    assert table.log.snapshot().version == 6
+    assert table.rows() == before
+
+
+def test_a_listener_that_fails_after_the_commit_costs_no_file(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.rows()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Committed):
+            raise RuntimeError("the bar is broken")
+
+    with pytest.raises(RuntimeError):
+        optimize(table.log, target_size=SMALL, on_event=listen)
+    assert table.log.snapshot().version == 6
+    assert table.rows() == before
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    events: list[Event] = []
+    optimize(table.log, target_size=SMALL, on_event=events.append)
+    done = [(event.done, event.total) for event in events if isinstance(event, Progress)]
+    assert done == [(1, 2), (2, 2)]
+
+
+def test_files_of_others_are_left_to_them(tmp_path: Path) -> None:
+    theirs = Table(tmp_path / "theirs")
+    theirs.write([1])
+    (path,) = theirs.data_files()
+    table = Table(tmp_path / "t")
+    table.write([2])
+    shallow: Sequence[AddFile] = [
+        replace(each, path=f"file:{theirs.root / path}")
+        for each in theirs.log.snapshot().add_files()
+    ]
+    create_commit(table.log.storage, table.log.log_directory, 1, shallow)
+    assert not optimize(table.log).plan.has_work
+
+
+def test_killed_at_any_storage_call_and_run_again_the_rows_are_the_same(tmp_path: Path) -> None:
+    template = fragmented(tmp_path / "template", commits=4)
+    expected = template.rows()
+    shutil.copytree(template.root, tmp_path / "whole")
+    counting = CountingStorage(DeltaLog(tmp_path / "whole").storage, lambda *_: None)
+    optimize(DeltaLog("", storage=counting), target_size=SMALL)
+    assert counting.num_calls >= 10
+    for call in range(1, counting.num_calls + 1):
+        for moment in ("before", "after"):
+            table = Table(tmp_path / f"{call}-{moment}")
+            shutil.copytree(template.root, table.root)
+
+            def kill(
+                number: int,
+                _name: str,
+                _path: str,
+                when: Literal["before", "after"],
+                *,
+                point: tuple[int, str] = (call, moment),
+            ) -> None:
+                if (number, when) == point:
+                    raise Killed
+
+            log = DeltaLog("", storage=CountingStorage(table.log.storage, kill))
+            with pytest.raises(Killed):
+                optimize(log, target_size=SMALL)
+            assert table.rows() == expected
+            optimize(table.log, target_size=SMALL)
+            assert table.rows() == expected
+            assert table.log.snapshot().num_files == 2
+            assert table.log.snapshot().version == 4
+
+
+def test_types_and_nulls_survive(tmp_path: Path) -> None:
+    data = pa.table(
+        {
+            "t": pa.array([None, 0, 1], pa.timestamp("us", "UTC")),
+            "d": pa.array([None, "1.50", "-2.25"]).cast(pa.decimal128(10, 2)),
+            "l": pa.array([[1, None], None, []], pa.list_(pa.int32())),
+            "m": pa.array([[("a", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+            "s": pa.array([{"x": 1}, None, {"x": None}]),
+            "p": pa.array([None, "", "ü/ %"]),
+        }
+    )
+    for _ in range(2):
+        da.write(tmp_path / "t", data, partition_by=["p"])
+    before = rows(da.to_table(DeltaLog(tmp_path / "t")))
+    assert optimize(DeltaLog(tmp_path / "t")).version == 2
+    assert rows(da.to_table(DeltaLog(tmp_path / "t"))) == before

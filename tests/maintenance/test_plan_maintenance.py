@@ -1,0 +1,192 @@
+"""The maintenance plan: what is due, and that it comes to an end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.errors import TableNotFoundError, UnsupportedFeatureError
+from delta_ops.maintenance import (
+    MaintenancePlan,
+    clean_up_log,
+    create_checkpoint,
+    maintain,
+    optimize,
+    plan_maintenance,
+    vacuum,
+)
+from tests.counting_storage import CountingStorage
+from tests.maintenance.aged_tables import Table
+
+
+def plan(table: Table) -> MaintenancePlan:
+    return plan_maintenance(table.log, clock=table.clock)
+
+
+def run_all(table: Table) -> None:
+    """All operations in their order, due or not."""
+    vacuum(table.log, clock=table.clock)
+    optimize(table.log, clock=table.clock)
+    table.date()
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    clean_up_log(table.log, clock=table.clock)
+
+
+def busy_table(root: Path, interval: int = 1000) -> Table:
+    """Appends and overwrites over 60 days, without any maintenance."""
+    table = Table(root)
+    for number in range(12):
+        table.write(
+            [number],
+            "ab"[number % 2],
+            "overwrite" if number % 5 == 4 else "append",
+            partition_by=["p"] if number == 0 else None,
+            configuration={"delta.checkpointInterval": str(interval)},
+        )
+        table.pass_time(days=5)
+    return table
+
+
+def test_a_new_table_has_no_work(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1])
+    assert plan(table).operations == ()
+    assert not plan(table).has_work
+
+
+def test_a_neglected_table_has_work_of_every_kind(tmp_path: Path) -> None:
+    table = busy_table(tmp_path / "t", interval=3)
+    for version in (9, 6):
+        (table.root / "_delta_log" / f"{version:020d}.checkpoint.parquet").unlink()
+    found = plan(table)
+    assert found.operations == ("vacuum", "optimize", "checkpoint", "clean_up_log")
+    assert (found.version, found.commits_since_checkpoint) == (11, 8)
+    assert (found.small_files, found.expired_tombstones, found.deletable_log_files) == (3, 9, 3)
+
+
+def test_after_all_operations_in_their_order_there_is_no_work(tmp_path: Path) -> None:
+    table = busy_table(tmp_path / "t")
+    before = table.rows()
+    run_all(table)
+    assert not plan(table).has_work
+    assert table.rows() == before
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        pytest.param(1, id="with a checkpoint at every commit"),
+        pytest.param(3, id="with a checkpoint now and then"),
+        pytest.param(1000, id="without checkpoints"),
+    ],
+)
+def test_running_what_is_due_comes_to_an_end(tmp_path: Path, interval: int) -> None:
+    table = busy_table(tmp_path / "t", interval)
+    for _ in range(3):
+        maintain(table.log, clock=table.clock)
+        table.date()
+    version = table.log.snapshot().version
+    assert not plan(table).has_work
+    table.pass_time(days=3)
+    assert plan(table).operations in ((), ("clean_up_log",))
+    maintain(table.log, clock=table.clock)
+    assert table.log.snapshot().version == version
+
+
+def test_a_quiet_table_whose_files_expire_is_vacuumed_once(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1], configuration={"delta.checkpointInterval": "1"})
+    table.write([2], mode="overwrite")
+    table.pass_time(days=8)
+    assert plan(table).operations == ("vacuum",)
+    vacuum(table.log, clock=table.clock)
+    found = plan(table)
+    assert (found.expired_tombstones, found.operations) == (1, ())
+
+
+def many_removed(root: Path, count: int) -> Table:
+    table = Table(root)
+    table.write([0], configuration={"delta.checkpointInterval": "1000"})
+    for number in range(count):
+        table.write([number])
+    table.write([1], mode="overwrite")
+    table.pass_time(days=8)
+    return table
+
+
+def test_a_vacuum_that_was_killed_is_due_again(tmp_path: Path) -> None:
+    table = many_removed(tmp_path / "t", 40)
+    doomed = [info.path for info in vacuum(table.log, clock=table.clock, dry_run=True).plan.files]
+    for path in doomed[:-1]:
+        (table.root / path).unlink()
+    assert plan(table).operations == ("vacuum",)
+    (table.root / doomed[-1]).unlink()
+    assert plan(table).operations == ()
+
+
+@pytest.mark.parametrize(
+    "spare",
+    [
+        pytest.param(lambda t, p: os.utime(p, None), id="was written again"),
+        pytest.param(lambda t, p: p.unlink(), id="is gone"),
+    ],
+)
+def test_a_removed_file_that_vacuum_would_not_delete_does_not_make_it_due(
+    tmp_path: Path, spare: object
+) -> None:
+    table = many_removed(tmp_path / "t", 0)
+    (place,) = [info.path for info in vacuum(table.log, clock=table.clock, dry_run=True).plan.files]
+    assert callable(spare)
+    spare(table, table.root / place)
+    assert plan(table).operations == ()
+
+
+def test_files_kept_on_request_do_not_make_vacuum_due(tmp_path: Path) -> None:
+    table = many_removed(tmp_path / "t", 0)
+    doomed = [info.path for info in vacuum(table.log, clock=table.clock, dry_run=True).plan.files]
+    assert not plan_maintenance(table.log, clock=table.clock, keep=doomed).has_work
+
+
+def test_clean_up_is_not_due_where_the_property_turns_it_off(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    properties = {"delta.enableExpiredLogCleanup": "false", "delta.checkpointInterval": "1"}
+    table.write([1], configuration=properties)
+    table.write([], mode="append")
+    table.pass_time(days=60)
+    found = plan(table)
+    assert (found.deletable_log_files, found.operations) == (1, ())
+
+
+def test_asking_is_cheap(tmp_path: Path) -> None:
+    table = many_removed(tmp_path / "t", 40)
+    calls: list[str] = []
+    storage = CountingStorage(
+        table.log.storage,
+        lambda _n, method, path, when: calls.append(method) if when == "before" else None,
+    )
+    create_checkpoint(table.log, clock=lambda: 0)
+    vacuum(table.log, clock=table.clock)
+    plan_maintenance(DeltaLog("", storage=storage), clock=table.clock)
+    assert "list_tree" not in calls
+    assert calls.count("list_from") == 2
+    assert calls.count("stat") <= 16
+    assert len(calls) <= 16 + 8
+
+
+def test_a_snapshot_will_do(tmp_path: Path) -> None:
+    table = busy_table(tmp_path / "t")
+    assert plan_maintenance(table.log.snapshot(), clock=table.clock) == plan(table)
+
+
+def test_refused_where_maintenance_would_be(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    with pytest.raises(TableNotFoundError):
+        plan(table)
+    table.write([1])
+    table.put("_delta_ops/format.json", b'{"version": 2}')
+    with pytest.raises(UnsupportedFeatureError, match="version 2"):
+        plan(table)

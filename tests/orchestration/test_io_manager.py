@@ -1,0 +1,349 @@
+"""Assets as tables, through real Dagster runs; rows as Arrow, so that no JVM is needed."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
+from tests.tables import by_deltalake, rows
+
+DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
+
+
+def io(root: Path) -> dict[str, Any]:
+    return {"io_manager": DeltaIOManager(root=str(root))}
+
+
+def versions(instance: dg.DagsterInstance, asset: dg.AssetsDefinition) -> list[str | None]:
+    """Data versions of the asset's materializations, oldest first."""
+    records = instance.fetch_materializations(dg.AssetRecordsFilter(asset_key=asset.key), limit=99)
+    return [
+        record.asset_materialization.tags.get("dagster/data_version")  # type: ignore[union-attr]
+        for record in reversed(records.records)
+    ]
+
+
+@dg.asset
+def numbers() -> pa.Table:
+    return pa.table({"id": [1, 2]})
+
+
+def test_a_materialization_carries_the_version_of_the_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    for _ in range(2):
+        assert dg.materialize([numbers], instance=instance, resources=io(tmp_path)).success
+    table_id = DeltaLog(tmp_path / "numbers").snapshot().metadata.id[:8]
+    assert versions(instance, numbers) == [f"{table_id}@0", f"{table_id}@1"]
+    assert by_deltalake(tmp_path / "numbers") == [{"id": 1}, {"id": 2}]
+
+
+def test_what_the_ui_shows_of_a_table_is_there(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    event = instance.get_latest_materialization_event(numbers.key)
+    assert event is not None
+    assert event.asset_materialization is not None
+    metadata = event.asset_materialization.metadata
+    assert metadata["delta/version"].value == 0
+    assert metadata["delta/rows_written"].value == 2
+    assert metadata["dagster/uri"].value == str(tmp_path / "numbers")
+    assert [c.name for c in metadata["dagster/column_schema"].value.columns] == ["id"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "column_type",
+    [
+        pytest.param(pa.date32(), id="dates"),
+        pytest.param(pa.string(), id="texts"),
+        pytest.param(pa.timestamp("us", "UTC"), id="timestamps"),
+        pytest.param(pa.timestamp("us"), id="timestamps without a zone"),
+    ],
+)
+def test_a_partition_replaces_its_slice_and_nothing_else(
+    tmp_path: Path, instance: dg.DagsterInstance, column_type: pa.DataType
+) -> None:
+    runs = iter(range(99))
+
+    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"})
+    def daily(context: dg.AssetExecutionContext) -> pa.Table:
+        key = context.partition_key
+        day = pa.array([key if column_type == pa.string() else date.fromisoformat(key)])
+        return pa.table({"day": day.cast(column_type), "run": [next(runs)]})
+
+    for key in ("2026-01-01", "2026-01-02", "2026-01-01"):
+        dg.materialize([daily], partition_key=key, instance=instance, resources=io(tmp_path))
+    found = da.to_table(DeltaLog(tmp_path / "daily"))
+    assert sorted(found["run"].to_pylist()) == [1, 2]
+
+
+def test_integer_partitions_do_not_destroy_each_other(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(
+        partitions_def=dg.StaticPartitionsDefinition(["1", "2", "3"]),
+        metadata={"partition_expr": "p"},
+    )
+    def numbered(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"p": pa.array([int(context.partition_key)], pa.int32()), "x": [0]})
+
+    for key in ("1", "2", "3", "2"):
+        dg.materialize([numbered], partition_key=key, instance=instance, resources=io(tmp_path))
+    assert sorted(row["p"] for row in by_deltalake(tmp_path / "numbered")) == [1, 2, 3]
+
+
+def test_a_weekly_partition_loads_its_whole_week(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    weeks = dg.WeeklyPartitionsDefinition(start_date="2026-01-04", end_date="2026-03-01")
+    loaded: list[int] = []
+
+    @dg.asset(partitions_def=weeks, metadata={"partition_expr": "day"})
+    def weekly(context: dg.AssetExecutionContext) -> pa.Table:
+        start = context.partition_time_window.start
+        days = [date.fromordinal(start.date().toordinal() + i) for i in range(7)]
+        return pa.table({"day": days, "x": list(range(7))})
+
+    @dg.asset(partitions_def=weeks)
+    def follower(weekly: pa.Table) -> None:
+        loaded.append(len(weekly))
+
+    for key in ("2026-01-04", "2026-01-11"):
+        both = [weekly, follower]
+        dg.materialize(both, partition_key=key, instance=instance, resources=io(tmp_path))
+    assert loaded == [7, 7]
+    assert len(by_deltalake(tmp_path / "weekly")) == 14
+
+
+def test_days_of_another_time_zone_are_windows_of_utc(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    days = dg.DailyPartitionsDefinition(
+        start_date="2026-01-01", end_date="2026-02-01", timezone="America/New_York"
+    )
+
+    @dg.asset(partitions_def=days, metadata={"partition_expr": "at"})
+    def local(context: dg.AssetExecutionContext) -> pa.Table:
+        at = context.partition_time_window.start.astimezone(UTC)
+        return pa.table({"at": pa.array([at], pa.timestamp("us", "UTC")), "x": [1]})
+
+    for key in ("2026-01-01", "2026-01-02", "2026-01-02"):
+        dg.materialize([local], partition_key=key, instance=instance, resources=io(tmp_path))
+    assert sorted(row["at"] for row in by_deltalake(tmp_path / "local")) == [
+        datetime(2026, 1, 1, 5, tzinfo=UTC),
+        datetime(2026, 1, 2, 5, tzinfo=UTC),
+    ]
+
+
+def test_an_empty_partition_empties_its_slice(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    data = iter([1, 1, 0])
+
+    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"})
+    def daily(context: dg.AssetExecutionContext) -> pa.Table:
+        day = [date.fromisoformat(context.partition_key)]
+        return pa.table({"day": day, "x": [1]}).slice(0, next(data))
+
+    for key in ("2026-01-01", "2026-01-02", "2026-01-01"):
+        dg.materialize([daily], partition_key=key, instance=instance, resources=io(tmp_path))
+    assert [row["day"] for row in by_deltalake(tmp_path / "daily")] == [date(2026, 1, 2)]
+
+
+def test_partitions_without_a_column_are_refused(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(partitions_def=DAYS)
+    def daily() -> pa.Table:
+        return pa.table({"day": [date(2026, 1, 1)]})
+
+    with pytest.raises(Exception, match="partition_expr"):
+        dg.materialize(
+            [daily], partition_key="2026-01-01", instance=instance, resources=io(tmp_path)
+        )
+    assert not DeltaLog(tmp_path / "daily").exists()
+
+
+def test_rows_outside_of_the_partition_are_refused(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"})
+    def daily() -> pa.Table:
+        return pa.table({"day": [date(2026, 1, 9)], "x": [1]})
+
+    with pytest.raises(Exception, match="replace_where is not true"):
+        dg.materialize(
+            [daily], partition_key="2026-01-01", instance=instance, resources=io(tmp_path)
+        )
+    assert not DeltaLog(tmp_path / "daily").exists()
+
+
+def rerun(
+    asset: dg.AssetsDefinition,
+    instance: dg.DagsterInstance,
+    resources: dict[str, Any],
+    first: dg.ExecuteInProcessResult,
+    **tags: str,
+) -> dg.ExecuteInProcessResult:
+    """The job of a run executed again as its re-execution."""
+    job = dg.Definitions(
+        assets=[asset], resources=resources
+    ).resolve_implicit_global_asset_job_def()
+    root = first.dagster_run.root_run_id or first.run_id
+    return job.execute_in_process(
+        instance=instance,
+        tags={"dagster/root_run_id": root, "dagster/parent_run_id": first.run_id, **tags},
+        raise_on_error=False,
+    )
+
+
+def lines(fails: Iterator[bool]) -> dg.AssetsDefinition:
+    """An asset that appends a row; a check after the write fails its run as often as asked."""
+
+    @dg.multi_asset(
+        outs={"log_lines": dg.AssetOut(metadata={"delta/mode": "append"})},
+    )
+    def log_lines() -> Iterator[dg.Output[pa.Table]]:
+        yield dg.Output(pa.table({"x": [1]}))
+        if next(fails, False):
+            raise RuntimeError("killed after the commit")
+
+    return log_lines
+
+
+def test_a_retry_in_the_same_run_does_not_append_twice(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    attempts: list[int] = []
+
+    @dg.asset(metadata={"delta/mode": "append"}, retry_policy=dg.RetryPolicy(max_retries=2))
+    def log_lines(context: dg.AssetExecutionContext) -> Iterator[dg.Output[pa.Table]]:
+        attempts.append(context.retry_number)
+        yield dg.Output(pa.table({"x": [1]}))
+        if context.retry_number < 2:
+            raise dg.RetryRequested(max_retries=2)
+
+    dg.materialize([log_lines], instance=instance, resources=io(tmp_path), raise_on_error=False)
+    assert attempts == [0, 1, 2]
+    assert by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
+
+
+def test_a_new_run_appends_again(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    for _ in range(2):
+        dg.materialize([lines(iter([]))], instance=instance, resources=io(tmp_path))
+    assert len(by_deltalake(tmp_path / "log_lines")) == 2
+
+
+def test_a_re_execution_of_a_failed_run_finds_what_it_committed(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    asset = lines(iter([True]))
+    resources = io(tmp_path)
+    failed = dg.materialize([asset], instance=instance, resources=resources, raise_on_error=False)
+    assert not failed.success
+    again = rerun(asset, instance, resources, failed, **{"dagster/is_resume_retry": "true"})
+    assert again.success
+    assert by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
+
+
+def test_a_run_that_succeeded_and_is_run_again_on_purpose_appends_again(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    asset = lines(iter([]))
+    first = dg.materialize([asset], instance=instance, resources=io(tmp_path))
+    assert rerun(asset, instance, io(tmp_path), first).success
+    assert len(by_deltalake(tmp_path / "log_lines")) == 2
+
+
+def part(value: int, position: int) -> SourcePart:
+    return SourcePart(
+        data=pa.table({"file": ["a.csv"], "x": [value]}),
+        source="a.csv",
+        position=position,
+        replaces=col("file") == "a.csv",
+    )
+
+
+def test_a_source_is_ingested_once_and_a_new_position_replaces_its_rows(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    parts = iter([[part(1, 10)], [part(1, 10)], [part(2, 20)], [part(1, 10)]])
+
+    @dg.asset(metadata={"delta/idempotency": "source"})
+    def raw() -> list[SourcePart]:
+        return next(parts)
+
+    seen = []
+    for _ in range(4):
+        dg.materialize([raw], instance=instance, resources=io(tmp_path))
+        seen.append([row["x"] for row in by_deltalake(tmp_path / "raw")])
+    assert seen == [[1], [1], [2], [2]]
+    assert DeltaLog(tmp_path / "raw").snapshot().version == 1
+
+
+def test_an_older_run_of_a_partition_cannot_overwrite_a_newer_one(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    values = iter([1, 2, 1])
+
+    @dg.asset(metadata={"delta/idempotency": "partition"})
+    def state() -> pa.Table:
+        return pa.table({"x": [next(values)]})
+
+    first = dg.materialize([state], instance=instance, resources=io(tmp_path))
+    dg.materialize([state], instance=instance, resources=io(tmp_path))
+    late = rerun(state, instance, io(tmp_path), first)
+    assert not late.success
+    (failure,) = [event for event in late.all_events if event.is_step_failure]
+    assert "newer run" in str(failure.step_failure_data.error)
+    assert by_deltalake(tmp_path / "state") == [{"x": 2}]
+
+
+def test_an_input_is_read_at_the_version_that_its_run_saw(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    read: list[Snapshot] = []
+
+    @dg.asset
+    def follower(numbers: Snapshot) -> None:
+        read.append(numbers)
+
+    dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    da.write(tmp_path / "numbers", pa.table({"id": [3]}))
+    both = [numbers, follower]
+    dg.materialize(both, selection=[follower], instance=instance, resources=io(tmp_path))
+    assert [snapshot.version for snapshot in read] == [0]
+    event = instance.get_latest_materialization_event(follower.key)
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.metadata["delta/read/numbers"].value == 0
+
+
+def test_input_columns_are_columns(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    loaded: list[pa.Table] = []
+
+    @dg.asset
+    def wide() -> pa.Table:
+        return pa.table({"a": [1], "b": [2]})
+
+    @dg.asset(ins={"wide": dg.AssetIn(metadata={"columns": ["a"]})})
+    def follower(wide: pa.Table) -> None:
+        loaded.append(wide)
+
+    dg.materialize([wide, follower], instance=instance, resources=io(tmp_path))
+    assert [rows(table) for table in loaded] == [[{"a": 1}]]
+
+
+def test_a_resource_gives_snapshots_and_transactions(tmp_path: Path) -> None:
+    da.write(tmp_path / "t", pa.table({"x": [1]}))
+    resource = DeltaLogResource(root=str(tmp_path))
+    txn = resource.begin("t")
+    txn.set_transaction(("app", 7))
+    txn.commit(operation="MANUAL UPDATE")
+    assert resource.snapshot("t").transactions()["app"].version == 7

@@ -1,0 +1,158 @@
+"""The maintenance job, its sensor, and the sensor for commits of other writers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.orchestration import (
+    TableRef,
+    build_commit_sensor,
+    build_maintenance_job,
+    build_maintenance_schedule,
+    build_maintenance_sensor,
+    build_table_checks,
+    external_table,
+    maintenance_config,
+)
+from tests.tables import by_deltalake
+
+ROWS = pa.table({"x": [1, 2, 3]})
+
+
+def table_ref(root: Path, name: str) -> TableRef:
+    return TableRef(asset_key=dg.AssetKey(name), uri=str(root / name))
+
+
+def small_files(root: Path, name: str, count: int = 4) -> TableRef:
+    """A table of `count` commits, each with a small file."""
+    for _ in range(count):
+        da.write(root / name, ROWS)
+    return table_ref(root, name)
+
+
+def requests(sensor: dg.SensorDefinition, instance: dg.DagsterInstance) -> list[dg.RunRequest]:
+    tick = sensor.evaluate_tick(dg.build_sensor_context(instance))
+    return list(tick.run_requests or [])
+
+
+def test_the_sensor_asks_for_a_run_only_where_there_is_work(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    busy, idle = small_files(tmp_path, "busy"), small_files(tmp_path, "idle", 1)
+    tables = [busy, idle, table_ref(tmp_path, "absent")]
+    job = build_maintenance_job(tables)
+    sensor = build_maintenance_sensor(job, tables)
+    (request,) = requests(sensor, instance)
+    assert request.tags["delta_ops/table"] == "busy"
+    result = job.execute_in_process(instance=instance, run_config=request.run_config)
+    assert result.success
+    assert requests(sensor, instance) == []
+    assert len(DeltaTable(busy.uri).file_uris()) == 1
+    assert len(by_deltalake(tmp_path / "busy")) == 12
+
+
+def test_what_was_done_is_an_observation(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    table = small_files(tmp_path, "busy")
+    job = build_maintenance_job([table])
+    result = job.execute_in_process(instance=instance)
+    (event,) = [event for event in result.all_events if event.is_asset_observation]
+    observation = event.asset_observation_data.asset_observation
+    assert observation.asset_key == table.asset_key
+    assert observation.metadata["delta/compacted_files"].value == 4
+    assert observation.metadata["delta/files_after_compaction"].value == 1
+    assert instance.get_latest_materialization_event(table.asset_key) is None
+
+
+def test_a_dry_run_changes_nothing(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    table = small_files(tmp_path, "busy")
+    before = sorted(tmp_path.rglob("*"))
+    job = build_maintenance_job([table])
+    job.execute_in_process(instance=instance, run_config=maintenance_config([], dry_run=True))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_broken_table_does_not_stop_the_rest(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    broken, whole = small_files(tmp_path, "broken"), small_files(tmp_path, "whole")
+    (tmp_path / "broken" / "_delta_log" / f"{1:020d}.json").unlink()
+    job = build_maintenance_job([broken, whole])
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert not result.success
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert "version 1 is missing" in str(failure.step_failure_data.user_failure_data.metadata)
+    assert len(DeltaTable(whole.uri).file_uris()) == 1
+
+
+def test_an_unknown_table_in_the_config_is_an_error(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    job = build_maintenance_job([small_files(tmp_path, "busy")])
+    result = job.execute_in_process(
+        instance=instance, run_config=maintenance_config(["bussy"]), raise_on_error=False
+    )
+    assert "there is no table 'bussy'; choose from busy" in str(
+        [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    )
+
+
+def test_the_schedule_runs_the_job_for_every_table(tmp_path: Path) -> None:
+    schedule = build_maintenance_schedule(build_maintenance_job([table_ref(tmp_path, "t")]))
+    tick = schedule.evaluate_tick(dg.build_schedule_context())
+    assert [request.run_config for request in tick.run_requests or []] == [{}]
+
+
+def reported(
+    sensor: dg.SensorDefinition, instance: dg.DagsterInstance, cursor: str | None
+) -> tuple[Sequence[Any], str | None]:
+    tick = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=cursor))
+    return tick.asset_events, tick.cursor
+
+
+def test_commits_of_other_writers_are_events_and_ours_are_not(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    table = small_files(tmp_path, "shared", 1)
+    sensor = build_commit_sensor([table])
+    events, cursor = reported(sensor, instance, None)
+    assert events == []
+    write_deltalake(table.uri, ROWS, mode="append")
+    da.write(table.uri, ROWS, user_metadata='{"dagster/run_id":"1"}')
+    DeltaTable(table.uri).optimize.compact()
+    events, cursor = reported(sensor, instance, cursor)
+    assert [type(event) for event in events] == [dg.AssetMaterialization, dg.AssetObservation]
+    table_id = DeltaLog(table.uri).snapshot().metadata.id[:8]
+    assert [event.tags["dagster/data_version"] for event in events] == [
+        f"{table_id}@1",
+        f"{table_id}@3",
+    ]
+    assert reported(sensor, instance, cursor) == ([], cursor)
+
+
+@pytest.mark.parametrize(
+    ("damage", "passed"),
+    [
+        pytest.param(False, True, id="a table that can be read"),
+        pytest.param(True, False, id="a log with a missing version"),
+    ],
+)
+def test_checks_look_at_the_log(
+    tmp_path: Path, instance: dg.DagsterInstance, damage: bool, passed: bool
+) -> None:
+    table = small_files(tmp_path, "t", 2)
+    if damage:
+        (tmp_path / "t" / "_delta_log" / f"{1:020d}.json").unlink()
+        (tmp_path / "t" / "_delta_log" / f"{2:020d}.json").write_text("")
+    defs = dg.Definitions(assets=[external_table(table)], asset_checks=build_table_checks([table]))
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance, raise_on_error=False
+    )
+    evaluations = {e.check_name: e for e in result.get_asset_check_evaluations()}
+    assert evaluations["log_is_readable"].passed is passed
