@@ -24,7 +24,7 @@ from examples.flights.jobs import (
     quarantine_job,
     refresh_job,
 )
-from examples.flights.settings import FlightsInput, flights_path, lake_path
+from examples.flights.settings import PROJECT, FlightsInput, flights_path, lake_path
 
 LAKE = lake_path()
 INPUT, GENERATED = flights_path()
@@ -38,6 +38,8 @@ spark = LazyPySparkResource(
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        "spark.executorEnv.PYTHONPATH": str(PROJECT),
+        "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

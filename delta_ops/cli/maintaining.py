@@ -176,11 +176,13 @@ def vacuum_command(
                 "paths": [info.path for info in planned] if dry_run else None,
             }
         )
-    elif dry_run:
+    elif dry_run and planned:
         show_rows(
             ("path", "size", "modified"), ((i.path, i.size, utc(i.modified_ms)) for i in planned)
         )
         click.echo(_would_delete(len(planned), result.plan.size_bytes))
+    elif not planned:
+        click.echo("Every file is needed or young; nothing to do.")
     else:
         click.echo(_deleted(result.deleted_files, result.deleted_bytes))
     _fail_for(result.failures)

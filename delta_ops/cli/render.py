@@ -103,7 +103,9 @@ def _text(value: Any) -> str:
 def _json_value(value: Any) -> Any:
     match value:
         case datetime():
-            return value.isoformat(timespec="microseconds" if value.microsecond % 1000 else "auto")
+            return value.isoformat(
+                timespec="microseconds" if value.microsecond % 1000 else "milliseconds"
+            )
         case date() | time():
             return value.isoformat()
         case bytes():

@@ -304,7 +304,10 @@ def _parse_float(text: str, data_type: DataType) -> float | None:
         return _FLOAT_NAMES[text]
     if not _NUMBER.fullmatch(text):
         return None
-    return float(text) if data_type == DOUBLE else round_to_float(float(text))
+    number = float(text)
+    if isinf(number):
+        return None  # digits name a number; infinity has a name of its own
+    return number if data_type == DOUBLE else round_to_float(number)
 
 
 def _parse_timestamp(text: str, time_zone: str) -> datetime | None:

@@ -10,12 +10,15 @@ A path without an entry is an error, not a null.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.expressions import from_physical_text, named
 from delta_ops.spark.file_index import FileGroup
@@ -26,6 +29,7 @@ _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000000
 _MAP_FILES = 64
 _PATH, _GROUP = "delta_ops file path", "delta_ops file group"
 """Names that no table's column can have, for their spaces."""
+_ENCODED_CATEGORIES = frozenset({"Cc", "Zs", "Zl", "Zp"})
 
 
 def scan(
@@ -58,24 +62,31 @@ def scan(
 
 
 def _group_by_map(groups: Sequence[FileGroup]) -> Column:
-    entries = (
-        (sf.lit(path), sf.lit(number))
-        for number, group in enumerate(groups)
-        for path, *_ in group.files
-    )
-    return sf.create_map(*chain.from_iterable(entries)).getItem(named(_PATH))
+    entries = ((sf.lit(path), sf.lit(number)) for path, number in _numbers_by_path(groups))
+    return sf.try_element_at(sf.create_map(*chain.from_iterable(entries)), named(_PATH))
 
 
 def _group_by_path(spark: SparkSession, groups: Sequence[FileGroup]) -> DataFrame:
     entries = json.dumps(
-        [
-            {"path": path, "number": number}
-            for number, group in enumerate(groups)
-            for path, *_ in group.files
-        ]
+        [{"path": path, "number": number} for path, number in _numbers_by_path(groups)]
     )
     parsed = sf.from_json(sf.lit(entries), "array<struct<path:string,number:int>>")
     return spark.range(1).select(sf.inline(parsed).alias(_PATH, _GROUP))
+
+
+def _numbers_by_path(groups: Sequence[FileGroup]) -> Iterator[tuple[str, int]]:
+    """The group of each file, by `_metadata.file_path`."""
+    for number, group in enumerate(groups):
+        for path, *_ in group.files:
+            yield _as_java_writes_it(path), number
+
+
+def _as_java_writes_it(path: str) -> str:
+    """The path as java.net.URI encodes it, which of the letters beyond ASCII leaves most alone."""
+    return "".join(
+        quote(c) if ord(c) > 127 and unicodedata.category(c) in _ENCODED_CATEGORIES else c
+        for c in encode_path(path)
+    )
 
 
 def _text(groups: Sequence[FileGroup], column: int) -> Column:

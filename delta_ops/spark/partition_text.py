@@ -18,6 +18,8 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.partition_values import HIVE_DEFAULT_PARTITION, parse, serialize
 from delta_ops.protocol.schema import (
     BINARY,
+    DOUBLE,
+    FLOAT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -39,6 +41,8 @@ def partition_text(value: Column, data_type: DataType) -> Column:
             return sf.concat(_time_text(ntz_from_micros(sf.unix_micros(value)), "T"), sf.lit("Z"))
         case t if t == TIMESTAMP_NTZ:
             return _time_text(value, " ")
+        case t if t in (FLOAT, DOUBLE):  # -0.0 is 0.0, and one value has one directory
+            return sf.when(value == sf.lit(0.0), sf.lit("0.0")).otherwise(value.cast("string"))
     return value.cast("string")
 
 

@@ -1,10 +1,10 @@
 """Table columns: rows as a DataFrame has them, as the columns of a table.
 
-Columns are found by name, whatever its case; those that are missing become null. Types must
-agree, or a value must keep its meaning: numbers are widened without a look, and narrowed where every
-value of a top-level column comes back unchanged. Nothing else is cast, since Spark's casts between
-texts, times and numbers depend on the session. Whether a cast fails is for ANSI mode to say, so
-values that do not fit are made null here and counted.
+Columns are found by name, whatever its case; those that are missing become null. Types must agree,
+or a value must keep its meaning: numbers are widened without a look, and narrowed where every value
+of a top-level column comes back unchanged. Nothing else is cast, since Spark's casts between texts,
+times and numbers depend on the session. Whether a cast fails is for ANSI mode to say, so values
+that do not fit are made null here and counted.
 """
 
 from __future__ import annotations

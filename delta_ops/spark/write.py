@@ -91,7 +91,7 @@ def write(
         adds = staged.adds
         transaction.stage(staged)
         if mode == "overwrite":
-            adds += _replace(transaction, df, replace_where or TRUE)
+            adds += _replace(transaction, df, TRUE if replace_where is None else replace_where)
         transaction.on_event(StagedEvent(table=transaction.log.uri, num_files=len(adds)))
     except BaseException:
         _discard(transaction, adds)

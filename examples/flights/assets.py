@@ -7,6 +7,7 @@ delay_by_origin     one row an origin and flight day
 flights_quarantine  records that cannot be used, with the reason
 """
 
+import warnings
 from datetime import date, timedelta
 
 import dagster as dg
@@ -24,6 +25,8 @@ days = dg.DailyPartitionsDefinition(start_date="1987-10-01", end_offset=2)
 """From the first flight on record to tomorrow: a record may be of a time zone that is ahead."""
 
 single_run = dg.BackfillPolicy.single_run()
+# Dagster calls the parameter beta; it has been there for years and is the only way to say this.
+warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", category=dg.BetaWarning)
 
 
 @dg.asset(

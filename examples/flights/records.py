@@ -1,39 +1,44 @@
 """Flight records: from the text of an input file to typed columns, or to the reason why not.
 
 The text is taken apart in Spark's Python workers (`parse`), the fields are judged in Spark
-(`classify`). What a record must look like is written down in `accounting`, which counts the same
-records without any of this.
+(`classify`). What a record must look like is written down in `contract`, whose own code counts the
+same records for `accounting`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark users know)
 
 from examples.flights.sources import FIELDS, InputFile, csv_fields
 
-_Row = dict[str, str | None]
+_Row = tuple[str | None, ...]
+"""By `_COLUMNS`."""
 
 FIRST_DAY = "1987-10-01"
 
 _COLUMNS = ("record", *FIELDS, "problem")
-_PARSED = pa.schema([(name, pa.string()) for name in _COLUMNS])
-_DDL = ", ".join(f"{name} string" for name in _COLUMNS)
+_ROWS = f"array<struct<{', '.join(f'{name} string' for name in _COLUMNS)}>>"
+_GLOB = re.compile(r"([\\*?\[\]{}])")
 
 
 def raw_records(spark: SparkSession, file: InputFile) -> DataFrame:
     """The rows of `flights_raw` that one input file holds."""
+    # Spark takes a path as a pattern.
+    path = _GLOB.sub(r"\\\1", file.path)
     if file.format == "json_lines":
-        lines = spark.read.text(file.path, lineSep="\n")
+        texts = spark.read.text(path, lineSep="\n")
     else:
         # An array has no lines, and a line of CSV no meaning without the header: one task, whole.
-        lines = spark.read.text(file.path, wholetext=True)
-    return lines.mapInArrow(_PARSERS[file.format], _DDL).select(
+        texts = spark.read.text(path, wholetext=True)
+    rows = F.udf(_PARSERS[file.format], _ROWS, useArrow=False)
+    parsed = texts.select(F.inline(rows(F.make_valid_utf8("value"))))
+    return parsed.select(
         F.lit(file.arrival_day).alias("arrival_day"),
         F.lit(file.name).alias("source_file"),
         F.lit(file.generation).cast("long").alias("source_generation"),
@@ -57,7 +62,9 @@ def classify(raw: DataFrame) -> DataFrame:
 
 def _departed_at() -> Column:
     parsed = F.try_to_timestamp("date", F.lit("yyyy/MM/dd HH:mm"))
-    return F.when(F.col("date").rlike(r"\A[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}\z"), parsed)
+    return F.when(
+        F.col("date").rlike(r"\A(?!0000)[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}\z"), parsed
+    )
 
 
 def _reason() -> Column:
@@ -83,35 +90,22 @@ def _is_missing(name: str) -> Column:
     return F.col(name).isNull() | (F.col(name) == "")
 
 
-def _json_array(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            elements = _loads(text.removeprefix("\ufeff"))
-            yield _batch(_from_json(_dumps(element), element) for element in elements)
+def _json_array(text: str) -> list[_Row]:
+    elements = _loads(text.removeprefix("\ufeff"))
+    return [_from_json(_dumps(element), element) for element in elements]
 
 
-def _json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield _batch(_from_json_line(text) for text in _records(batch.column(0).to_pylist()))
+def _json_line(line: str) -> list[_Row]:
+    return [_from_json_line(text) for text in _records([line])]
 
 
-def _csv(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for text in batch.column(0).to_pylist():
-            header, *lines = _records(text.split("\n"))
-            names = csv_fields(header) or []
-            yield _batch(_from_csv_line(line, names) for line in lines)
+def _csv(document: str) -> list[_Row]:
+    header, *lines = _records(document.split("\n"))
+    names = csv_fields(header) or []
+    return [_from_csv_line(line, names) for line in lines]
 
 
-def _from_csv_line(text: str, names: list[str]) -> _Row:
-    values = csv_fields(text)
-    if values is None or len(values) != len(names):
-        return {"record": text, "problem": f"not {len(names)} fields"}
-    named = dict(zip(names, values, strict=True))
-    return {"record": text, **{name: named[name] for name in FIELDS}}
-
-
-_PARSERS = {"json_array": _json_array, "json_lines": _json_lines, "csv": _csv}
+_PARSERS = {"json_array": _json_array, "json_lines": _json_line, "csv": _csv}
 
 
 def _records(lines: Iterable[str]) -> Iterator[str]:
@@ -125,7 +119,27 @@ def _from_json_line(text: str) -> _Row:
     try:
         return _from_json(text, _loads(text))
     except (ValueError, RecursionError):
-        return {"record": text, "problem": "not a JSON object"}
+        return _row(text, problem="not a JSON object")
+
+
+def _from_csv_line(text: str, names: list[str]) -> _Row:
+    values = csv_fields(text)
+    if values is None or len(values) != len(names):
+        return _row(text, problem=f"not {len(names)} fields")
+    return _row(text, dict(zip(names, values, strict=True)))
+
+
+def _from_json(text: str, value: Any) -> _Row:
+    if not isinstance(value, dict):
+        return _row(text, problem="not a JSON object")
+    return _row(text, {name: _field(value.get(name)) for name in FIELDS})
+
+
+def _row(
+    record: str, fields: Mapping[str, str | None] | None = None, problem: str | None = None
+) -> _Row:
+    values = (record, *((fields or {}).get(name) for name in FIELDS), problem)
+    return tuple(_encodable(value) for value in values)
 
 
 def _loads(text: str) -> Any:
@@ -141,23 +155,12 @@ def _dumps(element: Any) -> str:
     return json.dumps(element, ensure_ascii=False)
 
 
-def _from_json(text: str, value: Any) -> _Row:
-    if not isinstance(value, dict):
-        return {"record": text, "problem": "not a JSON object"}
-    return {"record": text, **{name: _field(value.get(name)) for name in FIELDS}}
-
-
 def _field(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else _dumps(value)
 
 
-def _batch(rows: Iterable[_Row]) -> pa.RecordBatch:
-    encodable = [{name: _encodable(text) for name, text in row.items()} for row in rows]
-    return pa.RecordBatch.from_pylist(encodable, schema=_PARSED)
-
-
 def _encodable(text: str | None) -> str | None:
     """The text with half surrogate pairs, which JSON can escape and UTF-8 not, replaced."""
-    return (
-        text if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    if text is None:
+        return None
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -65,7 +65,7 @@ def test_a_neglected_table_has_work_of_every_kind(tmp_path: Path) -> None:
     found = plan(table)
     assert found.operations == ("vacuum", "optimize", "checkpoint", "clean_up_log")
     assert (found.version, found.commits_since_checkpoint) == (11, 8)
-    assert (found.small_files, found.expired_tombstones, found.deletable_log_files) == (3, 9, 3)
+    assert (found.small_files, found.expired_tombstones, found.deletable_log_files) == (2, 9, 3)
 
 
 def test_after_all_operations_in_their_order_there_is_no_work(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def many_removed(root: Path, count: int) -> Table:
 
 
 def test_a_vacuum_that_was_killed_is_due_again(tmp_path: Path) -> None:
-    table = many_removed(tmp_path / "t", 40)
+    table = many_removed(tmp_path / "t", 25)
     doomed = [info.path for info in vacuum(table.log, clock=table.clock, dry_run=True).plan.files]
     for path in doomed[:-1]:
         (table.root / path).unlink()
@@ -162,7 +162,7 @@ def test_clean_up_is_not_due_where_the_property_turns_it_off(tmp_path: Path) -> 
 
 
 def test_asking_is_cheap(tmp_path: Path) -> None:
-    table = many_removed(tmp_path / "t", 40)
+    table = many_removed(tmp_path / "t", 24)
     calls: list[str] = []
     storage = CountingStorage(
         table.log.storage,

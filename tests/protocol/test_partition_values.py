@@ -190,6 +190,7 @@ def test_a_timestamp_without_a_zone_is_of_the_writers(text: str, utc: datetime) 
         pytest.param(" 1", INTEGER, id="a blank"),
         pytest.param("nan", DOUBLE, id="NaN as Python writes it"),
         pytest.param("1e39", FLOAT, id="too great for float"),
+        pytest.param("1e400", DOUBLE, id="too great for double"),
         pytest.param("0x1p3", DOUBLE, id="hexadecimal"),
         pytest.param("NaN", DecimalType(5, 2), id="NaN as a decimal"),
         pytest.param("1.234", DecimalType(5, 2), id="too many decimal places"),

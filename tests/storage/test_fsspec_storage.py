@@ -194,6 +194,17 @@ def test_the_endpoint_of_a_store_is_no_secret_but_its_user_is() -> None:
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 
 
+def test_a_credential_in_the_cause_of_an_error_is_not_shown_either() -> None:
+    def error(text: str) -> Exception:
+        translated = StrangeError("translated")
+        translated.__cause__ = StrangeError(text)
+        return translated
+
+    with pytest.raises(StorageError) as caught:
+        open_storage("broken://t", {"error": error, "token": SECRET}).read("a")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
 def test_an_error_that_holds_no_credential_is_kept_as_the_cause() -> None:
     def error(_text: str) -> Exception:
         return StrangeError("no connection")
@@ -231,6 +242,13 @@ def test_the_time_of_a_file_is_read_as_each_store_gives_it(
     entry = {"name": "/t/a", "size": 1, "type": "file", **time}
     monkeypatch.setattr(ShelfFileSystem, "info", lambda self, path: entry)
     assert open_storage("shelf://t").stat("a").modified_ms == 1_700_000_000_123
+
+
+def test_a_directory_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"name": "/t/a", "size": 0, "type": "directory", "mtime": 1}
+    monkeypatch.setattr(ShelfFileSystem, "info", lambda self, path: entry)
+    with pytest.raises(FileNotFoundError):
+        open_storage("shelf://t").stat("a")
 
 
 def test_what_is_no_file_below_the_root_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:

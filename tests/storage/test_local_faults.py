@@ -61,7 +61,16 @@ def said_of(root: Path, reason: str) -> list[list[str]]:
     return [[str(root / path), action, reason] for path, action in ACTIONS]
 
 
-def test_a_file_past_the_size_limit_is_an_error_and_nothing_is_half_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(3_000_000, id="while it is written"),
+        pytest.param(300_000, id="when the last buffer is written"),
+    ],
+)
+def test_a_file_past_the_size_limit_is_an_error_and_nothing_is_half_written(
+    tmp_path: Path, size: int
+) -> None:
     open_storage(tmp_path).create("log/old", b"old")
     result = run(
         TRY_ALL_WRITES
@@ -69,9 +78,10 @@ def test_a_file_past_the_size_limit_is_an_error_and_nothing_is_half_written(tmp_
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try_all(sys.argv[1], bytes(3_000_000))
+try_all(sys.argv[1], bytes(int(sys.argv[2])))
 """,
         tmp_path,
+        size,
     )
     reason = (
         "the file is larger than the file system or this process may write; "

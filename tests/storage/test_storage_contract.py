@@ -7,6 +7,7 @@ the parameters of `storage`.
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 import time
 import uuid
@@ -72,6 +73,16 @@ both_ways_to_create = pytest.mark.parametrize(
 Create = Callable[[Storage, str, bytes], None]
 
 
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Threads take turns at nearly every instruction, so that a race shows."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_threads")
 @both_ways_to_create
 def test_exactly_one_of_64_concurrent_creates_succeeds(storage: Storage, create: Create) -> None:
     callers, rounds = 64, 12
@@ -251,6 +262,7 @@ def test_a_new_file_is_in_the_next_listing_and_a_deleted_one_is_not(storage: Sto
     assert seen == [[*"0"], [*"0"], [*"01"], [*"01"], [*"012"], [*"012"], [*"02"], [*"02"]]
 
 
+@pytest.mark.usefixtures("busy_threads")
 def test_listing_while_others_delete_raises_nothing(storage: Storage) -> None:
     paths = [f"{LOG}/{number}" for number in range(300)]
     for path in paths:

@@ -1,0 +1,236 @@
+"""The commands, run in this process on real tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.cli.main import cli
+from tests.tables import by_deltalake, rows
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Three files in two partitions; one more was removed nine days ago."""
+    root = tmp_path / "t"
+    days = [date(2026, 1, 1), date(2026, 1, 2)]
+    data = pa.table({"id": [1, 2], "day": days})
+    properties = {"delta.checkpointInterval": "100", "delta.deletedFileRetentionDuration": "0 days"}
+    da.write(root, data.slice(0, 1), partition_by=["day"], configuration=properties)
+    da.write(root, data.slice(0, 1), "overwrite")
+    da.write(root, data)
+    for place in root.rglob("*.parquet"):
+        age(place, 9)
+    return root
+
+
+def age(place: Path, days: float) -> None:
+    then = time.time() - days * DAY_S
+    os.utime(place, (then, then))
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def output(*arguments: str | Path) -> Any:
+    """What a command prints as JSON."""
+    result = run(*arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    return json.loads(lines[0]) if len(lines) == 1 else [json.loads(line) for line in lines]
+
+
+def test_show(table: Path) -> None:
+    shown = output("show", table)
+    assert shown["table"] == str(table)
+    assert (shown["version"], shown["num_files"], shown["num_transactions"]) == (2, 3, 0)
+    assert shown["size_bytes"] == DeltaLog(table).snapshot().size_bytes
+    assert shown["partition_columns"] == ["day"]
+    assert shown["protocol"]["min_writer_version"] == 2
+    assert shown["properties"]["delta.checkpointInterval"] == "100"
+    assert [field["name"] for field in shown["schema"]["fields"]] == ["id", "day"]
+    assert shown["checkpoint_version"] is None
+
+
+def test_show_for_people(table: Path) -> None:
+    text = run("show", table).stdout
+    assert "version             2\n" in text
+    assert "id\tint64\tTrue\n" in text
+
+
+def test_history(table: Path) -> None:
+    entries = output("history", table)
+    assert [entry["version"] for entry in entries] == [2, 1, 0]
+    assert entries[1]["operation_parameters"]["mode"] == "Overwrite"
+    assert entries[0]["timestamp"].endswith("+00:00")
+    assert output("history", table, "--limit", "1")["version"] == 2
+
+
+def test_files(table: Path) -> None:
+    listed = output("files", table)
+    assert [row["partition_values"]["day"] for row in listed] == ["2026-01-01"] * 2 + ["2026-01-02"]
+    assert {row["num_records"] for row in listed} == {1}
+    assert listed == sorted(listed, key=lambda row: str(row["path"]))
+    assert output("files", table, "--limit", "1") == listed[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        pytest.param(["day=2026-01-01"], 2, id="a partition"),
+        pytest.param(["day="], 0, id="null"),
+        pytest.param(["day=2026-01-02", "id=2"], 1, id="a partition and a row"),
+        pytest.param(["id=99"], 0, id="rows that no file can hold"),
+    ],
+)
+def test_files_that_may_hold_rows(table: Path, where: list[str], count: int) -> None:
+    options = [option for text in where for option in ("--where", text)]
+    result = run("files", table, *options, "--json")
+    assert len(result.stdout.splitlines()) == count
+
+
+def test_rows_for_programs_without_json_are_separated_by_tabs(table: Path) -> None:
+    (table / "a\tb\n.parquet").write_bytes(b"")
+    age(table / "a\tb\n.parquet", 9)
+    header, row, *_ = run("vacuum", table, "--dry-run").stdout.splitlines()
+    assert header.split("\t") == ["path", "size", "modified"]
+    assert row.split("\t")[:2] == ["a\\tb\\n.parquet", "0"]
+
+
+def test_vacuum(table: Path) -> None:
+    planned = output("vacuum", table, "--dry-run")
+    assert (planned["dry_run"], planned["planned_files"], planned["deleted_files"]) == (True, 1, 0)
+    assert planned["kept"] == {"hidden": 3, "reachable": 3}
+    (path,) = planned["paths"]
+    assert (table / path).exists()
+    done = output("vacuum", table)
+    assert (done["deleted_files"], done["failures"], done["paths"]) == (1, [], None)
+    assert done["deleted_bytes"] == planned["planned_bytes"] > 0
+    assert not (table / path).exists()
+    assert run("vacuum", table).stdout == "Every file is needed or young; nothing to do.\n"
+
+
+def test_vacuum_with_a_retention(table: Path) -> None:
+    assert output("vacuum", table, "--retain-hours", "240")["deleted_files"] == 0
+    assert output("vacuum", table, "--retain-hours", "200")["deleted_files"] == 0
+    assert "Deleted 1 file, " in run("vacuum", table, "--retain-hours", "0").stdout
+
+
+def test_a_retention_shorter_than_the_tables_must_be_insisted_on(tmp_path: Path) -> None:
+    da.write(tmp_path / "t", pa.table({"id": [1]}))
+    refused = run("vacuum", tmp_path / "t", "--retain-hours", "1")
+    assert refused.exit_code == 1
+    assert "168 hours" in refused.stderr
+    insisted = run("vacuum", tmp_path / "t", "--retain-hours", "1", "--no-enforce-retention")
+    assert insisted.exit_code == 0
+
+
+def test_checkpoint(table: Path) -> None:
+    planned = output("checkpoint", table, "--dry-run")
+    assert (planned["version"], planned["has_work"], planned["written"]) == (2, True, False)
+    assert run("checkpoint", table).stdout.startswith("Wrote the checkpoint of version 2: ")
+    assert output("checkpoint", table)["has_work"] is False
+    assert output("show", table)["checkpoint_version"] == 2
+
+
+def test_optimize(table: Path) -> None:
+    before = rows(da.to_table(DeltaLog(table)))
+    assert run("optimize", table, "--dry-run").stdout.startswith("Would put 2 files (")
+    assert output("optimize", table, "--target-size", "1b")["version"] is None
+    assert output("optimize", table, "--where", "day=2026-01-02")["version"] is None
+    done = output("optimize", table, "--target-size", "1MB")
+    assert (done["version"], done["files_removed"], done["files_added"]) == (3, 2, 1)
+    assert done["target_size_bytes"] == 1024 * 1024
+    assert rows(da.to_table(DeltaLog(table))) == before == by_deltalake(table)
+    assert "nothing to do" in run("optimize", table).stdout
+
+
+def test_clean_up_log(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for number in range(4):
+        da.write(root, pa.table({"id": [number]}), configuration={"delta.checkpointInterval": "2"})
+    for place in (root / "_delta_log").iterdir():
+        age(place, 40)
+    planned = output("clean-up-log", root, "--dry-run")
+    assert (planned["earliest_version_before"], planned["earliest_version_after"]) == (0, 2)
+    assert [Path(path).name for path in planned["paths"]] == [f"{v:020d}.json" for v in (0, 1)]
+    text = run("clean-up-log", root).stdout
+    assert text.startswith("Deleted 2 files, ")
+    assert text.endswith("Versions can be read from 2 on.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        pytest.param(["show", "{tmp}/none"], 1, "is no Delta table", id="no table"),
+        pytest.param(["files", "{table}", "--where", "x=1"], 1, "x", id="no such column"),
+        pytest.param(["files", "{table}", "--where", "day=May"], 1, "May", id="no such date"),
+        pytest.param(
+            ["optimize", "{table}", "--where", "id=1"],
+            1,
+            "no partition column",
+            id="not a partition",
+        ),
+        pytest.param(["show"], 2, "Missing argument 'TABLE'", id="no argument"),
+        pytest.param(["explode"], 2, "No such command", id="no such command"),
+        pytest.param(["optimize", "t", "--target-size", "big"], 2, "is no size", id="no size"),
+        pytest.param(["vacuum", "t", "--retain-hours", "-1"], 2, "-1", id="a negative retention"),
+        pytest.param(["history", "t", "--limit", "0"], 2, "0", id="a limit of nothing"),
+        pytest.param(["files", "t", "--where", "day"], 2, "NAME=VALUE", id="no value"),
+    ],
+)
+def test_errors_are_one_sentence_and_an_exit_code(
+    table: Path, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    result = run(*(text.format(table=table, tmp=tmp_path) for text in arguments))
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert isinstance(result.exception, SystemExit)
+    if code == 1:
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_storage_options_reach_the_store_and_are_never_shown() -> None:
+    result = run("show", "s3://bucket/t", "--storage-option", "s3cr3t")
+    assert result.exit_code == 2
+    assert "s3cr3t" not in result.output
+    unknown = run("show", "memory://cli/t", "--storage-option", "key=s3cr3t")
+    assert unknown.exit_code == 1
+    assert "s3cr3t" not in unknown.output
+
+
+def test_a_table_in_another_store(tmp_path: Path) -> None:
+    da.write("memory://cli-table/t", pa.table({"id": [1]}))
+    assert output("show", "memory://cli-table/t")["num_files"] == 1
+
+
+def test_files_that_cannot_be_deleted_are_an_error(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = output("vacuum", table, "--dry-run")["paths"]
+
+    def refuse(place: str, *_: object, **__: object) -> None:
+        if place.endswith(".parquet"):
+            raise PermissionError(13, "Permission denied", place)
+        raise FileNotFoundError(2, "No such file", place)
+
+    monkeypatch.setattr("os.unlink", refuse)
+    result = run("vacuum", table, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["failures"] == [path]
+    assert "1 file could not be deleted" in result.stderr

@@ -1,0 +1,116 @@
+"""The command as a process of its own: start, terminal, broken pipe, missing packages."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+
+PROJECT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, "-m", "delta_ops.cli")
+ENVIRONMENT = {"PYTHONPATH": str(PROJECT), "PATH": os.environ["PATH"], "TERM": "xterm"}
+
+
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments, capture_output=True, text=True, check=False, cwd="/", env=ENVIRONMENT
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    for number in range(3):
+        da.write(tmp_path / "t", pa.table({"id": [number], "p": ["[red]x"]}), partition_by=["p"])
+    return tmp_path / "t"
+
+
+def test_it_runs_as_a_module(table: Path) -> None:
+    done = start(*COMMAND, "history", str(table))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["version", "2", "1", "0"]
+
+
+def test_it_fails_with_one_line_and_no_traceback(tmp_path: Path) -> None:
+    done = start(*COMMAND, "show", str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("package", ["click", "rich"])
+def test_without_its_packages_it_says_what_to_install(package: str) -> None:
+    script = (
+        f"import sys; sys.modules['{package}'] = None; from delta_ops.cli.entry import main; main()"
+    )
+    done = start(sys.executable, "-c", script)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "delta-ops needs click and rich; run: pip install 'delta_ops[cli]'\n"
+
+
+def test_it_needs_neither_dagster_nor_spark(table: Path) -> None:
+    script = (
+        "import sys; sys.modules['dagster'] = sys.modules['pyspark'] = None; "
+        f"sys.argv = ['delta-ops', 'optimize', {str(table)!r}]; "
+        "from delta_ops.cli.entry import main; main()"
+    )
+    done = start(sys.executable, "-c", script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Version 3: 3 files (")
+
+
+def test_a_reader_that_stops_reading_is_no_error(table: Path) -> None:
+    for _ in range(3):
+        os.makedirs(table / "junk", exist_ok=True)
+    for number in range(3000):
+        (table / "junk" / f"{number:0200d}").touch()
+        os.utime(table / "junk" / f"{number:0200d}", (0, 0))
+    process = subprocess.Popen(
+        [*COMMAND, "vacuum", "--dry-run", str(table)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+def on_terminal(*arguments: str) -> str:
+    """What a person would see, both streams together."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=theirs, stderr=theirs, stdin=theirs, env=ENVIRONMENT
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # Linux's way to say that the other end is closed
+        pass
+    finally:
+        os.close(ours)
+    assert process.wait() == 0
+    return seen.decode()
+
+
+def test_on_a_terminal_rows_are_a_table_and_names_are_shown_as_they_are(table: Path) -> None:
+    seen = on_terminal("files", str(table))
+    assert "[red]" in seen
+    assert "─" in seen
+
+
+def test_on_a_terminal_progress_is_shown(table: Path) -> None:
+    seen = on_terminal("optimize", str(table))
+    assert "optimize" in seen
+    assert "Version 3: 3 files (" in seen
