@@ -53,7 +53,7 @@ def write_log(root: Path, commits: Iterable[Iterable[Action]]) -> DeltaLog:
     """A log of these commits; the first gets protocol and metadata before it."""
     log = DeltaLog(root)
     for version, actions in enumerate(commits):
-        first = [PROTOCOL, metadata()] if version == 0 else []
+        first: list[Action] = [PROTOCOL, metadata()] if version == 0 else []
         create_commit(log.storage, log.log_directory, version, [*first, *actions])
     return log
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from counting_storage import CountingStorage
 
 from delta_ops.storage import FileInfo, Storage, open_storage
+from tests.counting_storage import CountingStorage
 
 
 class StopHereError(Exception):

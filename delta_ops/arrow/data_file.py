@@ -7,10 +7,11 @@ that we write, and where another writer left them in a file, the log's values co
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delta_ops.errors import DataFileError, UnsupportedFeatureError
@@ -25,6 +26,8 @@ from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import Storage
 
+# The table property's names where Arrow has others.
+_ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _ROW_GROUP_ROWS = 1_048_576
 
 
@@ -81,22 +84,26 @@ def write_data_file(
         batches: Rows without the partition columns, of `file_schema`.
         partition_values: Serialised, for every partition column, in the order of the directories.
     """
-    codec = properties.compression_codec or "zstd"
+    codec = properties.compression_codec
     directory = hive_directory(list(partition_values), partition_values)
     name = f"part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
     path = f"{directory}/{name}" if directory else name
     footers: list[pq.FileMetaData] = []
+    free_of_nan = {field.name for field in file_schema if pa.types.is_floating(field.type)}
 
     def write(sink: IO[bytes]) -> None:
         with pq.ParquetWriter(
             sink,
             file_schema,
-            compression=codec,
+            compression=_ARROW_CODECS.get(codec, codec),
             store_schema=False,
             metadata_collector=footers,
         ) as writer:
-            for batch in batches:
-                writer.write_batch(batch, row_group_size=_ROW_GROUP_ROWS)
+            for row_group in _row_groups(batches):
+                writer.write_table(row_group, row_group_size=_ROW_GROUP_ROWS)
+                free_of_nan.difference_update(
+                    [name for name in free_of_nan if _has_nan(row_group[name])]
+                )
 
     info = storage.create_from_stream(path, write)
     return AddFile(
@@ -111,8 +118,30 @@ def write_data_file(
             list(partition_values),
             num_indexed_columns=properties.data_skipping_num_indexed_cols,
             stats_columns=properties.data_skipping_stats_columns,
+            columns_without_nan=[(name,) for name in free_of_nan],
         ),
     )
+
+
+def discard(storage: Storage, adds: Iterable[AddFile]) -> None:
+    """Delete staged files that no version can come to name; one that stays is vacuum's."""
+    storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Neighbouring batches together, so that many small ones do not make many small row groups."""
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        pending.append(batch)
+        if sum(map(len, pending)) >= _ROW_GROUP_ROWS:
+            yield pa.Table.from_batches(pending)
+            pending = []
+    if pending:
+        yield pa.Table.from_batches(pending)
 
 
 def _as_table_columns(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from delta_ops.arrow.data_file import write_data_file
+from delta_ops.arrow.data_file import discard, write_data_file
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -30,22 +30,28 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
             num_rows += len(table)
             yield from table.to_batches()
 
-    adds = tuple(
-        write_data_file(
-            snapshot.storage,
-            rows(files),
-            file_schema,
-            table_schema=snapshot.schema,
-            partition_values={
+    adds: list[AddFile] = []
+    try:
+        for files in outputs(group):
+            partition_values = {
                 name: files[0].partition_values.get(name) for name in snapshot.partition_columns
-            },
-            properties=snapshot.properties,
-            data_change=False,
-        )
-        for files in outputs(group)
-    )
+            }
+            adds.append(
+                write_data_file(
+                    snapshot.storage,
+                    rows(files),
+                    file_schema,
+                    table_schema=snapshot.schema,
+                    partition_values=partition_values,
+                    properties=snapshot.properties,
+                    data_change=False,
+                )
+            )
+    except Exception:
+        discard(snapshot.storage, adds)
+        raise
     return Staged(
-        adds=adds,
+        adds=tuple(adds),
         schema=snapshot.schema,
         partition_columns=snapshot.partition_columns,
         num_rows=num_rows,

@@ -13,15 +13,14 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.data_file import write_data_file
+from delta_ops.arrow.data_file import discard, write_data_file
 from delta_ops.arrow.scan import read_files
-from delta_ops.errors import CommitStateUnknownError, InvalidRequestError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
 from delta_ops.events import Staged as StagedEvent
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
-from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
 from delta_ops.protocol.schema import StructType
@@ -95,17 +94,16 @@ def write(
         transaction.on_event(
             StagedEvent(table=transaction.log.uri, num_files=len(staged.adds + survivors))
         )
-        return transaction.commit(
+        result = transaction.commit(
             operation="WRITE",
             parameters=_parameters(mode, transaction, replace_where),
             user_metadata=user_metadata,
             hooks=hooks,
         )
-    except CommitStateUnknownError:
-        raise
-    except Exception:
-        discard(transaction, staged.adds + survivors)
-        raise
+    finally:
+        if not transaction.may_be_committed:
+            discard(transaction.log.storage, staged.adds + survivors)
+    return result
 
 
 def stage_write(
@@ -128,21 +126,10 @@ def stage_write(
     return _stage(transaction, _reader(data), partition_by, None)
 
 
-def discard(transaction: Transaction, adds: Iterable[AddFile]) -> None:
-    """Delete staged files that no version can come to name."""
-    uri = transaction.log.uri
-    transaction.log.storage.delete_many(canonical_path(add.path, uri) for add in adds)
-
-
 def write_rows(
-    transaction: Transaction,
-    batches: Iterable[pa.RecordBatch],
-    schema: StructType,
-    *,
-    data_change: bool = True,
-    chunk_bytes: int = _CHUNK_BYTES,
-) -> Iterator[AddFile]:
-    """Write rows of `schema`, the table's own, to new files.
+    transaction: Transaction, batches: Iterable[pa.RecordBatch], schema: StructType
+) -> tuple[AddFile, ...]:
+    """Write rows of `schema`, the table's own, to new files; all of them or none.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
@@ -150,18 +137,26 @@ def write_rows(
     arrow_schema = arrow_schema_from_schema(schema)
     partition_columns = transaction.metadata.partition_columns
     file_schema = pa.schema([f for f in arrow_schema if f.name not in partition_columns])
-    for chunk in _chunks(batches, arrow_schema, chunk_bytes):
-        _check_rows(chunk, transaction)
-        for values, rows in _split(chunk, transaction):
-            yield write_data_file(
-                transaction.log.storage,
-                rows.select(file_schema.names).to_batches(),
-                file_schema,
-                table_schema=schema,
-                partition_values=values,
-                properties=transaction.properties,
-                data_change=data_change,
-            )
+    adds: list[AddFile] = []
+    try:
+        for chunk in _chunks(batches, arrow_schema, _CHUNK_BYTES):
+            _check_rows(chunk, transaction)
+            for values, rows in _split(chunk, transaction):
+                adds.append(
+                    write_data_file(
+                        transaction.log.storage,
+                        rows.select(file_schema.names).to_batches(),
+                        file_schema,
+                        table_schema=schema,
+                        partition_values=values,
+                        properties=transaction.properties,
+                        data_change=True,
+                    )
+                )
+    except Exception:
+        discard(transaction.log.storage, adds)
+        raise
+    return tuple(adds)
 
 
 def _transaction(
@@ -200,7 +195,6 @@ def _stage(
             f"by {', '.join(partition_by) or 'nothing'}; leave partition_by out"
         )
     schema = transaction.schema
-    adds: list[AddFile] = []
     num_rows = 0
 
     def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -210,14 +204,9 @@ def _stage(
             yield batch
 
     rows = counted(_cast(reader, schema, transaction.log.uri, must_match))
-    try:
-        for add in write_rows(transaction, rows, schema):
-            adds.append(add)  # noqa: PERF402  (what was written must be known if it stops)
-    except Exception:
-        discard(transaction, adds)
-        raise
+    adds = write_rows(transaction, rows, schema)
     return Staged(
-        adds=tuple(adds),
+        adds=adds,
         schema=schema,
         partition_columns=table_columns,
         num_rows=num_rows,
@@ -234,7 +223,7 @@ def _replace(transaction: Transaction, predicate: Predicate) -> tuple[AddFile, .
     transaction.remove(plan.removed)
     schema = transaction.schema
     survivors = _surviving_rows(transaction, plan.mixed, predicate)
-    adds = tuple(write_rows(transaction, survivors, schema))
+    adds = write_rows(transaction, survivors, schema)
     transaction.stage(
         Staged(
             adds=adds,

@@ -30,6 +30,7 @@ from delta_ops.protocol.arrow_schemas import (
 )
 from delta_ops.protocol.file_names import checkpoint_name
 from delta_ops.protocol.json_codec import json_body
+from delta_ops.storage import Storage
 
 # The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
 _TOMBSTONE = pa.schema([field for field in REMOVE if field.name not in ("tags", "stats")])
@@ -79,6 +80,7 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
     try:
         info = storage.create_from_stream(f"{directory}/{checkpoint_name(snapshot.version)}", write)
     except FileExistsError:
+        _point_at_existing(storage, directory, snapshot.version)
         return None
     written = WrittenCheckpoint(
         version=snapshot.version,
@@ -98,6 +100,18 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
         ),
     )
     return written
+
+
+def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
+    """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
+    path = f"{directory}/{checkpoint_name(version)}"
+    with pq.ParquetFile(storage.open_input(path)) as file:
+        size = file.metadata.num_rows
+    write_hint(
+        storage,
+        directory,
+        LastCheckpoint(version=version, size=size, size_in_bytes=storage.stat(path).size),
+    )
 
 
 def unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:

@@ -38,7 +38,7 @@ def load_hint(storage: Storage, directory: str) -> int | None:
 def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
     """Point at this checkpoint, unless the hint points at a later one already."""
     stored = load_hint(storage, directory)
-    if stored is not None and stored > hint.version:
+    if stored is not None and stored >= hint.version:
         return
     body = {
         "version": hint.version,

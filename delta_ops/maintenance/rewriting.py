@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from delta_ops.arrow.write import discard
+from delta_ops.arrow.data_file import discard
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
@@ -82,7 +82,9 @@ class Rewriting:
     def undo(self) -> None:
         """Delete what was written, but for files that the table has come to name."""
         live = set(self._snapshot.refresh().files(["log_path"])["log_path"].to_pylist())
-        discard(self._transaction, [add for add in self.outputs if add.path not in live])
+        discard(
+            self._transaction.log.storage, [add for add in self.outputs if add.path not in live]
+        )
 
     def _execute(self, group: RewriteGroup) -> Sequence[AddFile]:
         """Rewrite one group; the files to plan with in the next round."""
@@ -98,14 +100,14 @@ class Rewriting:
         try:
             _validate_row_counts(inputs, staged, self._snapshot)
         except DataFileError:
-            discard(self._transaction, staged.adds)
+            discard(self._transaction.log.storage, staged.adds)
             raise
         if len(staged.adds) >= len(group.files):
-            discard(self._transaction, staged.adds)
+            discard(self._transaction.log.storage, staged.adds)
             return ()
         for each in earlier:
             del self._drafts[each.staged.adds[0].path]
-            discard(self._transaction, each.staged.adds)
+            discard(self._transaction.log.storage, each.staged.adds)
         adds = tuple(replace(add, data_change=False) for add in staged.adds)
         rewrite = Rewrite(inputs=inputs, staged=replace(staged, adds=adds))
         if len(adds) != 1:

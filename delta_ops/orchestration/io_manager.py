@@ -80,7 +80,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         "maintenance job.",
     )
     spark: dg.ResourceDependency[Any] = Field(
-        default=None, description="dagster-pyspark's resource; needed to load Spark DataFrames."
+        default=None,  # type: ignore[arg-type]
+        description="dagster-pyspark's resource; needed to load Spark DataFrames.",
     )
 
     def log(self, asset_key: dg.AssetKey) -> DeltaLog:

@@ -3,12 +3,13 @@
 Source: PROTOCOL.md, "Add File and Remove File" (a path is a URI as RFC 2396 has it).
 
 A path is decoded exactly once. Its canonical form is relative to the table's root wherever the file
-lies inside it, so that the same file named absolutely, with `file:`, or encoded otherwise by another
-writer is the same key.
+lies inside it, so that the same file named absolutely, with `file:`, or encoded otherwise by
+another writer is the same key.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from urllib.parse import quote, unquote
 
@@ -18,7 +19,8 @@ import pyarrow.compute as pc
 # What java.net.URI leaves as it is in a path; non-ASCII letters stay raw there too.
 _SAFE = "/_-!.~'()*,;:$&+=@"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
-_NEEDS_WORK = r"%|^/|^[A-Za-z][A-Za-z0-9+.\-]+:"
+_UNTIDY = re.compile(r"//|(^|/)\.{1,2}/")
+_NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}/|^[A-Za-z][A-Za-z0-9+.\-]+:"
 
 
 def encode_path(path: str) -> str:
@@ -43,7 +45,7 @@ def canonical_path(log_path: str, table_uri: str) -> str:
     """
     decoded = unquote(log_path) if "%" in log_path else log_path
     if not is_absolute(decoded):
-        return decoded
+        return posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
     absolute, root = (
         _without_file_scheme(decoded),
         _without_file_scheme(table_uri).rstrip("/") + "/",

@@ -170,7 +170,7 @@ def decimal_of_type(value: Decimal, data_type: DecimalType) -> Decimal:
     if not value.is_finite():
         raise InvalidOperation("no number")
     fitted = value.quantize(Decimal(1).scaleb(-data_type.scale), context=_EXACT)
-    if len(fitted.as_tuple().digits) > data_type.precision and fitted != 0:
+    if len(fitted.as_tuple().digits) > data_type.precision:
         raise InvalidOperation(f"more than {data_type.precision} digits")
     return fitted
 

@@ -182,7 +182,7 @@ def _compare(domain: _Domain, operator: Operator, key: Any) -> _Outcomes:
 def _is_in(domain: _Domain, values: tuple[Any, ...]) -> _Outcomes:
     cases = [_compare(domain, "==", _sort_key(v)) for v in values if v is not None]
     holds = any(case.can_be_true for case in cases)
-    fails = domain.has_values and all(case.can_be_false for case in cases)
+    fails = all(case.can_be_false for case in cases)
     if None in values:
         return _Outcomes(holds, False, domain.has_nulls or fails)
     return _Outcomes(holds, fails, domain.has_nulls)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,8 @@ _WRITE_SETTINGS: Mapping[str, str] = {
 _CODEC = "delta.parquet.compression.codec"
 _OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
 _FOOTER_THREADS = 8
+_FOLDS_CASE = sys.platform in ("darwin", "win32")
+"""Whether file systems there usually take names that differ in case only for one."""
 
 ValuesOf = Callable[[str], Mapping[str, str | None]]
 
@@ -102,7 +105,9 @@ def write_rows(
     """
     fields = target.partition_fields
     names = {field.name for field in fields}
-    all_checks = [*checks, *(c for f in fields for c in partition_text_checks(named(f.name), f))]
+    all_checks = [*checks]
+    for field in fields:
+        all_checks += partition_text_checks(named(field.name), field, folds_case=_FOLDS_CASE)
     observed = Observation()
     checked = frame.observe(observed, *counts_of(all_checks)) if all_checks else frame
     rows = checked.select(
@@ -178,7 +183,7 @@ def _gathered(rows: DataFrame, partition_by: Sequence[str], metadata: Metadata) 
     writes one partition. A rebalance splits large partitions, which a repartition would not.
     """
     asked = metadata.configuration.get(_OPTIMIZE_WRITE, "").lower() == "true"
-    return rows.hint("rebalance", *partition_by) if asked and partition_by else rows
+    return rows.hint("rebalance", *map(named, partition_by)) if asked and partition_by else rows
 
 
 def _described(

@@ -46,16 +46,32 @@ def partition_text(value: Column, data_type: DataType) -> Column:
     return value.cast("string")
 
 
-def partition_text_checks(value: Column, field: StructField) -> Iterator[RowCheck]:
-    """What no directory can be named by."""
-    if field.data_type in (STRING, BINARY):
+def partition_text_checks(
+    value: Column, field: StructField, *, folds_case: bool
+) -> Iterator[RowCheck]:
+    """What no directory can be named by, or no directory of its own.
+
+    Args:
+        folds_case: Whether names of files that differ in case only are one name.
+    """
+    if field.data_type not in (STRING, BINARY):
+        return
+    yield RowCheck(
+        num_broken=sf.count_if(_is_unusable(value)),
+        message=(
+            f"partition column {field.name!r} has a value that cannot name a directory (the text "
+            f"{HIVE_DEFAULT_PARTITION}, which stands for null, a NUL character, or bytes that are "
+            "no UTF-8); change the value, or partition by a text of it, such as its hex digits"
+        ),
+    )
+    if folds_case:
+        text = value.cast("string")
         yield RowCheck(
-            is_broken=_is_unusable(value),
+            num_broken=sf.size(sf.collect_set(text)) - sf.size(sf.collect_set(sf.lower(text))),
             message=(
-                f"partition column {field.name!r} has a value that cannot name a directory (the "
-                f"text {HIVE_DEFAULT_PARTITION}, which stands for null, a NUL character, or bytes "
-                "that are no UTF-8); change the value, or partition by a text of it, such as its "
-                "hex digits"
+                f"partition column {field.name!r} has values that differ in case only, which are "
+                "one directory to this file system; make their case the same, or write with "
+                "delta_ops.arrow"
             ),
         )
 

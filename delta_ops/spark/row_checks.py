@@ -24,15 +24,15 @@ from delta_ops.spark.expressions import named
 class RowCheck:
     """A rule of the table."""
 
-    is_broken: Column
-    """True for a row that breaks it; null counts as false."""
+    num_broken: Column
+    """An aggregate over the rows that is 0 where all of them keep the rule."""
     message: str
     """What is wrong and how to cure it, without the table."""
 
 
 def counts_of(checks: Sequence[RowCheck]) -> list[Column]:
     """How many rows break each rule, as columns of an observation."""
-    return [sf.count_if(each.is_broken).alias(str(i)) for i, each in enumerate(checks)]
+    return [each.num_broken.alias(str(i)) for i, each in enumerate(checks)]
 
 
 def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table: str) -> None:
@@ -119,7 +119,7 @@ def _any_of(conditions: Sequence[Column | None]) -> Column | None:
 
 def _null_check(is_broken: Column, path: str) -> RowCheck:
     return RowCheck(
-        is_broken=is_broken,
+        num_broken=sf.count_if(is_broken),
         message=(
             f"column {path} has a null, and the table says NOT NULL; fill it or leave the row out"
         ),

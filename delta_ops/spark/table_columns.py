@@ -87,7 +87,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
             *(is_changed.alias(n) for n, (is_changed, _) in zip(names, misfits, strict=True)),
         ),
         checks=tuple(
-            RowCheck(is_broken=named(name), message=message)
+            RowCheck(num_broken=sf.count_if(named(name)), message=message)
             for name, (_, message) in zip(names, misfits, strict=True)
         ),
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from delta_ops.errors import CommitStateUnknownError, DeltaOpsError, InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
@@ -175,7 +176,7 @@ def _stage(
 def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[RowCheck]:
     if must_match is not None:
         yield RowCheck(
-            is_broken=~matches(must_match, schema),
+            num_broken=sf.count_if(~matches(must_match, schema)),
             message=(
                 "the data have rows for which replace_where is not true; they would be added "
                 "outside of what is replaced. Filter the data, or widen replace_where"

@@ -78,11 +78,10 @@ def sync_file(path: str) -> None:
 
 def sync_upward(directory: str, root: str) -> None:
     """Make the entries of `directory` durable, and of each directory above it up to `root`."""
-    while True:
-        sync_directory(directory)
-        if directory == root:
-            return
-        directory = os.path.dirname(directory)
+    sync_directory(directory)
+    parent = os.path.dirname(directory)
+    if directory not in {root, parent}:  # its own parent only at the top of the file system
+        sync_upward(parent, root)
 
 
 def sync_directory(directory: str) -> None:

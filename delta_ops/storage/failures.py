@@ -45,6 +45,12 @@ def reason_of(error: OSError) -> str:
     return reason or f"{error.strerror or error}; check the file system and run again"
 
 
+def said_by(error: Exception, options: Mapping[str, object]) -> str:
+    """The kind of `error` and the first line of its text, scrubbed."""
+    text = scrub(str(error), options).strip().partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def scrub(text: str, options: Mapping[str, object]) -> str:
     """`text` without the strings in `options`, without user info and without signed queries.
 

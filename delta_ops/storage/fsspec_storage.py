@@ -26,7 +26,7 @@ import pyarrow as pa
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
 from delta_ops.storage.contract import FileInfo
 from delta_ops.storage.exclusive import memory_lock, way_to_create
-from delta_ops.storage.failures import reason_of, reveals, scrub
+from delta_ops.storage.failures import reason_of, reveals, said_by
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 
@@ -283,8 +283,7 @@ class _KeptBytes(io.BytesIO):
 def _reason_of(error: Exception, options: Mapping[str, object]) -> str:
     if isinstance(error, NotADirectoryError | IsADirectoryError):
         return reason_of(error)
-    text = scrub(str(error), options).strip().partition("\n")[0].rstrip(".")
-    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    said = said_by(error, options)
     if isinstance(error, PermissionError):
         return f"access is denied ({said}); check the credentials and what they permit"
     return f"the store failed ({said}); check its address, storage_options and the connection"

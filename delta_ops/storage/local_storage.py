@@ -162,6 +162,8 @@ class LocalStorage:
         root = self._real_root()
         real_directories: dict[str, str] = {}
         targets = [self._target(path, real_directories) for path in paths]
+        if not targets:
+            return
         with ThreadPoolExecutor(_SYNC_THREADS) as pool:
             list(pool.map(_sync_file, targets))
         with translating(_failure_of(self._root, "made durable"), FileNotFoundError):

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import fsspec
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
-from delta_ops.storage.failures import reveals, scrub
+from delta_ops.storage.failures import reveals, said_by
 from delta_ops.storage.fsspec_storage import FsspecStorage
 from delta_ops.storage.paths import redact, split_uri
 
@@ -65,10 +65,8 @@ def open_remote(address: str, storage_options: Mapping[str, Any]) -> FsspecStora
     try:
         fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise
-        reason = f"{type(error).__name__}: {scrub(str(error), options)}"
-        failure = StorageError(
-            redact(address), "opened", f"{reason}; check the address and storage_options"
-        )
+        reason = f"{said_by(error, options)}; check the address and storage_options"
+        failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
     return FsspecStorage(fs, root, uri)
 

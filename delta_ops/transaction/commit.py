@@ -29,7 +29,7 @@ from delta_ops.errors import (
     DeltaOpsError,
     StorageError,
 )
-from delta_ops.events import CommitAttempted, Committed, OnEvent, RaceLost
+from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, create_commit, read_commit
 from delta_ops.protocol.actions import Action, CommitInfo
@@ -98,7 +98,6 @@ def commit_loop(
         except StorageError as error:
             failure = error
         else:
-            on_event(Committed(table=log.uri, version=version))
             return Outcome(version=version, attempts=attempt)
 
         winner = _read_back(log, version, proposal.txn_uuid, failure)
@@ -110,7 +109,6 @@ def commit_loop(
             sleep(_backoff_s(failures))
             continue
         if winner.txn_id == proposal.txn_uuid:
-            on_event(Committed(table=log.uri, version=version))
             return Outcome(version=version, attempts=attempt)
         on_event(RaceLost(table=log.uri, version=version))
         if _carries(winner, proposal.txns, log.uri):

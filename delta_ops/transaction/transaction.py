@@ -14,8 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
-from delta_ops.events import HookFailed, OnEvent, ignore
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidRequestError,
+    TableNotFoundError,
+)
+from delta_ops.events import Committed, HookFailed, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
@@ -75,6 +80,8 @@ class Transaction:
         self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate] = []
         self._num_rows = 0
+        self.may_be_committed = False
+        """Whether a version names the staged files, or can come to; if not, they may be deleted."""
 
     @property
     def creates_table(self) -> bool:
@@ -217,7 +224,14 @@ class Transaction:
         )
         counts = {**self._counts(), **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
-        outcome = self._run(proposal, max_attempts)
+        try:
+            outcome = self._run(proposal, max_attempts)
+        except CommitStateUnknownError:
+            self.may_be_committed = True
+            raise
+        self.may_be_committed = not outcome.already_committed
+        if self.may_be_committed:
+            self.on_event(Committed(table=self.log.uri, version=outcome.version))
         return CommitResult(
             version=outcome.version,
             already_committed=outcome.already_committed,

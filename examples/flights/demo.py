@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 
 from delta_ops.errors import DeltaOpsError
-from delta_ops.maintenance import plan_maintenance
 from delta_ops.orchestration import maintenance_config
 from examples.flights.accounting import account
 from examples.flights.jobs import DayRun, ingest_runs, pending_files, refresh_runs
@@ -110,7 +109,7 @@ def execute_job(
     Raises:
         DemoError: The run failed.
     """
-    job = definitions.defs.resolve_job_def(name)
+    job: dg.JobDefinition = definitions.defs.resolve_job_def(name)
     with dg.DagsterInstance.get() as instance:
         result = job.execute_in_process(
             instance=instance,
@@ -135,24 +134,21 @@ def first_cause(result: dg.ExecuteInProcessResult) -> str:
 
 
 def maintain(definitions: Any) -> list[str]:
-    """Run the maintenance job for the tables that need it; a sentence for each table."""
-    sentences = []
-    for table in definitions.TABLES:
-        plan = plan_maintenance(table.log())
-        if not plan.has_work:
-            sentences.append(f"{table.name}: nothing is due")
-            continue
-        result = execute_job(
-            definitions,
-            definitions.maintenance_job.name,
-            run_config=maintenance_config([table.name]),
-        )
-        sentences += [
-            f"{table.name}: {event.asset_observation_data.asset_observation.description}"
-            for event in result.all_events
-            if event.is_asset_observation
-        ]
-    return sentences
+    """Run the maintenance job over all tables; a sentence for each."""
+    names = [table.name for table in definitions.TABLES]
+    result = execute_job(
+        definitions,
+        definitions.maintenance_job.name,
+        run_config=maintenance_config(
+            names, operations=["vacuum", "optimize", "checkpoint", "clean_up_log"]
+        ),
+    )
+    observations = [
+        event.asset_observation_data.asset_observation
+        for event in result.all_events
+        if event.is_asset_observation
+    ]
+    return [f"{seen.asset_key.to_user_string()}: {seen.description}" for seen in observations]
 
 
 def report(definitions: Any, maintenance: list[str]) -> bool:
@@ -179,7 +175,14 @@ def report(definitions: Any, maintenance: list[str]) -> bool:
         console.print(f"  {sentence}", highlight=False)
     result = account(Path(definitions.INPUT), Path(definitions.LAKE))
     console.print("\nAccount: input records = flights + duplicates + quarantined")
-    console.print(result.table(), highlight=False)
+    balanced = sum(day.balanced for day in result.days)
+    console.print(f"  each of {len(result.days)} flight days: {balanced} balanced")
+    total = result.total
+    console.print(
+        f"  in total: {total.records:,} = {total.flights_rows:,} + {total.duplicates:,} + "
+        f"{total.quarantine_rows:,}, counted by deltalake and plain Python",
+        highlight=False,
+    )
     for problem in result.problems:
         console.print(f"[red]{problem}[/red]", highlight=False)
     return result.balanced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,6 +15,8 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from delta_ops.events import CommitAttempted, Committed
+from delta_ops.log.checkpoint_write import write_checkpoint
 from tests.tables import by_deltalake, by_polars, rows
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
@@ -240,3 +243,62 @@ def test_files_that_cannot_match_are_not_opened(tmp_path: Path) -> None:
         if '"minValues":{"id":2' not in (add.stats or ""):
             (tmp_path / add.path).unlink()
     assert da.to_table(log, predicate=col("id") > 1).to_pylist() == [{"id": 2, "p": "x"}]
+
+
+def test_a_listener_that_fails_after_the_commit_does_not_cost_the_files(tmp_path: Path) -> None:
+    def broken(event: object) -> None:
+        if isinstance(event, Committed):
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        da.write(tmp_path, ROWS, on_event=broken)
+    assert by_deltalake(tmp_path) == rows(ROWS)
+
+
+def test_a_listener_that_fails_before_the_commit_leaves_nothing(tmp_path: Path) -> None:
+    def broken(event: object) -> None:
+        if isinstance(event, CommitAttempted):
+            raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"):
+        da.write(tmp_path, ROWS, on_event=broken)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_many_small_batches_make_one_row_group(tmp_path: Path) -> None:
+    batches = [batch for _ in range(9) for batch in ROWS.to_batches()]
+    da.write(tmp_path, pa.RecordBatchReader.from_batches(ROWS.schema, batches))
+    (path,) = tmp_path.glob("*.parquet")
+    assert pq.ParquetFile(path).num_row_groups == 1
+
+
+def test_a_hint_that_a_dead_writer_left_behind_is_mended(tmp_path: Path) -> None:
+    for _ in range(3):
+        da.write(tmp_path, ROWS)
+    log = DeltaLog(tmp_path)
+    write_checkpoint(log.snapshot(), now_ms=0)
+    hint = tmp_path / "_delta_log" / "_last_checkpoint"
+    hint.unlink()
+    assert write_checkpoint(log.snapshot(), now_ms=0) is None
+    assert json.loads(hint.read_text())["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        pytest.param([1.0, 5.0], 5.0, id="numbers have a maximum"),
+        pytest.param([1.0, float("nan")], None, id="with NaN there is none"),
+    ],
+)
+def test_the_maximum_of_a_float_column(
+    tmp_path: Path, values: list[float], found: float | None
+) -> None:
+    da.write(tmp_path, pa.table({"d": values}))
+    (stats,) = DeltaLog(tmp_path).snapshot().files(["stats"])["stats"].to_pylist()
+    assert json.loads(stats)["maxValues"].get("d") == found
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "uncompressed", "lz4_raw"])
+def test_every_codec_of_the_table_property_is_written(tmp_path: Path, codec: str) -> None:
+    da.write(tmp_path, ROWS, configuration={"delta.parquet.compression.codec": codec})
+    assert rows(da.to_table(DeltaLog(tmp_path))) == rows(ROWS)

@@ -5,7 +5,6 @@ from datetime import date, datetime
 from pathlib import Path
 
 import pytest
-from record_cases import ARRIVAL_DAY, CSV_CASES, CSV_HEADER, GOOD_CSV, GOOD_JSON, JSON_CASES
 
 from examples.flights.contract import (
     AccountError,
@@ -17,6 +16,14 @@ from examples.flights.contract import (
 )
 from examples.flights.generate import generate_month
 from examples.flights.sources import list_inputs
+from tests.examples.record_cases import (
+    ARRIVAL_DAY,
+    CSV_CASES,
+    CSV_HEADER,
+    GOOD_CSV,
+    GOOD_JSON,
+    JSON_CASES,
+)
 
 FLIGHT = Flight(datetime(2026, 1, 1, 0, 47), 66, 1750, "DTW", "LAS")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,11 @@ class Table:
     def __init__(self, root: Path, *, now_ms: int = NOW) -> None:
         self.root, self.now_ms = root, now_ms
         self.log = DeltaLog(root)
+
+    def copy(self, root: Path) -> Table:
+        """The same table in another place, of the same age."""
+        shutil.copytree(self.root, root)
+        return Table(root, now_ms=self.now_ms)
 
     def clock(self) -> int:
         return self.now_ms
@@ -67,3 +73,21 @@ class Table:
 
     def data_files(self) -> set[str]:
         return {path for path in self.files() if path.endswith(".parquet") and path[0] != "_"}
+
+
+def fragmented(root: Path, commits: int = 6) -> Table:
+    """Small files in two partitions."""
+    table = Table(root)
+    for number in range(commits):
+        table.write([number, number + 100], "ab"[number % 2], partition_by=["p"])
+    return table
+
+
+def overwritten(root: Path) -> Table:
+    """Two files, then one in their place, a week and a day ago."""
+    table = Table(root)
+    table.write([1], "a", partition_by=["p"])
+    table.write([2], "b")
+    table.write([3], "c", mode="overwrite")
+    table.pass_time(days=8)
+    return table

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -25,10 +23,6 @@ from tests.maintenance.aged_tables import Table
 from tests.tables import by_deltalake
 
 
-class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it."""
-
-
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """Twelve commits five days apart, with a checkpoint at every third."""
@@ -42,12 +36,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Table:
 @pytest.fixture
 def old_table(template: Table, tmp_path: Path) -> Table:
     """A copy of it, of the same age."""
-    return copied(template, tmp_path / "t")
-
-
-def copied(table: Table, root: Path) -> Table:
-    shutil.copytree(table.root, root)
-    return Table(root, now_ms=table.now_ms)
+    return template.copy(tmp_path / "t")
 
 
 def set_property(table: Table, name: str, value: str) -> None:
@@ -222,46 +211,6 @@ def test_what_cannot_be_deleted_is_told_and_stops_it(old_table: Table) -> None:
     assert result.failures == (stuck,)
     assert result.deleted_files < len(result.plan.files)
     assert len(old_table.rows(3)) == 4
-
-
-def test_killed_at_any_storage_call_and_run_again_it_leaves_the_same(
-    template: Table, tmp_path: Path
-) -> None:
-    def prepared(name: str) -> Table:
-        table = copied(template, tmp_path / name)
-        (table.root / "_delta_log" / "_last_checkpoint").write_text('{"version":3,"size":1}')
-        table.date()
-        table.pass_time(days=100)
-        return table
-
-    whole = prepared("whole")
-    counting = CountingStorage(whole.log.storage, lambda *_: None)
-    clean_up_log(DeltaLog("", storage=counting), clock=whole.clock)
-    expected = {path for path in whole.files() if path.startswith("_delta_log")}
-    assert counting.num_calls >= 10
-    for call in range(1, counting.num_calls + 1):
-        for moment in ("before", "after"):
-            table = prepared(f"{call}-{moment}")
-
-            def kill(
-                number: int,
-                _name: str,
-                _path: str,
-                when: Literal["before", "after"],
-                *,
-                point: tuple[int, str] = (call, moment),
-            ) -> None:
-                if (number, when) == point:
-                    raise Killed
-
-            with pytest.raises(Killed):
-                clean_up_log(
-                    DeltaLog("", storage=CountingStorage(table.log.storage, kill)),
-                    clock=table.clock,
-                )
-            assert [len(table.rows(version)) for version in (9, 11)] == [10, 12]
-            clean_up_log(table.log, clock=table.clock)
-            assert {path for path in table.files() if path.startswith("_delta_log")} == expected
 
 
 def test_after_a_checkpoint_on_request_clean_up_goes_as_far_as_that(tmp_path: Path) -> None:

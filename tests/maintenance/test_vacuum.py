@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -21,22 +20,8 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import DeletionVector
 from tests.counting_storage import CountingStorage
-from tests.maintenance.aged_tables import NOW, Table
+from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.tables import add, by_deltalake, metadata, remove, write_log
-
-
-class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it."""
-
-
-def overwritten(root: Path) -> Table:
-    """Two files, then one in their place, a week and a day ago."""
-    table = Table(root)
-    table.write([1], "a", partition_by=["p"])
-    table.write([2], "b")
-    table.write([3], "c", mode="overwrite")
-    table.pass_time(days=8)
-    return table
 
 
 def test_removed_files_go_when_their_retention_is_over_and_not_before(tmp_path: Path) -> None:
@@ -327,36 +312,3 @@ def test_progress_is_told(tmp_path: Path) -> None:
     events: list[Event] = []
     vacuum(table.log, clock=table.clock, on_event=events.append)
     assert events == [Progress(table=table.log.uri, operation="vacuum", done=2, total=2)]
-
-
-def test_killed_at_any_storage_call_and_run_again_it_leaves_the_same(tmp_path: Path) -> None:
-    template = overwritten(tmp_path / "template")
-    template.put("orphan.parquet")
-    template.pass_time(days=8)
-    whole = tmp_path / "whole"
-    shutil.copytree(template.root, whole)
-    counting = CountingStorage(DeltaLog(whole).storage, lambda *_: None)
-    vacuum(DeltaLog("", storage=counting), clock=template.clock)
-    expected = Table(whole).files()
-    for call in range(1, counting.num_calls + 1):
-        for moment in ("before", "after"):
-            table = Table(tmp_path / f"{call}-{moment}", now_ms=template.now_ms)
-            shutil.copytree(template.root, table.root)
-
-            def kill(
-                number: int,
-                _name: str,
-                _path: str,
-                when: Literal["before", "after"],
-                *,
-                point: tuple[int, str] = (call, moment),
-            ) -> None:
-                if (number, when) == point:
-                    raise Killed
-
-            log = DeltaLog("", storage=CountingStorage(table.log.storage, kill))
-            with pytest.raises(Killed):
-                vacuum(log, clock=table.clock)
-            assert table.rows() == [{"id": 3, "p": "c"}]
-            vacuum(table.log, clock=table.clock)
-            assert table.files() == expected

@@ -87,7 +87,9 @@ def test_a_broken_table_does_not_stop_the_rest(
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     assert not result.success
     (failure,) = [event for event in result.all_events if event.is_step_failure]
-    assert "version 1 is missing" in str(failure.step_failure_data.user_failure_data.metadata)
+    reported = failure.step_failure_data.user_failure_data
+    assert reported is not None
+    assert "version 1 is missing" in str(reported.metadata)
     assert len(DeltaTable(whole.uri).file_uris()) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -29,6 +30,7 @@ from delta_ops.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ArrayType,
     DataType,
     StructField,
     StructType,
@@ -145,11 +147,10 @@ def test_bounds_of_numbers_without_nan(
     values: list[float], low: str | None, high: str | None, arrow_type: Any
 ) -> None:
     table = column(values, arrow_type)
-    text = stats_from_footer(
-        footer(table), schema_from_arrow(table.schema), (), columns_without_nan=[("a",)]
-    )
-    assert f'"minValues":{{{"" if low is None else f"{chr(34)}a{chr(34)}:{low}"}}}' in text
-    assert f'"maxValues":{{{"" if high is None else f"{chr(34)}a{chr(34)}:{high}"}}}' in text
+    schema = schema_from_arrow(table.schema)
+    text = stats_from_footer(footer(table), schema, (), columns_without_nan=[("a",)])
+    stats = json.loads(text, parse_float=str, parse_constant=pytest.fail)
+    assert (stats["minValues"].get("a"), stats["maxValues"].get("a")) == (low, high)
 
 
 def test_a_float_bound_has_the_digits_of_the_exact_number() -> None:
@@ -165,14 +166,25 @@ def test_a_maximum_that_may_hide_nan_is_no_bound(data_type: DataType) -> None:
     assert stats["maxValues"] == {}
 
 
-class _Renamed:
-    """A footer that claims another writer."""
+def footer_of(
+    row_groups: Sequence[Sequence[float]],
+    created_by: str,
+    *,
+    instead: Mapping[float, float] | None = None,
+) -> pq.FileMetaData:
+    """The footer of another writer: with its name, and with other bounds than pyarrow writes."""
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, pa.schema([("a", pa.float64())])) as writer:
+        for values in row_groups:
+            writer.write_table(column(values))
+    name = pq.read_metadata(file).created_by.encode()
+    replaced = file.getvalue().replace(name, created_by.encode().ljust(len(name))[: len(name)])
+    for ours, theirs in (instead or {}).items():
+        replaced = replaced.replace(struct.pack("<d", ours), struct.pack("<d", theirs))
+    return pq.read_metadata(io.BytesIO(replaced))
 
-    def __init__(self, metadata: pq.FileMetaData, created_by: str | None) -> None:
-        self._metadata, self.created_by = metadata, created_by
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._metadata, name)
+DOUBLES = StructType((StructField("a", DOUBLE),))
 
 
 @pytest.mark.parametrize(
@@ -181,14 +193,35 @@ class _Renamed:
         pytest.param("parquet-mr version 1.17.0 (build f)", True, id="parquet-mr shows NaN"),
         pytest.param("parquet-mr compatible Photon version 0.2", False, id="Photon is another"),
         pytest.param("parquet-rs version 55.2.0", False, id="Rust hides it"),
-        pytest.param(None, False, id="unknown"),
+        pytest.param("", False, id="unknown"),
     ],
 )
-def test_who_shows_nan_in_the_maximum(created_by: str | None, trusted: bool) -> None:
-    table = column([1.0])
-    metadata = _Renamed(footer(table), created_by)
-    text = stats_from_footer(metadata, schema_from_arrow(table.schema), ())
+def test_who_shows_nan_in_the_maximum(created_by: str, trusted: bool) -> None:
+    text = stats_from_footer(footer_of([[1.0]], created_by), DOUBLES, ())
     assert ("a" in json.loads(text)["maxValues"]) is trusted
+
+
+@pytest.mark.parametrize(
+    ("row_groups", "instead", "low", "high"),
+    [
+        pytest.param([[1.0, 4.0]], {4.0: math.nan}, "1.0", None, id="a maximum that is NaN"),
+        pytest.param([[1.0]], {1.0: math.nan}, None, None, id="only NaN"),
+        pytest.param(
+            [[1.0, 4.0], [2.0, 3.0]], {4.0: math.nan}, "1.0", None, id="NaN in the first row group"
+        ),
+        pytest.param(
+            [[2.0, 3.0], [1.0, 4.0]], {4.0: math.nan}, "1.0", None, id="NaN in the last row group"
+        ),
+        pytest.param([[1.0, 4.0]], {1.0: 0.0}, "-0.0", "4.0", id="a minimum of zero"),
+        pytest.param([[-1.0, 4.0]], {4.0: -0.0}, "-1.0", "0.0", id="a maximum of minus zero"),
+    ],
+)
+def test_bounds_as_parquet_mr_writes_them(
+    row_groups: list[list[float]], instead: dict[float, float], low: str | None, high: str | None
+) -> None:
+    metadata = footer_of(row_groups, "parquet-mr version 1.17.0", instead=instead)
+    stats = json.loads(stats_from_footer(metadata, DOUBLES, ()), parse_float=str)
+    assert (stats["minValues"].get("a"), stats["maxValues"].get("a")) == (low, high)
 
 
 @pytest.mark.parametrize(
@@ -314,6 +347,12 @@ def test_columns_that_share_a_path_in_the_footer_get_none() -> None:
     struct = pa.array([{"b": 1}], pa.struct([("b", pa.int64())]))
     stats = stats_of(pa.table({"a": struct, "a.b": [5]}))
     assert stats["minValues"] == {}
+    assert stats["nullCount"] == {}
+
+
+def test_the_inside_of_a_list_is_not_taken_for_a_column_of_that_name() -> None:
+    schema = StructType((StructField("a", ArrayType(LONG)), StructField("a.list.element", LONG)))
+    stats = json.loads(stats_from_footer(footer(column([[1]])), schema, ()))
     assert stats["nullCount"] == {}
 
 

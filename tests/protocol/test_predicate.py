@@ -64,6 +64,7 @@ SCHEMA = StructType(
         StructField("ts", TIMESTAMP),
         StructField("ntz", TIMESTAMP_NTZ),
         StructField("st", StructType((StructField("X", INTEGER), StructField("a.b", STRING)))),
+        StructField("many", StructType(tuple(StructField(name, DOUBLE) for name in "vwxyz"))),
         StructField("list", ArrayType(INTEGER)),
     )
 )
@@ -301,6 +302,12 @@ NO_ROW: tuple[tuple[str, Predicate, FileStats, Mapping[str, Any]], ...] = (
     ("a double below", col("d") < 1.0, stats(d=(Decimal("1.0"), Decimal("2.0"))), {}),
     ("a range above", (col("d") > 3) & (col("d") < 4), stats(d=(1, 2)), {}),
     ("a double not below", ~(col("d") >= 1), stats(d=(1, 2)), {}),
+    (
+        "doubles below, in many columns",
+        all_of(col("many", name) < 1 for name in "vwxyz"),
+        stats(many=(dict.fromkeys("vwxyz", 1), dict.fromkeys("vwxyz", 2))),
+        {},
+    ),
     ("doubles of nulls", col("d") > 3, FileStats(num_records=1, null_count={"d": 1}), {}),
     ("a NaN partition", (col("d") <= 5), FileStats(), {"d": math.nan}),
 )
@@ -331,7 +338,15 @@ def test_a_file_without_a_matching_row_is_left_out(
             id="some nulls",
         ),
         pytest.param(col("d") > 3, stats(d=(1, 2)), id="a maximum hides NaN"),
-        pytest.param(col("d").isin([math.nan]), stats(d=(1, 2)), id="NaN is asked for"),
+        pytest.param(col("d").isin([NAN]), stats(d=(1, 2)), id="NaN is asked for"),
+        pytest.param(
+            (col("d") > 3) & (col("f") < 3), stats(d=(1, 2), f=(1, 2)), id="one NaN, not the other"
+        ),
+        pytest.param(
+            all_of(col("many", name) > 3 for name in "vwxyz"),
+            stats(many=(dict.fromkeys("vwxyz", 1), dict.fromkeys("vwxyz", 2))),
+            id="NaN in many columns",
+        ),
         pytest.param(
             col("ts") > "2026-01-31T11:59:59.000Z",
             stats(ts=("2026-01-01T00:00:00.000Z", "2026-01-31T11:59:59.000Z")),

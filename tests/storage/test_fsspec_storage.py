@@ -5,11 +5,14 @@ The stores are file systems of fsspec, made for the test and registered under sc
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -55,6 +58,22 @@ class StaleFileSystem(ShelfFileSystem):
         self.kept.clear()
 
 
+class ObedientFileSystem(StaleFileSystem):
+    """Keeps each listing for good, unless it is opened without a cache."""
+
+    protocol = "obedient"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        if not self.storage_options.get("use_listings_cache", True):
+            self.kept.clear()
+        return super().ls(path, detail, **options)
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        pass
+
+
 class BrokenFileSystem(ShelfFileSystem):
     """Answers everything with one error."""
 
@@ -74,18 +93,26 @@ class BrokenFileSystem(ShelfFileSystem):
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    for fs in (ShelfFileSystem, StaleFileSystem, BrokenFileSystem):
+    for fs in (ShelfFileSystem, StaleFileSystem, ObedientFileSystem, BrokenFileSystem):
         fsspec.register_implementation(fs.protocol, fs, clobber=True)
     yield
     ShelfFileSystem.store.clear()
     StaleFileSystem.store.clear()
+    ObedientFileSystem.store.clear()
 
 
-def test_a_listing_that_the_file_system_kept_is_dropped() -> None:
-    storage = open_storage("stale://t")
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param("stale", id="by a file system that ignores how it is opened"),
+        pytest.param("obedient", id="by a file system that is not told to drop it"),
+    ],
+)
+def test_a_listing_is_not_kept(scheme: str) -> None:
+    storage = open_storage(f"{scheme}://t", {"use_listings_cache": True})
     seen = []
     for name in ["a", "b"]:
-        fsspec.filesystem("stale").pipe_file(f"/t/d/{name}", b"")
+        fsspec.filesystem(scheme).pipe_file(f"/t/d/{name}", b"")
         seen.append([info.path for info in storage.list_from("d", "")])
         seen.append([info.path for info in storage.list_tree("")])
     assert seen == [["d/a"], ["d/a"], ["d/a", "d/b"], ["d/a", "d/b"]]
@@ -264,6 +291,50 @@ def test_what_is_no_file_below_the_root_is_not_listed(monkeypatch: pytest.Monkey
     storage = open_storage("shelf://t")
     assert [info.path for info in storage.list_from("", "")] == ["a"]
     assert [info.path for info in storage.list_tree("")] == ["a"]
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Threads take turns at nearly every instruction, so that a race shows."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("busy_threads")
+def test_exactly_one_of_many_creates_in_memory_succeeds() -> None:
+    """fsspec itself looks first and creates then."""
+    storage, callers, rounds = open_storage("memory://race"), 8, 100
+    barrier = threading.Barrier(callers)
+
+    def race(caller: int) -> int:
+        won = 0
+        for number in range(rounds):
+            barrier.wait()
+            with contextlib.suppress(FileExistsError):
+                storage.create(f"{number}", b"%d" % caller)
+                won += 1
+        return won
+
+    with ThreadPoolExecutor(callers) as pool:
+        assert sum(pool.map(race, range(callers))) == rounds
+    assert storage.delete_many([f"{number}" for number in range(rounds)]) == []
+
+
+@pytest.mark.usefixtures("busy_threads")
+def test_listing_memory_while_others_delete_raises_nothing() -> None:
+    """fsspec itself looks up each name that it has listed, and finds some gone."""
+    storage = open_storage("memory://vanishing")
+    paths = [f"{number}" for number in range(300)]
+    for _ in range(15):
+        for path in paths:
+            storage.replace(path, b"")
+        with ThreadPoolExecutor(1) as pool:
+            deleting = pool.submit(storage.delete_many, paths)
+            while not deleting.done():
+                assert len(list(storage.list_from("", ""))) <= len(paths)
+        assert deleting.result() == []
 
 
 def test_a_storage_keeps_its_options_when_it_pickles() -> None:

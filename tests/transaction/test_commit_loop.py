@@ -61,7 +61,7 @@ def table(tmp_path: Path, create: Callable[..., None] | None = None) -> tuple[De
     write_log(tmp_path, [[add("old.parquet")]])
     inner = open_storage(tmp_path)
     storage = FaultyStorage(inner, create or (lambda i, p, d: i.create(p, d)))
-    return DeltaLog("", storage=storage), storage  # type: ignore[arg-type]
+    return DeltaLog("", storage=storage), storage
 
 
 def test_a_commit_whose_answer_was_lost_is_found_to_be_there(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Every operation killed after each of its storage calls, then run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+from tests.counting_storage import CountingStorage
+from tests.maintenance.aged_tables import Table, fragmented, overwritten
+
+Operation = Callable[..., Any]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def with_orphan(root: Path) -> Table:
+    table = overwritten(root)
+    table.put("orphan.parquet")
+    table.pass_time(days=8)
+    return table
+
+
+def with_old_log(root: Path) -> Table:
+    """Ten old commits, three checkpoints, and a hint that is behind."""
+    table = Table(root)
+    for number in range(10):
+        table.write([number], configuration={"delta.checkpointInterval": "3"})
+    (root / "_delta_log" / "_last_checkpoint").write_text('{"version":3,"size":1}')
+    table.date()
+    table.pass_time(days=100)
+    return table
+
+
+def shape(table: Table) -> list[str]:
+    """The files of the log without the hint, and the number of live files, whose names differ."""
+    names = sorted(path for path in table.files() if path.startswith("_delta_log/0"))
+    return [*names, str(len(table.log.snapshot().files(["path"])))]
+
+
+def killed_after(table: Table, call: int) -> DeltaLog:
+    """The table, for a process that ends after so many storage calls."""
+
+    def kill(number: int, _name: str, _path: str, when: Literal["before", "after"]) -> None:
+        if (number, when) == (call, "after"):
+            raise Killed
+
+    return DeltaLog("", storage=CountingStorage(table.log.storage, kill))
+
+
+@pytest.mark.parametrize(
+    ("build", "operation"),
+    [
+        pytest.param(with_orphan, vacuum, id="vacuum"),
+        pytest.param(fragmented, optimize, id="optimize"),
+        pytest.param(fragmented, create_checkpoint, id="checkpoint"),
+        pytest.param(with_old_log, clean_up_log, id="log clean-up"),
+    ],
+)
+def test_killed_at_any_storage_call_and_run_again_it_leaves_the_same(
+    tmp_path: Path, build: Callable[[Path], Table], operation: Operation
+) -> None:
+    template = build(tmp_path / "template")
+    rows = template.rows()
+    whole = template.copy(tmp_path / "whole")
+    counting = CountingStorage(whole.log.storage, lambda *_: None)
+    operation(DeltaLog("", storage=counting), clock=template.clock)
+    assert counting.num_calls >= 6
+    assert whole.files() != template.files()
+    for call in range(1, counting.num_calls + 1):
+        table = template.copy(tmp_path / str(call))
+        with pytest.raises(Killed):
+            operation(killed_after(table, call), clock=table.clock)
+        assert table.rows() == rows, call
+        operation(table.log, clock=table.clock)
+        assert shape(table) == shape(whole), call
+        assert not operation(table.log, clock=table.clock, dry_run=True).plan.has_work, call
+        assert table.rows() == rows, call

@@ -1,0 +1,158 @@
+"""Partition values that Spark writes, as Spark, Arrow and other engines read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.protocol.partition_values import serialize
+from delta_ops.protocol.schema import STRING, StructField, find_field
+from delta_ops.spark import file_index
+from delta_ops.spark.file_index import IndexUnavailableError
+from delta_ops.spark.partition_text import partition_text_checks
+from tests.spark.frames import files_under, rows_of
+from tests.tables import by_deltalake, by_polars, rows
+
+pytestmark = pytest.mark.spark
+
+VALUES = {
+    "texts": "'a/b', '50%', 'x=y', 'a b', 'züri 東京', '[*]{?}', ' ', 'A', null",
+    "whole numbers": "-1, 2147483647, null",
+    "small numbers": "cast(-128 as tinyint), cast(127 as tinyint), null",
+    "large numbers": "-9223372036854775808, 9223372036854775807, null",
+    "decimals": "12.340BD, 0.001BD, 99999.999BD, null",
+    "tiny decimals": "cast(1E-9BD as decimal(18,9)), cast(0 as decimal(18,9)), null",
+    "doubles": "1.5D, 2E-3D, 1E23D, 4.9E-324D, double('NaN'), double('-Infinity'), -0.0D, null",
+    "floats": "float('1.1'), float('1E10'), float('NaN'), null",
+    "booleans": "true, false, null",
+    "dates": "date'0001-01-01', date'9999-12-31', date'2024-02-29', null",
+    "timestamps": (
+        "timestamp'2024-11-03T05:30:00Z', timestamp'2024-11-03T06:30:00Z', "  # 01:30, both of them
+        "timestamp'0001-01-02T00:00:00Z', timestamp'9999-12-30T23:59:59.999999Z', "
+        "timestamp'1969-12-31T23:59:59.000001Z', null"
+    ),
+    "timestamps without time zone": (
+        "timestamp_ntz'2024-03-10 02:30:00', "  # an hour that New York's clocks skip
+        "timestamp_ntz'0001-01-01 00:00:00', timestamp_ntz'9999-12-31 23:59:59.999999', null"
+    ),
+    "bytes": "X'6162', X'2F253D', X'C3A9', null",
+}
+UNREADABLE_BY = {
+    # polars reads partition values from paths as CSV, which has no bytes.
+    by_polars: {"bytes"},
+    by_deltalake: set(),
+}
+
+
+def frame_of(spark: SparkSession, values: str) -> DataFrame:
+    rows_sql = ", ".join(f"({i}, {value})" for i, value in enumerate(values.split(", ")))
+    return spark.sql(f"SELECT * FROM VALUES {rows_sql} AS t(id, p)")
+
+
+@contextmanager
+def without_file_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def unavailable(*_args: object) -> None:
+        raise IndexUnavailableError("switched off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(file_index, "relation", unavailable)
+        yield
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_partition_values_of_every_type_come_back_in_every_engine(
+    tmp_path: Path, in_new_york: SparkSession, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    frame = frame_of(in_new_york, VALUES[kind])
+    expected = rows_of(frame)
+    ds.write(frame, tmp_path, partition_by=["p"])
+    assert repr(rows(da.to_table(DeltaLog(tmp_path)))) == repr(expected).replace("-0.0", "0.0")
+    expected = rows(da.to_table(DeltaLog(tmp_path)))
+    assert repr(rows_of(ds.read(in_new_york, tmp_path))) == repr(expected)
+    with without_file_index(monkeypatch):
+        assert repr(rows_of(ds.read(in_new_york, tmp_path))) == repr(expected)
+    for read, unreadable in UNREADABLE_BY.items():
+        if kind not in unreadable:
+            assert repr(read(tmp_path)) == repr(expected), read.__name__
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_log_has_the_texts_that_the_arrow_engine_writes(
+    tmp_path: Path, in_new_york: SparkSession, kind: str
+) -> None:
+    ds.write(frame_of(in_new_york, VALUES[kind]), tmp_path, partition_by=["p"])
+    snapshot = DeltaLog(tmp_path).snapshot()
+    data_type = find_field(snapshot.schema, "p").data_type
+    texts = {serialize(row["p"], data_type) for row in da.to_table(snapshot).to_pylist()}
+    assert {add.partition_values["p"] for add in snapshot.add_files()} == texts
+
+
+@pytest.mark.parametrize("empty", ["''", "X''"])
+def test_an_empty_value_is_null(tmp_path: Path, spark: SparkSession, empty: str) -> None:
+    ds.write(frame_of(spark, empty), tmp_path, partition_by=["p"])
+    expected = [{"id": 0, "p": None}]
+    assert rows_of(ds.read(spark, tmp_path)) == expected == by_deltalake(tmp_path)
+
+
+def test_two_partition_columns_are_told_apart(tmp_path: Path, spark: SparkSession) -> None:
+    frame = spark.sql("SELECT id, id % 2 AS a, concat('x=', id % 3) AS b FROM range(12)")
+    ds.write(frame, tmp_path, partition_by=["b", "a"])
+    assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame) == by_deltalake(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("'__HIVE_DEFAULT_PARTITION__'", id="the name that stands for null"),
+        pytest.param("concat('a', char(0))", id="a NUL character"),
+        pytest.param("X'FF'", id="bytes that are no UTF-8"),
+        pytest.param("cast(X'FF' as string)", id="a text that is no UTF-8"),
+    ],
+)
+def test_a_value_that_no_directory_can_be_named_by_is_refused(
+    tmp_path: Path, spark: SparkSession, value: str
+) -> None:
+    frame = spark.sql(f"SELECT 1 AS id, {value} AS p")
+    with pytest.raises(InvalidRequestError, match="partition column 'p' has a value"):
+        ds.write(frame, tmp_path, partition_by=["p"])
+    assert files_under(tmp_path) == set()
+
+
+def test_a_year_beyond_9999_is_refused_as_a_partition(tmp_path: Path, spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 1 AS id, date_add(date'9999-12-31', 1) AS p")
+    with pytest.raises(InvalidRequestError, match=r"partition column 'p'.*10000-01-01"):
+        ds.write(frame, tmp_path, partition_by=["p"])
+    assert files_under(tmp_path) == set()
+
+
+def test_a_value_that_is_too_long_for_a_directory_is_named(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    frame = spark.sql("SELECT 1 AS id, repeat('x', 300) AS p")
+    with pytest.raises(StorageError, match="no partition value is longer") as refused:
+        ds.write(frame, tmp_path, partition_by=["p"])
+    assert len(str(refused.value)) < 500
+    assert files_under(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("values", "num_broken"),
+    [
+        pytest.param("'a', 'b', null", 0, id="other letters"),
+        pytest.param("'a', 'A', 'É', 'é'", 2, id="letters that differ in case"),
+    ],
+)
+def test_values_that_would_share_a_directory_are_found_where_names_have_no_case(
+    spark: SparkSession, values: str, num_broken: int
+) -> None:
+    _, check = partition_text_checks(sf.col("p"), StructField("p", STRING), folds_case=True)
+    assert frame_of(spark, values).agg(check.num_broken).collect()[0][0] == num_broken

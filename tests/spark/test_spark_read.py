@@ -1,0 +1,356 @@
+"""Tables as Spark reads them, by the file index and by the list of files."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_paths import encode_path
+from delta_ops.protocol.predicate import Predicate, to_arrow
+from delta_ops.protocol.predicate import columns as columns_of
+from delta_ops.protocol.schema import StructType
+from delta_ops.spark import file_index
+from delta_ops.spark.expressions import to_column
+from delta_ops.spark.file_index import IndexUnavailableError
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.transaction import Staged
+from tests.spark.frames import rows_of
+from tests.tables import SHARED, needs_shared, rows
+
+pytestmark = pytest.mark.spark
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "b", None], "x": [1.0, None, 3.0, 4.0]})
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+@pytest.fixture(params=["file index", "file list"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two ways to read."""
+
+    def refused(error: type[Exception], *_args: object) -> None:
+        raise error("the other way was asked for")
+
+    if request.param == "file index":
+        monkeypatch.setattr("delta_ops.spark.file_list.scan", partial(refused, AssertionError))
+    else:
+        monkeypatch.setattr(file_index, "relation", partial(refused, IndexUnavailableError))
+    return str(request.param)
+
+
+def readable_tables() -> list[Path]:
+    """Tables by other writers of whose rows we know, and which we do not refuse."""
+    return sorted(
+        expected.parent
+        for expected in SHARED.glob("data/tables/*/*/expected")
+        if sum(f.stat().st_size for f in expected.rglob("*.parquet")) < 1_000_000
+        and is_readable(expected.parent)
+    )
+
+
+def is_readable(folder: Path) -> bool:
+    try:
+        DeltaLog(folder / "delta").snapshot()
+    except DeltaOpsError:
+        return False
+    return True
+
+
+@needs_shared
+@pytest.mark.parametrize("folder", readable_tables(), ids=lambda folder: folder.name)
+def test_tables_by_other_writers_have_the_expected_rows(
+    spark: SparkSession, way: str, folder: Path
+) -> None:
+    read = ds.read(spark, folder / "delta")
+    expected = pq.read_table(folder / "expected", coerce_int96_timestamp_unit="us")
+    assert repr(rows_of(read)) == repr(rows(expected.select(read.columns)))
+
+
+def test_columns_come_in_the_tables_order_with_its_types(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    snapshot = DeltaLog(tmp_path).snapshot()
+    assert ds.read(spark, snapshot).schema == spark_schema_from_schema(snapshot.schema)
+    assert ds.read(spark, snapshot, columns=["X", "P"]).columns == ["x", "p"]
+
+
+def test_a_version_of_the_past_is_read_from_its_snapshot(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS)
+    da.write(tmp_path, ROWS.slice(0, 1), mode="overwrite")
+    assert ds.read(spark, DeltaLog(tmp_path).snapshot(version=0)).count() == 4
+    assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
+
+
+def test_an_empty_table_has_its_columns(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, ROWS.slice(0, 0))
+    assert ds.read(spark, tmp_path).columns == ["id", "p", "x"]
+    assert ds.read(spark, tmp_path).count() == 0
+
+
+def test_a_file_without_a_column_has_null_in_it(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS)
+    add_file(tmp_path, pa.table({"id": [9]}), "elsewhere/nine.parquet")
+    read = ds.read(spark, tmp_path, predicate=col("id") == 9)
+    assert rows_of(read) == [{"id": 9, "p": None, "x": None}]
+
+
+def test_the_logs_partition_value_wins_over_the_files(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    data = pa.table({"id": [9], "p": ["of the file"], "x": [0.5]})
+    add_file(tmp_path, data, "p=of the path/nine.parquet", p="of the log")
+    read = ds.read(spark, tmp_path, predicate=col("id") == 9)
+    assert rows_of(read) == [{"id": 9, "p": "of the log", "x": 0.5}]
+
+
+def test_files_of_one_directory_may_have_different_partition_values(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS.slice(0, 0), partition_by=["p"])
+    for number in range(70):  # more than the list of files looks up in a map
+        data = pa.table({"id": [number], "x": [0.0]})
+        add_file(tmp_path, data, f"flat/{number}.parquet", p=f"value {number}")
+    expected = [{"id": n, "p": f"value {n}", "x": 0.0} for n in range(70)]
+    assert sorted(rows_of(ds.read(spark, tmp_path)), key=lambda row: row["id"]) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b", "50%", "50%25", "x=y", "a+b", "#1", "q?", "[a]{b,c}*", "züri\u00a0東京", "a:b", "~",
+        "'\"", "\\n",
+    ],
+)  # fmt: skip
+def test_paths_may_hold_any_letter(
+    tmp_path: Path, spark: SparkSession, way: str, name: str
+) -> None:
+    root = tmp_path / name
+    da.write(root, ROWS, partition_by=["p"])
+    add_file(root, pa.table({"id": [9], "x": [0.5]}), f"w/{name}/f.parquet", p=name)
+    expected = [*ROWS.to_pylist(), {"id": 9, "p": name, "x": 0.5}]
+    read = sorted(rows_of(ds.read(spark, root)), key=lambda row: row["id"])
+    assert read == expected
+
+
+def test_a_file_may_lie_outside_of_the_table(tmp_path: Path, spark: SparkSession, way: str) -> None:
+    da.write(tmp_path / "one", ROWS)
+    da.write(tmp_path / "two", ROWS.slice(0, 0))
+    (add,) = DeltaLog(tmp_path / "one").snapshot().add_files()
+    outside = replace(add, path=f"file://{tmp_path}/one/{add.path}")
+    log = DeltaLog(tmp_path / "two")
+    create_commit(log.storage, log.log_directory, 1, [outside])
+    assert rows_of(ds.read(spark, tmp_path / "two")) == rows(ROWS)
+
+
+@pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet"])
+def test_a_file_that_spark_would_leave_out_is_refused(
+    tmp_path: Path, spark: SparkSession, way: str, name: str
+) -> None:
+    da.write(tmp_path, ROWS)
+    add_file(tmp_path, ROWS, name)
+    with pytest.raises(DataFileError, match="has a hidden name"):
+        ds.read(spark, tmp_path)
+
+
+def test_a_file_that_is_gone_fails_the_read_whatever_the_session_says(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    next(tmp_path.glob("p=b/*.parquet")).unlink()
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        with pytest.raises(Exception, match=r"PATH_NOT_FOUND|FILE_NOT_EXIST|is gone"):
+            ds.read(spark, tmp_path).collect()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+def test_settings_of_the_session_are_as_before(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    before = spark.conf.get(LISTING)
+    ds.read(spark, tmp_path).collect()
+    assert spark.conf.get(LISTING) == before
+
+
+def test_files_are_pruned_by_the_log_before_spark_sees_them(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    for data_file in (*tmp_path.glob("p=a/*"), *tmp_path.glob("p=__HIVE*/*")):
+        data_file.unlink()
+    read = ds.read(spark, tmp_path, columns=["x"], predicate=(col("p") == "b") & (col("id") > 2))
+    assert rows_of(read) == [{"x": 3.0}]
+
+
+def test_spark_prunes_partitions_of_the_index_at_planning(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    read = ds.read(spark, tmp_path)
+    shutil.rmtree(tmp_path / "p=a")
+    assert rows_of(read.filter("p = 'b'").select("id")) == [{"id": 3}]
+
+
+def test_the_index_survives_a_refresh(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, ROWS)
+    ds.read(spark, tmp_path).createOrReplaceTempView("refreshed")
+    spark.catalog.refreshTable("refreshed")
+    spark.catalog.refreshByPath(str(tmp_path))
+    assert spark.table("refreshed").count() == 4
+
+
+def test_a_scan_can_be_joined_with_itself_and_cached(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, ROWS, partition_by=["p"])
+    read = ds.read(spark, tmp_path).cache()
+    joined = read.alias("a").join(read.alias("b"), "id")
+    assert joined.count() == 4
+    read.unpersist()
+
+
+def test_storage_that_spark_cannot_reach_is_refused(spark: SparkSession) -> None:
+    da.write("memory://spark-reads-no-memory", ROWS)
+    with pytest.raises(InvalidRequestError, match=r"is not on a local disk.*delta_ops\.arrow"):
+        ds.read(spark, "memory://spark-reads-no-memory")
+
+
+NAN = float("nan")
+VALUES = pa.table(
+    {
+        "x": pa.array([1.0, -0.0, 0.0, NAN, float("inf"), None, 3.0]),
+        "f": pa.array([1.5, 0.1, 0.0, NAN, None, None, -1.0], pa.float32()),
+        "s": ["a", "é", "z", "", None, "a", "Z"],
+        "d": [date(1, 1, 1), date(9999, 12, 31), date(2024, 1, 1), None, None, None, None],
+        "t": pa.array(
+            [datetime(1, 1, 1, tzinfo=UTC), datetime(2024, 3, 10, 7, 30, tzinfo=UTC)] + [None] * 5,
+            pa.timestamp("us", "UTC"),
+        ),
+        "n": pa.array([datetime(2024, 3, 10, 2, 30)] + [None] * 6, pa.timestamp("us")),
+        "c": pa.array([Decimal("1.50"), Decimal("-1.5")] + [None] * 5, pa.decimal128(9, 2)),
+        "b": [b"a", b"\xff", b"", None, None, None, None],
+        "o": [True, False, None, None, None, None, None],
+        "l": [2**62, -1, 0, None, None, None, None],
+        "r": [{"a.b": 1}, {"a.b": None}, None, None, None, None, None],
+    }
+)
+PREDICATES: list[Predicate] = [
+    *(
+        compared
+        for name in ("x", "f")
+        for number in (0.0, 1.5, 0.1, NAN)
+        for compared in (
+            col(name) == number,
+            col(name) != number,
+            col(name) < number,
+            col(name) <= number,
+            col(name) > number,
+            col(name) >= number,
+        )
+    ),
+    col("x").isin([0.0, NAN]),
+    col("x").isin([*range(20), None]),
+    col("s") > "Z",
+    col("s").isin(["a", None]),
+    col("s") == "é",
+    col("d") == date(1, 1, 1),
+    col("d") <= "9999-12-31",
+    col("t") == datetime(2024, 3, 10, 7, 30, tzinfo=UTC),
+    col("t") < datetime(2, 1, 1, tzinfo=UTC),
+    col("n") == datetime(2024, 3, 10, 2, 30),
+    col("c") == Decimal("1.5"),
+    col("b") == b"\xff",
+    col("b") > b"a",
+    col("o") == True,  # noqa: E712
+    col("l") > 2**61,
+    col("r", "a.b") == 1,
+    col("r", "a.b").is_null(),
+    col("r").is_not_null(),
+    (col("x") > 1) & (col("s") == "a") | (col("l") == 0),
+    col("s").isin([]),
+]
+PREDICATES += [~predicate for predicate in PREDICATES]
+
+
+def test_predicates_say_the_same_of_rows_as_in_arrow(
+    tmp_path: Path, in_new_york: SparkSession
+) -> None:
+    log, schema = write_values(tmp_path)
+    by_arrow = da.to_table(log)
+    computed = ds.read(in_new_york, log).select(
+        "x", "s", *(to_column(p, schema).alias(str(i)) for i, p in enumerate(PREDICATES))
+    )
+    found = {repr((row["x"], row["s"])): row for row in rows_of(computed)}
+    names = {str(i): to_arrow(p, schema) for i, p in enumerate(PREDICATES)}
+    for row, values in zip(
+        pa.dataset.dataset(by_arrow).to_table(columns=names).to_pylist(),
+        by_arrow.to_pylist(),
+        strict=True,
+    ):
+        of_spark = found[repr((values["x"], values["s"]))]
+        differing = [str(PREDICATES[int(i)]) for i in row if row[i] != of_spark[i]]
+        assert differing == [], values
+
+
+def test_a_predicate_loses_no_row_of_a_file_whose_statistics_hide_nan(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    log, _ = write_values(tmp_path)
+    differing = [
+        predicate
+        for predicate in PREDICATES
+        if columns_of(predicate) == {"x"}
+        and repr(rows_of(ds.read(spark, log, ["x", "s"], predicate)))
+        != repr(rows(da.to_table(log, ["x", "s"], predicate)))
+    ]
+    assert differing == []
+
+
+def write_values(root: Path) -> tuple[DeltaLog, StructType]:
+    da.write(root, VALUES)
+    log = DeltaLog(root)
+    return log, log.snapshot().schema
+
+
+def add_file(root: Path, data: pa.Table, path: str, **partition_values: str) -> None:
+    """Add a file to a table as another writer might."""
+    place = root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(data, place)
+    transaction = begin(DeltaLog(root))
+    add = AddFile(
+        path=encode_path(path),
+        size=place.stat().st_size,
+        partition_values=partition_values,
+        modification_time=0,
+    )
+    transaction.stage(
+        Staged(
+            adds=(add,),
+            schema=transaction.schema,
+            partition_columns=transaction.metadata.partition_columns,
+            num_rows=len(data),
+        )
+    )
+    transaction.commit(operation="WRITE")

@@ -1,0 +1,141 @@
+"""Starting Spark, and settings that hold for one call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.spark import get_session
+from delta_ops.spark.failures import failure_of
+from delta_ops.spark.session import overriding
+
+pytestmark = pytest.mark.spark
+
+SETTING = "spark.sql.files.maxRecordsPerFile"
+PROJECT = Path(__file__).resolve().parents[2]
+START = "from delta_ops.spark import get_session; get_session()"
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "JAVA"))}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    """A Java that says it is of this version."""
+    java = folder / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("prepare", "problem"),
+    [
+        pytest.param(lambda _: {"PATH": ""}, "Java, which is not on PATH", id="no Java"),
+        pytest.param(
+            lambda folder: {"JAVA_HOME": str(folder / "absent")},
+            "to which JAVA_HOME leads, cannot be run",
+            id="JAVA_HOME that leads nowhere",
+        ),
+        pytest.param(
+            lambda folder: {"JAVA_HOME": str(fake_java(folder, "1.8.0_402"))},
+            "is Java 8;",
+            id="Java 8",
+        ),
+        pytest.param(
+            lambda folder: {"JAVA_HOME": str(fake_java(folder, "11.0.2"))},
+            "is Java 11;",
+            id="Java 11",
+        ),
+    ],
+)
+def test_without_a_fitting_java_one_sentence_says_what_to_install(
+    tmp_path: Path, prepare: Callable[[Path], dict[str, str]], problem: str
+) -> None:
+    ran = run(START, **prepare(tmp_path))
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last.startswith("delta_ops.errors.MissingDependencyError: Spark needs Java")
+    assert problem in last
+    assert "install Java 17 or later" in last
+
+
+def test_file_names_beyond_ascii_work_where_the_environment_has_no_locale(tmp_path: Path) -> None:
+    ran = run(
+        "import sys, delta_ops.spark as ds\n"
+        "spark = ds.get_session(configuration={'spark.master': 'local[1]', "
+        "'spark.ui.enabled': 'false', 'spark.driver.bindAddress': '127.0.0.1', "
+        "'spark.driver.host': '127.0.0.1'})\n"
+        "frame = spark.sql(\"SELECT 1 AS id, '\\u6771' AS p\")\n"
+        "ds.write(frame, sys.argv[1], partition_by=['p'])\n"
+        "assert ds.read(spark, sys.argv[1]).collect()[0].p == '\\u6771'\n".replace(
+            "sys.argv[1]", repr(str(tmp_path))
+        ),
+        PYTHONUTF8="1",
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert list(tmp_path.glob("w-*/p=東"))
+
+
+def test_the_active_session_is_taken(spark: SparkSession) -> None:
+    assert get_session() is spark
+
+
+def test_overlapping_calls_leave_a_setting_as_it_was(spark: SparkSession) -> None:
+    first, second = overriding(spark, {SETTING: "7"}), overriding(spark, {SETTING: "7"})
+    before = spark.conf.get(SETTING)
+    first.__enter__()
+    second.__enter__()
+    assert spark.conf.get(SETTING) == "7"
+    first.__exit__(None, None, None)
+    assert spark.conf.get(SETTING) == "7"
+    second.__exit__(None, None, None)
+    assert spark.conf.get(SETTING) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        pytest.param(
+            "x\nCaused by: java.io.IOException: No space left on device\n\tat a.b(C.java:1)",
+            StorageError,
+            "no space is left",
+            id="a full disk",
+        ),
+        pytest.param(
+            "java.nio.file.AccessDeniedException: Permission denied",
+            StorageError,
+            "permission is denied",
+            id="no permission",
+        ),
+        pytest.param(
+            "Malformed input or input contains unmappable characters: p=?",
+            StorageError,
+            "LC_ALL=C.UTF-8",
+            id="a locale without the letters of a path",
+        ),
+        pytest.param("[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==", InvalidRequestError,
+                     "zero. Correct", id="an error of the rows"),
+    ],
+)  # fmt: skip
+def test_a_failed_job_becomes_one_sentence(text: str, kind: type[Exception], said: str) -> None:
+    failure = failure_of(RuntimeError(text), "/table", "/table/w-1")
+    assert type(failure) is kind
+    assert said in str(failure)
+    assert "\n" not in str(failure)

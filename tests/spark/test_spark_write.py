@@ -1,0 +1,493 @@
+"""What the Spark engine writes, read back by it and by others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    InvalidRequestError,
+    StorageError,
+    TableNotFoundError,
+)
+from delta_ops.events import (
+    CommitAttempted,
+    Committed,
+    DataFilesWritten,
+    Event,
+    Staged,
+    WriteStarted,
+)
+from delta_ops.storage import open_storage
+from tests.counting_storage import CountingStorage
+from tests.spark.frames import files_under, rows_of
+from tests.tables import by_deltalake, by_polars, rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def letters(spark: SparkSession) -> DataFrame:
+    return spark.sql("SELECT * FROM VALUES (1L, 'a'), (2L, 'b'), (3L, null) AS t(id, p)")
+
+
+def stats_of(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(add.stats or "") for add in DeltaLog(root).snapshot().add_files()]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["one directory", "partitions"])
+def test_others_read_the_rows(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame, partition_by: list[str]
+) -> None:
+    result = ds.write(letters, tmp_path, partition_by=partition_by)
+    assert (result.version, result.metrics["numOutputRows"]) == (0, 3)
+    expected = rows_of(letters)
+    assert rows_of(ds.read(spark, tmp_path)) == expected
+    assert by_deltalake(tmp_path) == expected == by_polars(tmp_path)
+
+
+def test_nested_columns_come_back(tmp_path: Path, spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT 1 AS id, named_struct('a', 1, 'b', array('x', null)) AS s, "
+        "map('k', named_struct('v', 1.50BD)) AS m, array(array(1), null) AS l"
+    )
+    ds.write(frame, tmp_path)
+    assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame)
+    assert rows(da.to_table(DeltaLog(tmp_path))) == rows_of(frame)
+
+
+def test_only_data_files_lie_beside_the_log_in_a_visible_directory(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path, partition_by=["p"])
+    beside = {path for path in files_under(tmp_path) if not path.startswith("_delta_log")}
+    assert beside == set(DeltaLog(tmp_path).snapshot().files(["path"])["path"].to_pylist())
+    assert all(path[0] not in "_." and "=" not in path.split("/")[0] for path in beside)
+
+
+def test_timestamps_have_bounds_in_a_default_session(tmp_path: Path, spark: SparkSession) -> None:
+    ds.write(spark.sql("SELECT timestamp'2024-01-01T00:00:00.000001Z' AS t"), tmp_path)
+    (stats,) = stats_of(tmp_path)
+    assert stats["minValues"] == {"t": "2024-01-01T00:00:00.000Z"}
+    assert stats["maxValues"] == {"t": "2024-01-01T00:00:00.001Z"}
+
+
+def test_a_nan_is_no_bound_and_hides_no_row(tmp_path: Path, spark: SparkSession) -> None:
+    ds.write(spark.sql("SELECT * FROM VALUES (1D), (double('NaN')) AS t(x)").coalesce(1), tmp_path)
+    (stats,) = stats_of(tmp_path)
+    assert (stats["minValues"], stats["maxValues"]) == ({"x": 1.0}, {})
+    assert ds.read(spark, tmp_path, predicate=col("x") > 5).count() == 1
+
+
+def test_long_texts_have_bounds(tmp_path: Path, spark: SparkSession) -> None:
+    ds.write(spark.sql("SELECT repeat('é', 5000) AS s"), tmp_path)
+    (stats,) = stats_of(tmp_path)
+    assert stats["minValues"]["s"] == "é" * 32
+    assert stats["maxValues"]["s"] > "é" * 32
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.parquet.outputTimestampType", "INT96"),
+        ("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY"),
+        ("spark.sql.parquet.writeLegacyFormat", "true"),
+        ("spark.sql.sources.partitionOverwriteMode", "dynamic"),
+        ("spark.sql.ansi.enabled", "false"),
+    ],
+)
+def test_the_sessions_settings_do_not_change_what_is_written(
+    tmp_path: Path, spark: SparkSession, setting: str, value: str
+) -> None:
+    frame = spark.sql(
+        "SELECT date'0001-01-01' AS d, timestamp'1500-01-01T00:00:00Z' AS t, 1.5BD AS c"
+    )
+    before = spark.conf.get(setting) or ""
+    spark.conf.set(setting, value)
+    try:
+        ds.write(frame, tmp_path)
+        assert spark.conf.get(setting) == value
+    finally:
+        spark.conf.set(setting, before)
+    assert rows(da.to_table(DeltaLog(tmp_path))) == rows_of(frame)
+    (stats,) = stats_of(tmp_path)
+    assert stats["minValues"]["t"] == "1500-01-01T00:00:00.000Z"
+
+
+def test_the_tables_codec_is_used(tmp_path: Path, letters: DataFrame) -> None:
+    ds.write(letters, tmp_path, configuration={"delta.parquet.compression.codec": "zstd"})
+    for path in DeltaLog(tmp_path).snapshot().files(["path"])["path"].to_pylist():
+        assert pq.read_metadata(tmp_path / path).row_group(0).column(0).compression == "ZSTD"
+
+
+def test_rows_without_any_leave_no_file(tmp_path: Path, letters: DataFrame) -> None:
+    ds.write(letters.filter("false"), tmp_path)
+    assert DeltaLog(tmp_path).snapshot().num_files == 0
+    assert not [path for path in files_under(tmp_path) if path.endswith(".parquet")]
+
+
+def test_a_table_can_ask_for_few_files_of_many_partitions(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    frame = spark.range(0, 100, 1, 4).selectExpr("id", "id % 5 AS p")
+    optimized = {"delta.autoOptimize.optimizeWrite": "true"}
+    ds.write(frame, tmp_path, partition_by=["p"], configuration=optimized)
+    assert DeltaLog(tmp_path).snapshot().num_files == 5
+    assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame)
+
+
+def test_an_overwrite_replaces_all_rows(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path)
+    ds.write(letters.filter("id = 3"), tmp_path, mode="overwrite")
+    assert by_deltalake(tmp_path) == rows_of(letters.filter("id = 3"))
+
+
+def test_a_table_can_be_overwritten_from_itself(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path)
+    ds.write(ds.read(spark, tmp_path).withColumn("id", sf.col("id") * 2), tmp_path, "overwrite")
+    assert [row["id"] for row in by_deltalake(tmp_path)] == [2, 4, 6]
+
+
+def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame
+) -> None:
+    ds.write(letters.coalesce(1), tmp_path)
+    new = spark.sql("SELECT * FROM VALUES (2L, 'x'), (2L, 'y') AS t(id, p)")
+    result = ds.write(new, tmp_path, mode="overwrite", replace_where=col("id") == 2)
+    expected = rows_of(letters.filter("id <> 2").union(new))
+    assert by_deltalake(tmp_path) == expected == rows_of(ds.read(spark, tmp_path))
+    assert (result.metrics["numOutputRows"], result.metrics["numRemovedFiles"]) == (2, 1)
+
+
+def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path)
+    ds.write(letters.limit(0), tmp_path, mode="overwrite", replace_where=col("p") != "zzz")
+    assert by_deltalake(tmp_path) == [{"id": 3, "p": None}]
+
+
+def test_an_overwrite_of_partitions_reads_no_file(tmp_path: Path, letters: DataFrame) -> None:
+    ds.write(letters, tmp_path, partition_by=["p"])
+    kept = {add.path for add in DeltaLog(tmp_path).snapshot().add_files(col("p") == "b")}
+    for data_file in tmp_path.glob("w-*/p=a/*.parquet"):
+        data_file.write_bytes(b"no longer readable")
+    new = letters.filter("p = 'a'")
+    ds.write(new, tmp_path, mode="overwrite", replace_where=col("p") == "a")
+    assert by_deltalake(tmp_path) == rows_of(letters)
+    assert kept < {add.path for add in DeltaLog(tmp_path).snapshot().add_files()}
+
+
+def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path, partition_by=["p"])
+    before = files_under(tmp_path)
+    with pytest.raises(InvalidRequestError, match=r"replace_where is not true.*rows: 2"):
+        ds.write(letters, tmp_path, mode="overwrite", replace_where=col("p") == "a")
+    assert files_under(tmp_path) == before
+
+
+def test_the_same_txn_writes_once_and_computes_no_row_again(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame
+) -> None:
+    first = ds.write(letters, tmp_path, txn=("app", 3))
+    before = files_under(tmp_path)
+    fails = letters.withColumn("id", sf.raise_error(sf.lit("computed")).cast("long"))
+    again = ds.write(fails, tmp_path, txn=("app", 3))
+    assert (first.version, first.already_committed) == (0, False)
+    assert (again.version, again.already_committed) == (0, True)
+    assert files_under(tmp_path) == before
+
+
+def test_files_of_a_txn_that_another_run_committed_meanwhile_are_deleted(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path)
+
+    def another_run(event: Event) -> None:
+        if isinstance(event, Staged):
+            da.write(tmp_path, letters.toArrow(), txn=("app", 1))
+
+    result = ds.write(letters, tmp_path, txn=("app", 1), on_event=another_run)
+    assert result.already_committed
+    assert ds.read(spark, tmp_path).count() == 6
+    live = set(DeltaLog(tmp_path).snapshot().files(["path"])["path"].to_pylist())
+    assert {path for path in files_under(tmp_path) if path.endswith(".parquet")} == live
+
+
+def test_events_come_in_order(tmp_path: Path, letters: DataFrame) -> None:
+    events: list[Event] = []
+    ds.write(letters, tmp_path, on_event=events.append)
+    assert [type(event) for event in events] == [
+        WriteStarted,
+        DataFilesWritten,
+        Staged,
+        CommitAttempted,
+        Committed,
+    ]
+
+
+def test_an_append_joins_a_table_that_was_created_meanwhile(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    def create(event: Event) -> None:
+        if isinstance(event, Staged):
+            da.write(tmp_path, pa.table({"id": [4], "p": ["d"]}))
+
+    assert ds.write(letters, tmp_path, on_event=create).version == 1
+    assert len(by_deltalake(tmp_path)) == 4
+
+
+def test_a_table_of_other_columns_that_was_created_meanwhile_wins(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    def create(event: Event) -> None:
+        if isinstance(event, Staged):
+            da.write(tmp_path, pa.table({"other": [1]}))
+
+    with pytest.raises(CommitConflictError, match="created the table"):
+        ds.write(letters, tmp_path, on_event=create)
+    assert by_deltalake(tmp_path) == [{"other": 1}]
+    assert not list(tmp_path.glob("w-*"))
+
+
+def test_files_are_kept_while_it_is_unknown_whether_they_were_committed(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    def unreachable(_number: int, method: str, path: str, moment: str) -> None:
+        if path.endswith("00000000000000000000.json") and moment == "after":
+            raise StorageError(path, method, "the connection was lost")
+
+    log = DeltaLog(tmp_path, storage=CountingStorage(open_storage(tmp_path), unreachable))
+    with pytest.raises(CommitStateUnknownError):
+        ds.write(letters, log)
+    assert by_deltalake(tmp_path) == rows_of(letters)
+
+
+def test_files_are_kept_when_a_listener_fails_after_the_commit(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    def failing(event: Event) -> None:
+        if isinstance(event, Committed):
+            raise RuntimeError("the listener's own")
+
+    with pytest.raises(RuntimeError, match="the listener's own"):
+        ds.write(letters, tmp_path, on_event=failing)
+    assert by_deltalake(tmp_path) == rows_of(letters)
+
+
+def test_nothing_is_left_when_a_listener_ends_the_write(tmp_path: Path, letters: DataFrame) -> None:
+    def cancel(event: Event) -> None:
+        if isinstance(event, Staged):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ds.write(letters, tmp_path, on_event=cancel)
+    assert files_under(tmp_path) == set()
+
+
+def test_rows_that_cannot_be_computed_leave_nothing_and_say_why(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    @sf.udf("long", useArrow=False)
+    def fails(number: int) -> int:
+        raise ValueError(f"no {number}")
+
+    with pytest.raises(InvalidRequestError, match="ValueError: no ") as refused:
+        ds.write(letters.withColumn("id", fails("id")), tmp_path)
+    assert len(str(refused.value)) < 400
+    assert refused.value.__cause__ is not None
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_path_that_no_directory_can_be_made_at_is_a_storage_error(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="a part of the path is a file"):
+        ds.write(letters, tmp_path / "file" / "table")
+
+
+def test_a_data_file_that_vanishes_before_the_commit_is_missed(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    def lose_one(event: Event) -> None:
+        if isinstance(event, DataFilesWritten):
+            next((tmp_path / event.directory).glob("*.parquet")).unlink()
+
+    with pytest.raises(StorageError, match="Spark wrote 3 rows"):
+        ds.write(letters, tmp_path, on_event=lose_one)
+    assert files_under(tmp_path) == set()
+
+
+REQUIRED = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("s", pa.struct([pa.field("a", pa.int32(), nullable=False)])),
+        pa.field("l", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        pytest.param("null, null, null", "id", id="a column"),
+        pytest.param("1L, named_struct('a', cast(null as int)), null", "s.a", id="a field"),
+        pytest.param("1L, null, array(1, null)", "l ", id="an element"),
+    ],
+)
+def test_a_null_where_the_table_says_not_null_is_refused(
+    tmp_path: Path, spark: SparkSession, row: str, column: str
+) -> None:
+    da.write(tmp_path, REQUIRED.empty_table())
+    before = files_under(tmp_path)
+    frame = spark.sql(
+        "SELECT * FROM VALUES (cast(2 as bigint), named_struct('a', 1), array(1)), "
+        f"({row}) AS t(id, s, l)"
+    )
+    with pytest.raises(InvalidRequestError, match=f"column {column}.* NOT NULL.*rows: 1"):
+        ds.write(frame, tmp_path)
+    assert files_under(tmp_path) == before
+
+
+def test_a_null_parent_of_a_field_that_is_not_null_is_accepted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    da.write(tmp_path, REQUIRED.empty_table())
+    ds.write(spark.sql("SELECT 1L AS id"), tmp_path)
+    assert rows_of(ds.read(spark, tmp_path)) == [{"id": 1, "s": None, "l": None}]
+
+
+def test_columns_of_a_new_table_are_nullable(tmp_path: Path, spark: SparkSession) -> None:
+    ds.write(spark.range(3), tmp_path)
+    assert all(field.nullable for field in DeltaLog(tmp_path).snapshot().schema.fields)
+
+
+TYPES = pa.schema(
+    [
+        ("ID", pa.int32()),
+        ("x", pa.float64()),
+        ("c", pa.decimal128(10, 2)),
+        ("s", pa.struct([("a", pa.int64()), ("b", pa.string())])),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        pytest.param("5L AS id", {"ID": 5}, id="a number that fits, by a name in another case"),
+        pytest.param("2 AS x", {"x": 2.0}, id="a wider number"),
+        pytest.param("7 AS c", {"c": pa.scalar(7, pa.decimal128(10, 2)).as_py()}, id="a decimal"),
+        pytest.param("null AS x, 1 AS id", {"ID": 1}, id="a column of nulls alone"),
+        pytest.param(
+            "named_struct('b', 'x', 'a', 1) AS s",
+            {"s": {"a": 1, "b": "x"}},
+            id="fields in another order and narrower",
+        ),
+    ],
+)
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_data_that_fit_become_the_tables_columns(
+    tmp_path: Path, spark: SparkSession, select: str, expected: dict[str, Any], ansi: str
+) -> None:
+    da.write(tmp_path, TYPES.empty_table())
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        ds.write(spark.sql(f"SELECT {select}"), tmp_path)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    (row,) = da.to_table(DeltaLog(tmp_path)).to_pylist()
+    assert row == dict.fromkeys(TYPES.names) | expected
+
+
+@pytest.mark.parametrize(
+    ("select", "problem"),
+    [
+        pytest.param("1 AS q", "has no column 'q'", id="an unknown column"),
+        pytest.param("named_struct('z', 1) AS s", "has no column s.z", id="an unknown field"),
+        pytest.param("'x' AS id", "'ID' is integer .* string in the data", id="another type"),
+        pytest.param("3000000000L AS id", "'ID' is integer .* does not fit", id="too large"),
+        pytest.param("1.5D AS id", "'ID' is integer .* does not fit", id="a fraction"),
+        pytest.param("1.234BD AS c", "'c' is decimal.* does not fit", id="too many digits"),
+        pytest.param("1 AS id, 2 AS ID", "in the data twice", id="one column twice"),
+    ],
+)
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_data_that_do_not_fit_are_refused(
+    tmp_path: Path, spark: SparkSession, select: str, problem: str, ansi: str
+) -> None:
+    da.write(tmp_path, TYPES.empty_table())
+    before = files_under(tmp_path)
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        with pytest.raises(InvalidRequestError, match=problem):
+            ds.write(spark.sql(f"SELECT {select}"), tmp_path)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert files_under(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("select", "column"),
+    [
+        pytest.param("null AS v", "v", id="a column without a type"),
+        pytest.param("named_struct('i', interval 1 day) AS v", "v.i", id="an interval in a struct"),
+        pytest.param("parse_json('1') AS v", "v", id="a variant"),
+    ],
+)
+def test_a_new_table_with_a_type_that_delta_lacks_is_refused_by_column(
+    tmp_path: Path, spark: SparkSession, select: str, column: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"Column {column} is of Spark's type"):
+        ds.write(spark.sql(f"SELECT 1 AS id, {select}"), tmp_path)
+    assert files_under(tmp_path) == set()
+
+
+def test_the_partitioning_of_a_table_cannot_be_changed_by_a_write(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path, partition_by=["p"])
+    with pytest.raises(InvalidRequestError, match="is partitioned by p, not by id"):
+        ds.write(letters, tmp_path, partition_by=["id"])
+
+
+def test_staged_files_are_committed_with_a_transaction_of_ones_own(
+    tmp_path: Path, letters: DataFrame
+) -> None:
+    ds.write(letters, tmp_path)
+    log = DeltaLog(tmp_path)
+    staged = ds.stage_write(letters, log)
+    assert log.snapshot().version == 0
+    transaction = begin(log)
+    transaction.stage(staged)
+    assert transaction.commit(operation="WRITE").version == 1
+    assert len(by_deltalake(tmp_path)) == 6
+
+
+def test_staging_needs_a_table(tmp_path: Path, letters: DataFrame) -> None:
+    with pytest.raises(TableNotFoundError):
+        ds.stage_write(letters, tmp_path)
+
+
+def test_storage_that_spark_cannot_reach_is_refused_before_any_work(letters: DataFrame) -> None:
+    with pytest.raises(InvalidRequestError, match="is not on a local disk"):
+        ds.write(letters, "memory://spark-cannot-reach-this")
