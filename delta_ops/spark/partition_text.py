@@ -33,7 +33,11 @@ _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def partition_text(value: Column, data_type: DataType) -> Column:
-    """The value as a string; null for what `partition_text_checks` refuses."""
+    """What to partition by; null for what `partition_text_checks` refuses.
+
+    A string, but for types of which Spark writes one text in every session: before it writes,
+    Spark sorts by it, and strings that start alike are sorted slowly.
+    """
     match data_type:
         case t if t in (STRING, BINARY):
             return sf.when(~_is_unusable(value), value.cast("string"))
@@ -43,7 +47,7 @@ def partition_text(value: Column, data_type: DataType) -> Column:
             return _time_text(value, " ")
         case t if t in (FLOAT, DOUBLE):  # -0.0 is 0.0, and one value has one directory
             return sf.when(value == sf.lit(0.0), sf.lit("0.0")).otherwise(value.cast("string"))
-    return value.cast("string")
+    return value
 
 
 def partition_text_checks(

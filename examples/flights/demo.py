@@ -125,8 +125,9 @@ def execute_job(
 def first_cause(result: dg.ExecuteInProcessResult) -> str:
     """The sentence of the error that made a run fail."""
     for event in result.all_events:
-        if event.is_step_failure and event.step_failure_data.error is not None:
-            error = event.step_failure_data.error
+        failure = event.event_specific_data
+        error = getattr(failure, "error", None)
+        if event.is_failure and error is not None:
             while error.cause is not None:
                 error = error.cause
             return error.message.strip()

@@ -23,13 +23,9 @@ from examples.flights.assets import (
 from examples.flights.settings import FlightsInput
 from examples.flights.sources import InputFile
 
-ingest_job = dg.define_asset_job("ingest_flights", [flights_raw], partitions_def=days)
-refresh_job = dg.define_asset_job(
-    "refresh_flights", [flights, delay_by_origin], partitions_def=days
-)
-quarantine_job = dg.define_asset_job(
-    "refresh_quarantine", [flights_quarantine], partitions_def=days
-)
+ingest_job = dg.define_asset_job("ingest_flights", [flights_raw])
+refresh_job = dg.define_asset_job("refresh_flights", [flights, delay_by_origin])
+quarantine_job = dg.define_asset_job("refresh_quarantine", [flights_quarantine])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,46 @@
+"""One Spark session for all tests of a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIME_ZONE = "spark.sql.session.timeZone"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("delta_ops tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .config("spark.executorEnv.PYTHONPATH", os.getcwd())
+        .config(TIME_ZONE, "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def in_new_york(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, in a time zone that has daylight saving time."""
+    spark.conf.set(TIME_ZONE, "America/New_York")
+    yield spark
+    spark.conf.set(TIME_ZONE, "UTC")

@@ -1,0 +1,153 @@
+"""The pipeline on a small month, through Dagster and Spark, checked by independent readers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from examples.flights import demo
+from examples.flights.accounting import account
+from examples.flights.generate import generate_month
+from tests.tables import SHARED, by_deltalake, by_polars, needs_shared, rows
+
+pytestmark = pytest.mark.spark
+
+TABLES = ["flights_raw", "flights", "delay_by_origin", "flights_quarantine"]
+
+
+class Pipeline:
+    """The code location of the example, with an input and a lake of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, inputs: Path, lake: Path) -> None:
+        import importlib
+
+        import definitions
+
+        monkeypatch.setenv("FLIGHTS", str(inputs))
+        monkeypatch.setenv("LAKE", str(lake))
+        loaded = importlib.reload(definitions)
+        self.definitions = SimpleNamespace(**vars(loaded))
+        self.lake, self.inputs = lake, inputs
+        lake.mkdir(parents=True, exist_ok=True)
+
+    def run(self) -> int:
+        """Run until nothing is left to do; the number of runs."""
+        return demo.run_pipeline(self.definitions)
+
+    def log(self, table: str) -> DeltaLog:
+        return DeltaLog(self.lake / table)
+
+    def versions(self) -> dict[str, int]:
+        return {name: self.log(name).snapshot().version for name in TABLES}
+
+    def records(self) -> list[dict[str, Any]]:
+        return rows(da.to_table(self.log("flights")))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[None]:
+    """A Dagster home; the Spark session is the tests' own, in the pipeline's time zone."""
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    yield
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.fixture
+def month(tmp_path: Path) -> Path:
+    generate_month(tmp_path / "in", days=6, flights_per_day=40)
+    return tmp_path / "in"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_small_month_is_accounted_for_and_read_alike_by_all(
+    tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    pipeline = Pipeline(monkeypatch, month, tmp_path / "lake")
+    assert pipeline.run() > 0
+    result = account(month, pipeline.lake)
+    assert result.balanced, result.problems
+    assert min(result.total.duplicates, result.total.quarantine_rows) > 0
+    for name in TABLES:
+        ours = rows(da.to_table(pipeline.log(name)))
+        assert ours == rows(ds.read(spark, pipeline.log(name)).toArrow())
+        assert ours == by_deltalake(pipeline.lake / name)
+        assert ours == by_polars(pipeline.lake / name)
+
+    before = pipeline.versions()
+    assert pipeline.run() == 0
+    assert pipeline.versions() == before
+
+
+@pytest.mark.usefixtures("home")
+def test_late_and_corrected_files_in_any_order_come_to_the_same_rows(
+    tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = sorted(month.iterdir())
+    late = tmp_path / "late"
+    late.mkdir()
+    for file in files[:2]:
+        shutil.move(file, late / file.name)
+    spoilt = files[3].read_bytes()
+    times = files[3].stat()
+    files[3].write_bytes(spoilt[: len(spoilt) // 2])
+    os.utime(files[3], ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    pipeline = Pipeline(monkeypatch, month, tmp_path / "lake")
+    pipeline.run()
+    assert account(month, pipeline.lake).balanced
+
+    for file in files[:2]:
+        shutil.move(late / file.name, file)
+    files[3].write_bytes(spoilt)
+    os.utime(files[3], ns=(times.st_atime_ns, times.st_mtime_ns + 86_400_000_000_000))
+    pipeline.run()
+    result = account(month, pipeline.lake)
+    assert result.balanced, result.problems
+
+    other = Pipeline(monkeypatch, month, tmp_path / "other")
+    other.run()
+    assert pipeline.records() == other.records()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_day_materialised_twice_holds_the_same_rows(
+    tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(monkeypatch, month, tmp_path / "lake")
+    pipeline.run()
+    before = pipeline.records()
+    job = pipeline.definitions.defs.resolve_job_def("refresh_flights")
+    with dg.DagsterInstance.get() as instance:
+        for _ in range(2):
+            assert job.execute_in_process(partition_key="2026-01-03", instance=instance).success
+    assert pipeline.records() == before
+    assert pipeline.log("flights").snapshot().version > 0
+
+
+@pytest.mark.usefixtures("home")
+@needs_shared
+def test_twenty_thousand_real_flights_are_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = SHARED / "data" / "flights" / "flights-20k.json"
+    pipeline = Pipeline(monkeypatch, inputs, tmp_path / "lake")
+    pipeline.run()
+    result = account(inputs, pipeline.lake)
+    assert result.balanced, result.problems
+    assert result.total.records == 20_000
+    assert len(result.days) == 90
+    days = {row["flight_day"] for row in by_deltalake(pipeline.lake / "flights")}
+    assert (min(days), max(days)) == (date(2001, 1, 1), date(2001, 3, 31))
