@@ -130,7 +130,7 @@ def first_cause(result: dg.ExecuteInProcessResult) -> str:
         if event.is_failure and error is not None:
             while error.cause is not None:
                 error = error.cause
-            return error.message.strip()
+            return str(error.message).strip()
     return f"job {result.job_def.name} failed; see its run in the UI"
 
 

@@ -1,0 +1,39 @@
+"""Run every benchmark and keep its report beside it: `make bench`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BENCHMARKS = ("start_up", "spark_read_write")
+
+
+def main() -> None:
+    for name in BENCHMARKS:
+        command = [sys.executable, f"benchmarks/{name}.py"]
+        print(f"{name} ...", flush=True)
+        shown = subprocess.run(
+            command,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE.parent,
+            env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        )
+        report = f"# {name}\n\n{machine()}\n\nMade by `make bench`.\n\n{shown.stdout}"
+        (HERE / f"{name}.report.md").write_text(report)
+        print(shown.stdout)
+
+
+def machine() -> str:
+    day = datetime.now(UTC).date().isoformat()
+    return f"{day}, {platform.system()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+
+
+if __name__ == "__main__":
+    main()
