@@ -93,8 +93,10 @@ def refresh(definitions: Any) -> int:
 
 def execute(definitions: Any, run: DayRun) -> None:
     """Run a job over a range of days in this process."""
-    console.print(f"  {run.job} {run.first} ... {run.last}", highlight=False)
+    started = time.monotonic()
     execute_job(definitions, run.job, tags=run.tags)
+    took = time.monotonic() - started
+    console.print(f"  {run.job} {run.first} ... {run.last}: {took:.1f} s", highlight=False)
 
 
 def execute_job(

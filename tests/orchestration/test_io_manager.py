@@ -210,7 +210,7 @@ def lines(fails: Iterator[bool]) -> dg.AssetsDefinition:
         outs={"log_lines": dg.AssetOut(metadata={"delta/mode": "append"})},
     )
     def log_lines() -> Iterator[dg.Output[pa.Table]]:
-        yield dg.Output(pa.table({"x": [1]}))
+        yield dg.Output(pa.table({"x": [1]}), output_name="log_lines")
         if next(fails, False):
             raise RuntimeError("killed after the commit")
 
