@@ -8,6 +8,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EXTRAS := spark,dagster,cli,dev
 
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+
 export DAGSTER_HOME := $(CURDIR)/.dagster
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
@@ -35,7 +38,7 @@ test: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -m 'not long'
 
 test-long: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -m long
+	$(BIN)/pytest -m long --durations=0 | tee benchmarks/long_proofs.report.txt
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -33,6 +33,7 @@ _STORE_REASONS: Mapping[str, str] = {
         "runs Spark may write there, and that no partition value is longer than about 200 bytes"
     ),
 }
+_SQLSTATE = re.compile(r" SQLSTATE: \w{5}$")
 _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error): (.+)$", re.M)
 
 
@@ -72,4 +73,4 @@ def _reason(error: Exception, text: str) -> str:
         return lines[-1].rstrip(".")
     if isinstance(error, Py4JError):
         lines = _EXCEPTION.findall(text)[-1:] or lines
-    return lines[0].rstrip(".") if lines else type(error).__name__
+    return _SQLSTATE.sub("", lines[0]).rstrip(".") if lines else type(error).__name__

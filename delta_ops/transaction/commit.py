@@ -39,8 +39,9 @@ from delta_ops.transaction.idempotency import TxnId, is_done
 Sleep = Callable[[float], None]
 
 _STORE_FAILURES = 3
-_BACKOFF_S = 0.01
-_LONGEST_BACKOFF_S = 1.0
+_AFTER_A_LOSS_S = 0.01
+_LONGEST_AFTER_A_LOSS_S = 0.1
+_AFTER_A_FAILURE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def commit_loop(
             assert failure is not None
             if failures >= _STORE_FAILURES:
                 raise failure
-            sleep(_backoff_s(failures))
+            sleep(_jitter_s(_AFTER_A_FAILURE_S * 2**failures))
             continue
         if winner.txn_id == proposal.txn_uuid:
             return Outcome(version=version, attempts=attempt)
@@ -115,7 +116,8 @@ def commit_loop(
             return Outcome(version=version, attempts=attempt, already_committed=True)
         _raise_if_conflicting(log, winner, proposal, snapshot)
         version += 1
-        sleep(_backoff_s(attempt))
+        # Each version that is read brings a loser closer to the log's end: a short wait will do.
+        sleep(_jitter_s(min(_AFTER_A_LOSS_S * attempt, _LONGEST_AFTER_A_LOSS_S)))
     raise CommitConflictError(
         log.uri, version - 1, f"{max_attempts} attempts were lost to other writers"
     )
@@ -158,6 +160,5 @@ def _raise_if_conflicting(
         raise CommitConflictError(log.uri, conflict.version, conflict.reason)
 
 
-def _backoff_s(attempt: int) -> float:
-    longest = min(_BACKOFF_S * 2 ** min(attempt, 10), _LONGEST_BACKOFF_S)
+def _jitter_s(longest: float) -> float:
     return random.uniform(0, longest)  # noqa: S311  (jitter, not a secret)
