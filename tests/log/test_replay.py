@@ -58,6 +58,10 @@ def model(commits: list[list[FileAction]]) -> dict[str, int]:
 def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing(
     commits: list[list[FileAction]], checkpoint_at: int
 ) -> None:
+    check_replay(commits, checkpoint_at)
+
+
+def check_replay(commits: list[list[FileAction]], checkpoint_at: int) -> None:
     root = Path(tempfile.mkdtemp())
     try:
         log = write_log(root, commits)
@@ -76,6 +80,10 @@ def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing
 @given(commits=histories(), split=st.integers(0, 7))
 @settings(max_examples=30, deadline=None)
 def test_a_refreshed_snapshot_equals_a_new_one(commits: list[list[FileAction]], split: int) -> None:
+    check_refresh(commits, split)
+
+
+def check_refresh(commits: list[list[FileAction]], split: int) -> None:
     root = Path(tempfile.mkdtemp())
     try:
         log = write_log(root, commits)

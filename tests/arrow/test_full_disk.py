@@ -1,0 +1,64 @@
+"""A write for which there is no room: one sentence, and the table as it was."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from tests.tables import by_deltalake
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+# A limit on the size of files makes writes fail half-way through, as a full disk does.
+WRITE = """
+    import resource, signal, sys
+    import pyarrow as pa
+    import delta_ops.arrow as da
+    from delta_ops.errors import StorageError
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    table, limit, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    data = pa.table({"x": pa.array(range(rows), pa.int64())})
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        da.write(table, data, user_metadata="n" * 1500)
+    except StorageError as error:
+        sys.exit(str(error))
+"""
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["a table", "no table yet"])
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [
+        pytest.param(10_000, 100_000, id="no room for the data"),
+        pytest.param(1_000, 1, id="room for the data and none for the commit"),
+    ],
+)
+def test_without_room_nothing_is_half_written(
+    tmp_path: Path, exists: bool, limit: int, rows: int
+) -> None:
+    table = tmp_path / "t"
+    if exists:
+        da.write(table, pa.table({"x": [1]}))
+    before = sorted(path for path in table.rglob("*") if path.is_file())
+    shown = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WRITE), str(table), str(limit), str(rows)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+    )
+    assert shown.returncode == 1
+    assert len(shown.stderr.strip().splitlines()) == 1
+    assert str(table) in shown.stderr
+    assert sorted(path for path in table.rglob("*") if path.is_file()) == before
+    if exists:
+        assert by_deltalake(table) == [{"x": 1}]
