@@ -8,14 +8,14 @@ Each turn tries to create the next version's file. Then, in this one place:
 2. it exists and carries our `txnId`: an earlier attempt landed and its answer was lost; it is ours.
 3. it exists and is another's: if it carries our txn the work is done; if it conflicts, stop; else
    the next version.
-4. the store failed, and the file is not there: the same version again, a few times; then stop with
-   the store's error, nothing being committed.
-5. the store failed, and it cannot be said what is there: the outcome is unknown; no file is
-   deleted.
+4. the store failed, and the file is not there: the same version again, a few times. Then stop: with
+   the store's error where that rules out that the file can still appear (no space, no permission),
+5. else, and where it cannot be said what is there, with an unknown outcome; no file is deleted.
 """
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +39,14 @@ from delta_ops.transaction.idempotency import TxnId, is_done
 Sleep = Callable[[float], None]
 
 _STORE_FAILURES = 3
+_NOTHING_WAS_CREATED = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+}
 _AFTER_A_LOSS_S = 0.01
 _LONGEST_AFTER_A_LOSS_S = 0.1
 _AFTER_A_FAILURE_S = 0.2
@@ -106,7 +114,7 @@ def commit_loop(
             failures += 1
             assert failure is not None
             if failures >= _STORE_FAILURES:
-                raise failure
+                raise _final(failure, log.uri, version, proposal.txn_uuid)
             sleep(_jitter_s(_AFTER_A_FAILURE_S * 2**failures))
             continue
         if winner.txn_id == proposal.txn_uuid:
@@ -143,6 +151,15 @@ def _read_back(
         raise CommitStateUnknownError(log.uri, version, txn_uuid, reason) from None
     except DeltaOpsError as error:
         raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
+
+
+def _final(failure: StorageError, table: str, version: int, txn_uuid: str) -> Exception:
+    cause = failure.__cause__
+    if isinstance(cause, OSError) and cause.errno in _NOTHING_WAS_CREATED:
+        return failure
+    error = CommitStateUnknownError(table, version, txn_uuid, str(failure))
+    error.__cause__ = failure
+    return error
 
 
 def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:

@@ -16,8 +16,9 @@ from typing import Any
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     InvalidRequestError,
+    StaleRunError,
+    StorageError,
     TableNotFoundError,
 )
 from delta_ops.events import Committed, HookFailed, OnEvent, ignore
@@ -224,10 +225,12 @@ class Transaction:
         )
         counts = {**self._counts(), **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
+        # Until the loop has said otherwise: an interrupt can come while the file is created.
+        self.may_be_committed = True
         try:
             outcome = self._run(proposal, max_attempts)
-        except CommitStateUnknownError:
-            self.may_be_committed = True
+        except (CommitConflictError, StaleRunError, StorageError):
+            self.may_be_committed = False
             raise
         self.may_be_committed = not outcome.already_committed
         if self.may_be_committed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +49,11 @@ def lost_answer(inner: Storage, path: str, data: bytes) -> None:
 
 
 def lost_request(_inner: Storage, path: str, _data: bytes) -> None:
-    raise StorageError(path, "created", "no space is left")
+    raise StorageError(path, "created", "the connection was reset")
+
+
+def full_disk(_inner: Storage, path: str, _data: bytes) -> None:
+    raise StorageError(path, "created", "no space is left") from OSError(errno.ENOSPC, "full")
 
 
 def prepared(log: DeltaLog, path: str = "new.parquet") -> Transaction:
@@ -72,11 +77,33 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_there(tmp_path: Path) -> 
     assert DeltaLog(tmp_path).snapshot().version == 1
 
 
-def test_a_store_that_stays_broken_is_reported_and_nothing_is_committed(tmp_path: Path) -> None:
-    log, _ = table(tmp_path, lost_request)
+def test_a_store_without_room_is_reported_and_nothing_is_committed(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, full_disk)
+    txn = prepared(log)
     with pytest.raises(StorageError, match="no space is left"):
-        prepared(log).commit(operation="WRITE")
+        txn.commit(operation="WRITE")
+    assert not txn.may_be_committed
     assert DeltaLog(tmp_path).snapshot().version == 0
+
+
+def test_a_store_that_stays_silent_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, lost_request)
+    txn = prepared(log)
+    with pytest.raises(CommitStateUnknownError, match="the connection was reset"):
+        txn.commit(operation="WRITE")
+    assert txn.may_be_committed
+
+
+def test_an_interrupt_while_the_file_is_created_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    def interrupted(inner: Storage, path: str, data: bytes) -> None:
+        inner.create(path, data)
+        raise KeyboardInterrupt
+
+    log, _ = table(tmp_path, interrupted)
+    txn = prepared(log)
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit(operation="WRITE")
+    assert txn.may_be_committed
 
 
 def test_a_store_that_recovers_gets_the_same_version(tmp_path: Path) -> None:
