@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from delta_ops.arrow.scan import read_files
+from delta_ops.errors import DataFileError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import AddFile
@@ -35,17 +36,33 @@ def changed_values(log: DeltaLog, column: str, after_version: int | None) -> Cha
     Args:
         after_version: The version that the last call returned; None for all that is live.
 
-    Raises:
-        DataFileError: A removed file has been vacuumed since; ask more often, or keep files longer.
+    Where a commit has been cleaned up, or a removed file vacuumed, all live files count as changed.
     """
     snapshot = log.snapshot()
-    if after_version is None or after_version > snapshot.version:
-        files = snapshot.add_files()
-    elif after_version == snapshot.version:
-        files = []
-    else:
-        files = [f for c in log.commits(after_version + 1, snapshot.version) for f in _changed(c)]
-    return ChangedValues(values=_distinct(snapshot, files, column), version=snapshot.version)
+    first = 0 if after_version is None else after_version + 1
+    commits = [] if after_version is None else list(log.commits(first, snapshot.version))
+    values: tuple[Any, ...] | None = None
+    if after_version is not None and len(commits) == snapshot.version - after_version:
+        values = _distinct_if_there(snapshot, [f for c in commits for f in _changed(c)], column)
+    if values is None:
+        values = _distinct(snapshot, snapshot.add_files(), column)
+    return ChangedValues(values=values, version=snapshot.version)
+
+
+def rows_changed(log: DeltaLog, start_version: int, end_version: int) -> bool:
+    """Whether a commit of these versions, both included, changed rows or cannot be looked at."""
+    seen = 0
+    for commit in log.commits(start_version, end_version):
+        if changes_rows(commit):
+            return True
+        seen += 1
+    return seen < end_version - start_version + 1
+
+
+def changes_rows(commit: Commit) -> bool:
+    """Whether a commit did more than rearrange rows."""
+    flags = commit.adds["dataChange"].to_pylist() + commit.removes["dataChange"].to_pylist()
+    return any(flag is not False for flag in flags)
 
 
 def _changed(commit: Commit) -> Iterator[AddFile]:
@@ -61,6 +78,15 @@ def _changed(commit: Commit) -> Iterator[AddFile]:
                 modification_time=0,
                 deletion_vector=remove.deletion_vector,
             )
+
+
+def _distinct_if_there(
+    snapshot: Snapshot, files: list[AddFile], column: str
+) -> tuple[Any, ...] | None:
+    try:
+        return _distinct(snapshot, files, column)
+    except DataFileError:
+        return None
 
 
 def _distinct(snapshot: Snapshot, files: list[AddFile], column: str) -> tuple[Any, ...]:

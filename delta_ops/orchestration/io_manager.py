@@ -25,16 +25,16 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.events import OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration.changes import rows_changed
 from delta_ops.orchestration.identity import (
-    Idempotency,
+    declared_idempotency,
     partition_text,
-    partition_txn,
-    root_run_id,
-    run_txn,
+    partition_txns,
+    run_txns,
     source_txn,
 )
 from delta_ops.orchestration.metadata import (
@@ -48,7 +48,8 @@ from delta_ops.orchestration.resources import table_log
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
-from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, TxnId
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, TxnId, begin
+from delta_ops.transaction.idempotency import is_done
 
 Mode = Literal["append", "overwrite"]
 
@@ -103,16 +104,17 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return
         log = self.log(context.asset_key)
         if isinstance(obj, list):
-            results = [self._write_part(context, log, part) for part in obj]
+            results = self._write_parts(context, log, obj)
         else:
             results = [self._write_output(context, log, obj)]
-        snapshot = log.snapshot_if_exists()
-        if snapshot is None:
+        latest = log.snapshot_if_exists()
+        if latest is None:
             return
-        versions = [result.version for result in results if result.version is not None]
-        written = log.snapshot(max(versions)) if versions else snapshot
-        compat.set_data_version(context, data_version(written))
-        context.add_output_metadata({**table_metadata(written), **commit_metadata(results)})
+        # A rerun that found its work done must not take the data version back to where it was.
+        written = [r.version for r in results if r.version is not None and not r.already_committed]
+        shown = log.snapshot(max(written)) if written else latest
+        compat.set_data_version(context, data_version(shown))
+        context.add_output_metadata({**table_metadata(shown), **commit_metadata(results)})
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
@@ -136,7 +138,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _write_output(self, context: dg.OutputContext, log: DeltaLog, data: Any) -> CommitResult:
         metadata = context.definition_metadata
         mode: Mode = metadata.get("delta/mode", "overwrite")
-        idempotency: Idempotency = metadata.get("delta/idempotency", "run")
+        idempotency = declared_idempotency(
+            context.asset_key, metadata.get("delta/idempotency", "run")
+        )
         if idempotency == "source":
             raise InvalidRequestError(
                 f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
@@ -144,22 +148,30 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             )
         if idempotency == "partition" and mode != "overwrite":
             raise InvalidRequestError("idempotency 'partition' is for overwrites; use 'run'")
-        txn = partition_txn(context) if idempotency == "partition" else run_txn(context)
+        txns = partition_txns(context) if idempotency == "partition" else run_txns(context)
         replaced = self._output_predicate(context, log, data) if mode == "overwrite" else None
-        return self._write(context, log, data, mode, replaced, txn)
+        return self._write(context, log, data, mode, replaced, txns)
 
-    def _write_part(self, context: dg.OutputContext, log: DeltaLog, part: Any) -> CommitResult:
-        if not isinstance(part, SourcePart):
-            raise InvalidRequestError(
-                f"asset {context.asset_key.to_user_string()} returned a list of "
-                f"{type(part).__name__}; return a DataFrame, Arrow data, or a list of SourcePart"
-            )
-        txn = source_txn(context.asset_key, part.source, part.position)
+    def _write_parts(
+        self, context: dg.OutputContext, log: DeltaLog, parts: Sequence[object]
+    ) -> list[CommitResult]:
         snapshot = log.snapshot_if_exists()
-        known = snapshot is not None and txn.app_id in snapshot.transactions()
-        replaced = part.replaces if known else None
-        mode: Mode = "append" if replaced is None else "overwrite"
-        return self._write(context, log, part.data, mode, replaced, txn)
+        stored = snapshot.transactions() if snapshot is not None else {}
+        results = []
+        for part in parts:
+            if not isinstance(part, SourcePart):
+                raise InvalidRequestError(
+                    f"asset {context.asset_key.to_user_string()} returned a list of "
+                    f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
+                )
+            txn = source_txn(context.asset_key, part.source, part.position)
+            if is_done(txn, stored, table=log.uri):
+                results.append(CommitResult(version=None, already_committed=True, attempts=0))
+                continue
+            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
+            mode: Mode = "append" if part.replaces is None else "overwrite"
+            results.append(self._write(context, log, part.data, mode, part.replaces, [txn]))
+        return results
 
     def _write(
         self,
@@ -168,27 +180,28 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         data: Any,
         mode: Mode,
         replaced: Predicate | None,
-        txn: TxnId | None,
+        txns: Sequence[TxnId],
     ) -> CommitResult:
-        exists = log.exists()
+        transaction = begin(log, on_event=self.listener(context))
+        for txn in txns:
+            transaction.set_transaction(txn)
+        exists = transaction.snapshot is not None
         metadata = context.definition_metadata
         settings: dict[str, Any] = {
             "mode": mode,
             "partition_by": None if exists else _partition_by(metadata),
             "replace_where": replaced,
-            "txn": txn,
             "configuration": None if exists else metadata.get("delta/configuration"),
             "user_metadata": _user_metadata(context),
             "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (),
-            "on_event": self.listener(context),
         }
         if _is_spark_type(type(data)):
             from delta_ops import spark
 
-            return spark.write(data, log, **settings)
+            return spark.write(data, transaction, **settings)
         from delta_ops import arrow
 
-        return arrow.write(log, data, **settings)
+        return arrow.write(transaction, data, **settings)
 
     def _output_predicate(
         self, context: dg.OutputContext, log: DeltaLog, data: Any
@@ -208,7 +221,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         log = self.log(context.asset_key)
         latest = log.snapshot()
         version = table_version(compat.input_data_version(context), latest)
-        return latest if version is None else log.snapshot(version)
+        if version is None or version >= latest.version:
+            return latest
+        if not rows_changed(log, version + 1, latest.version):
+            # The same rows, in files that maintenance has not replaced.
+            return latest
+        try:
+            return log.snapshot(version)
+        except VersionNotFoundError as error:
+            context.log.warning(f"{error}; reading version {latest.version} instead")
+            return latest
 
     def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
         if not context.has_asset_partitions or context.upstream_output is None:
@@ -267,7 +289,7 @@ def _user_metadata(context: dg.OutputContext) -> str | None:
         return None
     values = {
         "dagster/run_id": run.run_id,
-        "dagster/root_run_id": root_run_id(run),
+        "dagster/root_run_id": run.root_run_id or run.run_id,
         "dagster/job": run.job_name,
         "dagster/asset": context.asset_key.to_user_string(),
     }

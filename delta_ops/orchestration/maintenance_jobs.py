@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from delta_ops.clock import HOUR_MS
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import Progress
 from delta_ops.maintenance import MaintenancePlan, MaintenanceResult, Operation, maintain
@@ -86,10 +87,10 @@ def build_maintenance_schedule(
     )
 
 
-def maintenance_run(table: TableRef, plan: MaintenancePlan) -> dg.RunRequest:
-    """A run for one table; asked for again at the same version and plan, it is not run twice."""
+def maintenance_run(table: TableRef, plan: MaintenancePlan, *, now_ms: int) -> dg.RunRequest:
+    """A run for one table; what a failed one has left undone is asked for again an hour later."""
     return dg.RunRequest(
-        run_key=f"{table.name}@{plan.version}:{'+'.join(plan.operations)}",
+        run_key=f"{table.name}@{plan.version}:{'+'.join(plan.operations)}:{now_ms // HOUR_MS}",
         run_config=maintenance_config([table.name]),
         tags={"delta_ops/table": table.name, "dagster/priority": "-5"},
     )

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.predicate import Predicate, col
+from delta_ops.protocol.predicate import Always, Predicate, col
 from delta_ops.protocol.schema import PrimitiveType, StructType, find_field
 
 Window = tuple[datetime, datetime]
@@ -37,6 +37,8 @@ def partition_predicate(
         )
     if not isinstance(partitions, dg.TimeWindowPartitionsDefinition) or name == "string":
         return col(column).isin(list(keys))
+    if not keys:
+        return Always(False)
     windows = _joined([_window(partitions, key) for key in keys])
     predicates: list[Predicate] = [_between(column, name, window) for window in windows]
     return reduce(_or, predicates)
@@ -53,9 +55,10 @@ def _window(partitions: dg.TimeWindowPartitionsDefinition, key: str) -> Window:
 
 def _joined(windows: Sequence[Window]) -> list[Window]:
     joined: list[Window] = []
-    for start, end in sorted(windows):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+    for start, end in sorted(windows, key=lambda window: window[0].timestamp()):
+        # Aware times of one zone compare by their clocks, which an hour of autumn shows twice.
+        if joined and start.timestamp() <= joined[-1][1].timestamp():
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1], key=datetime.timestamp))
         else:
             joined.append((start, end))
     return joined

@@ -16,6 +16,7 @@ from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import Commit
 from delta_ops.maintenance import plan_maintenance
+from delta_ops.orchestration.changes import changes_rows
 from delta_ops.orchestration.maintenance_jobs import maintenance_run
 from delta_ops.orchestration.tables import TableRef
 
@@ -54,7 +55,7 @@ def build_maintenance_sensor(
                 context.log.error(f"{table.name}: {error}")
                 continue
             if plan.has_work and not _is_running(context, table):
-                requests.append(maintenance_run(table, plan))
+                requests.append(maintenance_run(table, plan, now_ms=clock()))
             else:
                 idle.append(f"{table.name} needs nothing")
         if requests:
@@ -116,7 +117,7 @@ def _events(
     for commit in log.commits(after_version + 1, last):
         if _made_by_dagster(commit):
             continue
-        event = dg.AssetMaterialization if _changes_rows(commit) else dg.AssetObservation
+        event = dg.AssetMaterialization if changes_rows(commit) else dg.AssetObservation
         values = commit.info.values if commit.info else {}
         yield event(
             asset_key=table.asset_key,
@@ -136,11 +137,6 @@ def _events(
 def _made_by_dagster(commit: Commit) -> bool:
     text = commit.info.values.get("userMetadata") if commit.info else None
     return isinstance(text, str) and '"dagster/run_id"' in text
-
-
-def _changes_rows(commit: Commit) -> bool:
-    flags = commit.adds["dataChange"].to_pylist() + commit.removes["dataChange"].to_pylist()
-    return any(flag is not False for flag in flags)
 
 
 def _is_running(context: dg.SensorEvaluationContext, table: TableRef) -> bool:

@@ -5,6 +5,7 @@ Both questions are put to the tables, not to a memory of what was done: a file i
 touched it.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -26,6 +27,14 @@ from examples.flights.sources import InputFile
 ingest_job = dg.define_asset_job("ingest_flights", [flights_raw])
 refresh_job = dg.define_asset_job("refresh_flights", [flights, delay_by_origin])
 quarantine_job = dg.define_asset_job("refresh_quarantine", [flights_quarantine])
+
+
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +84,16 @@ def refresh_runs(log: DeltaLog, after_version: int | None) -> tuple[list[DayRun]
 
 
 @dg.sensor(job=ingest_job, minimum_interval_seconds=30)
-def arrivals(delta_log: DeltaLogResource, flights_input: FlightsInput) -> dg.SensorResult:
+def arrivals(
+    context: dg.SensorEvaluationContext, delta_log: DeltaLogResource, flights_input: FlightsInput
+) -> dg.SensorResult:
     """Ingests files as they arrive."""
     pending = pending_files(delta_log.log("flights_raw"), flights_input.files())
     newest = max((file.generation for file in pending), default=0)
     requests = [
-        dg.RunRequest(run_key=f"{run.first}:{run.last}:{newest}", tags=dict(run.tags))
+        dg.RunRequest(run_key=f"{run.first}:{run.last}:{newest}:{_retry()}", tags=dict(run.tags))
         for run in ingest_runs(pending)
+        if not _runs_of(context.instance, run, UNFINISHED)
     ]
     return dg.SensorResult(run_requests=requests, skip_reason=None if requests else "no new files")
 
@@ -94,21 +106,38 @@ def late_records(
     log = delta_log.log("flights_raw")
     if not log.exists():
         return dg.SensorResult(skip_reason="flights_raw does not exist yet")
-    after_version = int(context.cursor) if context.cursor else None
-    runs, version = refresh_runs(log, after_version)
+    runs, version = refresh_runs(log, int(context.cursor) if context.cursor else None)
+    tag = {"flights/raw_version": str(version)}
+    succeeded = [dg.DagsterRunStatus.SUCCESS]
+    missing = [run for run in runs if not _runs_of(context.instance, run, succeeded, **tag)]
+    if not missing:
+        return dg.SensorResult(cursor=str(version), skip_reason="every day is up to date")
+    # The cursor stays until all have succeeded: what a failed run left undone is asked for again.
     requests = [
         dg.RunRequest(
-            run_key=f"{run.job}:{run.first}:{run.last}@{version}",
+            run_key=f"{run.job}:{run.first}:{run.last}@{version}:{_retry()}",
             job_name=run.job,
-            tags=dict(run.tags),
+            tags={**run.tags, **tag},
         )
-        for run in runs
+        for run in missing
+        if not _runs_of(context.instance, run, UNFINISHED)
     ]
     return dg.SensorResult(
-        run_requests=requests,
-        cursor=str(version),
-        skip_reason=None if requests else "no rows changed",
+        run_requests=requests, skip_reason=None if requests else "the runs are under way"
     )
+
+
+def _runs_of(
+    instance: dg.DagsterInstance, run: DayRun, statuses: list[dg.DagsterRunStatus], **tags: str
+) -> bool:
+    """Whether Dagster has such a run in one of these states."""
+    wanted = dg.RunsFilter(job_name=run.job, tags={**run.tags, **tags}, statuses=statuses)
+    return bool(instance.get_run_records(wanted, limit=1))
+
+
+def _retry() -> int:
+    """Changes every ten minutes: until then a run that failed is not asked for again."""
+    return int(time.time()) // 600
 
 
 def _runs(job: str, wanted: set[date]) -> Iterator[DayRun]:

@@ -1,7 +1,7 @@
 """Assets as tables, through real Dagster runs; rows as Arrow, so that no JVM is needed."""
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
 from tests.tables import by_deltalake, rows
 
@@ -287,22 +288,133 @@ def test_a_source_is_ingested_once_and_a_new_position_replaces_its_rows(
     assert DeltaLog(tmp_path / "raw").snapshot().version == 1
 
 
-def test_an_older_run_of_a_partition_cannot_overwrite_a_newer_one(
+def test_what_follows_a_re_execution_on_purpose_continues_that_one(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
-    values = iter([1, 2, 1])
+    """The first run succeeds; its repetition fails after the commit and is continued."""
+    asset = lines(iter([False, True]))
+    resources = io(tmp_path)
+    first = dg.materialize([asset], instance=instance, resources=resources)
+    second = rerun(asset, instance, resources, first)
+    assert not second.success
+    third = rerun(asset, instance, resources, second, **{"dagster/retry_number": "1"})
+    assert third.success
+    assert len(by_deltalake(tmp_path / "log_lines")) == 2
+
+
+def ranged(values: Iterator[Any]) -> dg.AssetsDefinition:
+    """An asset of daily partitions, all of a range in one run; a value that is no text fails it."""
+
+    @dg.asset(
+        partitions_def=DAYS,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={"partition_expr": "day", "delta/idempotency": "partition"},
+    )
+    def state(context: dg.AssetExecutionContext) -> pa.Table:
+        value = next(values)
+        if not isinstance(value, str):
+            raise RuntimeError("killed before the write")
+        days = [date.fromisoformat(key) for key in context.partition_keys]
+        return pa.table({"day": days, "x": [value] * len(days)})
+
+    return state
+
+
+def over(first: str, last: str) -> dict[str, str]:
+    return {
+        "dagster/asset_partition_range_start": first,
+        "dagster/asset_partition_range_end": last,
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")
+def test_a_run_that_a_newer_one_overtook_in_one_partition_changes_nothing(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    state = ranged(iter([None, "new", "old"]))
+    wide = over("2026-01-01", "2026-01-03")
+    defs = dg.Definitions(
+        assets=[state], resources=io(tmp_path), jobs=[dg.define_asset_job("job", [state])]
+    )
+    job = defs.resolve_job_def("job")
+    first = job.execute_in_process(instance=instance, tags=wide, raise_on_error=False)
+    assert not first.success
+    narrow = over("2026-01-02", "2026-01-02")
+    assert job.execute_in_process(instance=instance, tags=narrow).success
+    late = job.execute_in_process(
+        instance=instance,
+        tags={**wide, "dagster/root_run_id": first.run_id, "dagster/parent_run_id": first.run_id},
+        raise_on_error=False,
+    )
+    (failure,) = [event for event in late.all_events if event.is_step_failure]
+    assert "newer run" in str(failure.step_failure_data.error)
+    assert by_deltalake(tmp_path / "state") == [{"day": date(2026, 1, 2), "x": "new"}]
+
+
+def test_a_succeeded_overwrite_that_is_run_again_on_purpose_writes_again(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    values = iter([1, 2])
 
     @dg.asset(metadata={"delta/idempotency": "partition"})
     def state() -> pa.Table:
         return pa.table({"x": [next(values)]})
 
     first = dg.materialize([state], instance=instance, resources=io(tmp_path))
-    dg.materialize([state], instance=instance, resources=io(tmp_path))
-    late = rerun(state, instance, io(tmp_path), first)
-    assert not late.success
-    (failure,) = [event for event in late.all_events if event.is_step_failure]
-    assert "newer run" in str(failure.step_failure_data.error)
+    assert rerun(state, instance, io(tmp_path), first).success
     assert by_deltalake(tmp_path / "state") == [{"x": 2}]
+
+
+def test_a_rerun_that_finds_its_work_done_does_not_take_readers_back(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    names = iter(["a", "b", "a"])
+    counted: list[int] = []
+
+    @dg.asset(metadata={"delta/idempotency": "source"})
+    def raw() -> list[SourcePart]:
+        name = next(names)
+        return [SourcePart(data=pa.table({"file": [name]}), source=name, position=1)]
+
+    @dg.asset
+    def follower(raw: pa.Table) -> None:
+        counted.append(len(raw))
+
+    for _ in range(3):
+        dg.materialize([raw, follower], instance=instance, resources=io(tmp_path))
+    assert counted == [1, 2, 2]
+
+
+def test_maintenance_does_not_take_the_input_from_under_a_reader(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    loaded: list[int] = []
+
+    @dg.asset(metadata={"delta/mode": "append"})
+    def raw() -> pa.Table:
+        return pa.table({"x": [1]})
+
+    @dg.asset
+    def follower(raw: pa.Table) -> None:
+        loaded.append(len(raw))
+
+    resources = io(tmp_path)
+    for _ in range(2):
+        dg.materialize([raw], instance=instance, resources=resources)
+    log = DeltaLog(tmp_path / "raw")
+    optimize(log)
+    vacuum(log, retention=timedelta(0), enforce_retention=False, clock=lambda: 4_000_000_000_000)
+    dg.materialize([raw, follower], selection=[follower], instance=instance, resources=resources)
+    assert loaded == [2]
+
+
+def test_an_unknown_idempotency_is_refused(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    @dg.asset(metadata={"delta/idempotency": "sources"})
+    def raw() -> pa.Table:
+        return pa.table({"x": [1]})
+
+    with pytest.raises(Exception, match="choose from run, source, partition"):
+        dg.materialize([raw], instance=instance, resources=io(tmp_path))
 
 
 def test_an_input_is_read_at_the_version_that_its_run_saw(
