@@ -6,8 +6,8 @@ read, and file actions are streamed: a checkpoint may hold millions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import LogCorruptError, StorageError
+from delta_ops.log.parsed_stats import with_json_stats
 from delta_ops.log.segment import Checkpoint
 from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, conform
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, TXN, conform
 from delta_ops.protocol.json_codec import (
     domain_metadata_from_json,
     metadata_from_json,
     protocol_from_json,
-    set_transaction_from_json,
 )
 from delta_ops.storage import FileInfo, Storage
 
@@ -44,29 +44,28 @@ EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains=
 
 
 def read_state(storage: Storage, checkpoint: Checkpoint) -> TableState:
-    """The actions of a checkpoint that are not about files."""
+    """The actions of a checkpoint that are not about files.
+
+    Raises:
+        FileNotFoundError: A part is gone.
+        LogCorruptError: A part cannot be read.
+    """
     rows: list[Mapping[str, Any]] = []
+    transactions: dict[str, SetTransaction] = {}
     for part in checkpoint.parts:
-        with _open(storage, part) as file:
-            present = [name for name in _STATE_COLUMNS if name in file.schema_arrow.names]
-            if present:
-                rows.extend(_state_rows(file, present))
-    return TableState(
-        protocol=_last(protocol_from_json(row["protocol"]) for row in rows if row.get("protocol")),
-        metadata=_last(metadata_from_json(row["metaData"]) for row in rows if row.get("metaData")),
-        transactions={
-            txn.app_id: txn
-            for txn in (set_transaction_from_json(row["txn"]) for row in rows if row.get("txn"))
-        },
-        domains={
-            domain.domain: domain
-            for domain in (
-                domain_metadata_from_json(row["domainMetadata"])
-                for row in rows
-                if row.get("domainMetadata")
-            )
-        },
-    )
+        with open_part(storage, part) as file, reading(storage, part):
+            names = file.schema_arrow.names
+            rows.extend(_state_rows(file, [name for name in _STATE_COLUMNS if name in names]))
+            if "txn" in names:
+                transactions.update((txn.app_id, txn) for txn in _transactions(file))
+    with reading(storage, checkpoint.parts[-1]):
+        domains = [domain_metadata_from_json(body) for body in _bodies(rows, "domainMetadata")]
+        return TableState(
+            protocol=_last(protocol_from_json(body) for body in _bodies(rows, "protocol")),
+            metadata=_last(metadata_from_json(body) for body in _bodies(rows, "metaData")),
+            transactions=transactions,
+            domains={domain.domain: domain for domain in domains},
+        )
 
 
 def stream_adds(
@@ -81,22 +80,50 @@ def stream_removes(storage: Storage, checkpoint: Checkpoint) -> Iterator[pa.Tabl
     return _stream(storage, checkpoint, "remove", REMOVE)
 
 
-_STATE_COLUMNS = ("protocol", "metaData", "txn", "domainMetadata")
+_TXN = pa.schema(list(TXN))
+# The field that every action of the kind has: writers that lose the absence of a struct leave rows
+# of nothing but nulls.
+_STATE_COLUMNS = {
+    "protocol": "minReaderVersion",
+    "metaData": "id",
+    "domainMetadata": "domain",
+}
 
 
 def _state_rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[dict[str, Any]]:
+    if not columns:
+        return
     for batch in file.iter_batches(columns=columns):
-        present = pc.is_valid(batch.column(0))
-        for column in batch.columns[1:]:
-            present = pc.or_(present, pc.is_valid(column))
+        present = pa.array([False]).take(pa.array([0] * len(batch), pa.int8()))
+        for name in columns:
+            key = pc.struct_field(batch.column(name), _STATE_COLUMNS[name])
+            present = pc.or_(present, pc.is_valid(key))
         yield from batch.filter(present).to_pylist(maps_as_pydicts="strict")
+
+
+def _bodies(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
+        body = row.get(name)
+        if body is not None and body[_STATE_COLUMNS[name]] is not None:
+            yield body
+
+
+def _transactions(file: pq.ParquetFile) -> Iterator[SetTransaction]:
+    """By columns: a table may hold one identifier for each of very many sources."""
+    for batch in file.iter_batches(columns=["txn"]):
+        stored = batch.column("txn")
+        rows = conform(stored.filter(pc.struct_field(stored, "appId").is_valid()), _TXN)
+        for app_id, version, last_updated in zip(
+            *(column.to_pylist() for column in rows.columns), strict=True
+        ):
+            yield SetTransaction(app_id=app_id, version=version, last_updated=last_updated)
 
 
 def _stream(
     storage: Storage, checkpoint: Checkpoint, action: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     for part in checkpoint.parts:
-        with _open(storage, part) as file:
+        with open_part(storage, part) as file, reading(storage, part):
             if action not in file.schema_arrow.names:
                 continue
             stored = file.schema_arrow.field(action).type
@@ -106,65 +133,43 @@ def _stream(
             wanted = {name for name in schema.names if name in names} | {"path"}
             if "stats" in schema.names and "stats_parsed" in names:
                 wanted.add("stats_parsed")
-            try:
-                for batch in file.iter_batches(columns=[f"{action}.{name}" for name in wanted]):
-                    rows = pc.struct_field(batch.column(0), "path").is_valid()
-                    yield conform(_with_stats(batch.column(0).filter(rows)), schema)
-            except pa.ArrowException as error:
-                raise _unreadable(storage, part, error) from error
+            for batch in file.iter_batches(columns=[f"{action}.{name}" for name in wanted]):
+                rows = pc.struct_field(batch.column(0), "path").is_valid()
+                yield conform(with_json_stats(batch.column(0).filter(rows)), schema)
 
 
-def _with_stats(adds: pa.StructArray) -> pa.StructArray:
-    """Adds whose statistics are only there as a struct, with the same statistics as JSON."""
-    names = [adds.type.field(i).name for i in range(adds.type.num_fields)]
-    if "stats_parsed" not in names:
-        return adds
-    parsed = pc.struct_field(adds, "stats_parsed")
-    texts = pc.struct_field(adds, "stats").to_pylist() if "stats" in names else [None] * len(adds)
-    stats = pa.array(
-        [
-            text if text is not None or row is None else _stats_json(row)
-            for text, row in zip(texts, parsed.to_pylist(), strict=True)
-        ],
-        pa.string(),
-    )
-    kept = [name for name in names if name not in ("stats", "stats_parsed")]
-    arrays = [pc.struct_field(adds, name) for name in kept]
-    return pa.StructArray.from_arrays([*arrays, stats], names=[*kept, "stats"])
+def open_part(storage: Storage, part: FileInfo) -> pq.ParquetFile:
+    """A checkpoint's file; the caller closes it.
+
+    Raises:
+        FileNotFoundError: It is gone.
+        LogCorruptError: It is no Parquet file.
+    """
+    with reading(storage, part):
+        return pq.ParquetFile(
+            storage.open_input(part.path), pre_buffer=True, coerce_int96_timestamp_unit="us"
+        )
 
 
-def _stats_json(row: Mapping[str, Any]) -> str | None:
+@contextmanager
+def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
+    """Errors of Arrow and of the store, in our own words."""
     try:
-        return json.dumps(_without_nulls(row), separators=(",", ":"), default=_json_value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(v) for name, v in value.items() if v is not None}
-    return value
-
-
-def _json_value(value: Any) -> Any:
-    """Dates and timestamps as statistics have them; other types carry no bounds."""
-    if hasattr(value, "isoformat"):
-        text: str = value.isoformat()
-        return text.replace("+00:00", "Z")
-    raise TypeError(type(value))
-
-
-def _open(storage: Storage, part: FileInfo) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(storage.open_input(part.path), pre_buffer=True)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+        yield
+    except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise _unreadable(storage, part, error) from error
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        # Arrow reports damaged pages as an OSError of no number; the store's failures have one, or
+        # a type of their own, and say nothing of the file.
+        if error.errno is None and type(error) is OSError:
+            raise _unreadable(storage, part, error) from error
+        raise StorageError(storage.locate(part.path), "read", str(error)) from error
 
 
 def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
-    reason = str(error).splitlines()[0].rstrip(".")
+    reason = (str(error).splitlines() or [repr(error)])[0].rstrip(".")
     return LogCorruptError(
         storage.uri,
         part.path,

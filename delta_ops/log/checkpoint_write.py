@@ -4,7 +4,7 @@ Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers) and "Checkpoint Sc
 
 The rows are the snapshot's, streamed: actions that are not about files, tombstones that have not
 expired, then live files. A checkpoint is created, never replaced: two writers of one version write
-the same state, so whoever comes second has nothing to do.
+the same state, so whoever comes second has nothing to do. An empty file is no checkpoint, and is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delta_ops.log.checkpoint_read import open_part
 from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import SetTransaction
@@ -64,6 +65,9 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
 
     Returns:
         None if the version has its checkpoint already.
+
+    Raises:
+        LogCorruptError: What stands in its place cannot be read.
     """
     storage, directory = snapshot.storage, snapshot.log_directory
     tombstones = snapshot.tombstones()
@@ -77,8 +81,10 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
                 counts["actions"] += len(batch)
                 counts["adds"] += len(batch) - batch["add"].null_count
 
+    path = f"{directory}/{checkpoint_name(snapshot.version)}"
+    _delete_if_empty(storage, path)
     try:
-        info = storage.create_from_stream(f"{directory}/{checkpoint_name(snapshot.version)}", write)
+        info = storage.create_from_stream(path, write)
     except FileExistsError:
         _point_at_existing(storage, directory, snapshot.version)
         return None
@@ -104,14 +110,21 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
 
 def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
     """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
-    path = f"{directory}/{checkpoint_name(version)}"
-    with pq.ParquetFile(storage.open_input(path)) as file:
+    info = storage.stat(f"{directory}/{checkpoint_name(version)}")
+    with open_part(storage, info) as file:
         size = file.metadata.num_rows
     write_hint(
-        storage,
-        directory,
-        LastCheckpoint(version=version, size=size, size_in_bytes=storage.stat(path).size),
+        storage, directory, LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
     )
+
+
+def _delete_if_empty(storage: Storage, path: str) -> None:
+    """Make room where a writer died before its first byte; readers pass such a file over."""
+    try:
+        if storage.stat(path).size == 0:
+            storage.delete(path)
+    except FileNotFoundError:
+        pass
 
 
 def unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:

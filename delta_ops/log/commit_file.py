@@ -80,6 +80,14 @@ def read_commit(storage: Storage, directory: str, version: int) -> Commit:
     )
 
 
+def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:
+    """`read_commit`; None if a clean-up has deleted the file since it was listed."""
+    try:
+        return read_commit(storage, directory, version)
+    except FileNotFoundError:
+        return None
+
+
 def create_commit(
     storage: Storage, directory: str, version: int, actions: Iterable[Action]
 ) -> None:

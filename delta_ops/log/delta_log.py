@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
-from delta_ops.log.commit_file import Commit, read_commit
+from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history import HistoryEntry, load_history, version_at
-from delta_ops.log.segment import find_segment, list_log
-from delta_ops.log.snapshot import Snapshot, load_snapshot
+from delta_ops.log.segment import list_log
+from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Storage, open_storage
 
 LOG_DIRECTORY = "_delta_log"
@@ -67,8 +67,7 @@ class DeltaLog:
         if timestamp is not None:
             self._refuse_in_commit_timestamps()
             version = version_at(self.storage, self.log_directory, timestamp)
-        segment = find_segment(self.storage, self.log_directory, version)
-        return load_snapshot(self.storage, self.log_directory, segment)
+        return open_snapshot(self.storage, self.log_directory, version)
 
     def snapshot_if_exists(self) -> Snapshot | None:
         """The latest version, or None where there is no table yet."""
@@ -89,7 +88,9 @@ class DeltaLog:
         listing = list_log(self.storage, self.log_directory, from_version=start_version)
         for version in sorted(listing.commits):
             if version >= start_version and (end_version is None or version <= end_version):
-                yield read_commit(self.storage, self.log_directory, version)
+                commit = read_commit_if_there(self.storage, self.log_directory, version)
+                if commit is not None:
+                    yield commit
 
     def _refuse_in_commit_timestamps(self) -> None:
         configuration = self.snapshot().metadata.configuration

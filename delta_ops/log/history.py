@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
-from delta_ops.log.commit_file import read_commit
+from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.segment import LogListing, earliest_version, list_log
 from delta_ops.storage import Storage
 
@@ -43,7 +43,9 @@ def load_history(
     times = monotone_times(listing)
     versions = sorted(times, reverse=True)
     for version in versions if limit is None else versions[:limit]:
-        commit = read_commit(storage, directory, version)
+        commit = read_commit_if_there(storage, directory, version)
+        if commit is None:
+            continue
         values = commit.info.values if commit.info else {}
         yield HistoryEntry(
             version=version,
@@ -124,7 +126,8 @@ def version_of_transaction(
     """The version whose commit carries a txn; None if its commit file was cleaned up."""
     listing = list_log(storage, directory)
     for candidate in sorted(listing.commits, reverse=True):
-        commit = read_commit(storage, directory, candidate)
-        if any(t.app_id == app_id and t.version == version for t in commit.transactions):
-            return candidate
+        commit = read_commit_if_there(storage, directory, candidate)
+        for txn in commit.transactions if commit else ():
+            if (txn.app_id, txn.version) == (app_id, version):
+                return candidate
     return None

@@ -126,8 +126,8 @@ def segment_from_listing(listing: LogListing, table: str, version: int | None) -
         raise VersionNotFoundError(table, f"version {wanted}", f"its latest version is {latest}")
     checkpoint = _newest(listing.checkpoints, wanted)
     first = 0 if checkpoint is None else checkpoint.version + 1
-    missing = [v for v in range(first, wanted + 1) if v not in listing.commits]
-    if missing:
+    missing = next((v for v in range(first, wanted + 1) if v not in listing.commits), None)
+    if missing is not None:
         raise _hole(listing, table, wanted, missing, explicit=version is not None)
     return Segment(
         version=wanted,
@@ -155,7 +155,7 @@ def _newest(checkpoints: Sequence[Checkpoint], version: int) -> Checkpoint | Non
 
 
 def _hole(
-    listing: LogListing, table: str, wanted: int, missing: list[int], *, explicit: bool
+    listing: LogListing, table: str, wanted: int, missing: int, *, explicit: bool
 ) -> Exception:
     earliest = earliest_version(listing)
     if explicit and earliest is not None and wanted < earliest:
@@ -168,7 +168,7 @@ def _hole(
         return UnsupportedFeatureError(table, ("v2Checkpoint",), "read")
     return LogCorruptError(
         table,
-        f"_delta_log/{commit_name(missing[0])}",
-        f"version {missing[0]} is missing, so version {wanted} cannot be read; restore that file "
+        f"_delta_log/{commit_name(missing)}",
+        f"version {missing} is missing, so version {wanted} cannot be read; restore that file "
         "from a backup",
     )

@@ -23,7 +23,7 @@ from delta_ops.log.checkpoint_read import (
 )
 from delta_ops.log.commit_file import Commit, read_commit
 from delta_ops.log.replay import EMPTY_TAIL, Tail, extend_tail, unseen
-from delta_ops.log.segment import Checkpoint, Segment, list_log
+from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.protocol.actions import (
     AddFile,
     DomainMetadata,
@@ -34,7 +34,6 @@ from delta_ops.protocol.actions import (
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.features import validate_readable
-from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType, schema_from_json
 from delta_ops.protocol.table_properties import (
@@ -154,11 +153,11 @@ class Snapshot:
             return self
         commits = []
         for version in range(self.version + 1, latest + 1):
-            if version not in listing.commits:
-                raise LogCorruptError(
-                    self.uri, commit_name(version), f"version {version} is missing from the log"
-                )
-            commits.append(read_commit(self.storage, self.log_directory, version))
+            try:
+                commits.append(read_commit(self.storage, self.log_directory, version))
+            except FileNotFoundError:
+                # Cleaned up since: what a checkpoint says of that version is still there.
+                return open_snapshot(self.storage, self.log_directory)
         return advance(self, commits)
 
     @cached_property
@@ -177,10 +176,40 @@ class Snapshot:
         return pa.concat_tables(matching).select(list(columns))
 
 
+_LISTINGS = 3
+
+
+def open_snapshot(storage: Storage, log_directory: str, version: int | None = None) -> Snapshot:
+    """The table at a version, or at its latest one.
+
+    A file that a concurrent clean-up deletes between listing and reading is no damage: a fresh
+    listing tells what took its place.
+
+    Raises:
+        TableNotFoundError: There is no table here.
+        VersionNotFoundError: That version never was, or has been cleaned up.
+        LogCorruptError: The log is damaged, or its files vanish again and again.
+        UnsupportedFeatureError: The table cannot be read by us.
+    """
+    for attempt in range(1, _LISTINGS + 1):
+        segment = find_segment(storage, log_directory, version)
+        try:
+            return load_snapshot(storage, log_directory, segment)
+        except FileNotFoundError as error:
+            if attempt == _LISTINGS:
+                raise LogCorruptError(
+                    storage.uri,
+                    log_directory,
+                    f"files that are listed cannot be found when they are read ({error})",
+                ) from error
+    raise AssertionError("unreachable")
+
+
 def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Snapshot:
     """Open the version that a segment makes up.
 
     Raises:
+        FileNotFoundError: A file of the segment is gone.
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """

@@ -72,7 +72,7 @@ FEATURES = (
     Feature("checkpointProtection"),
     Feature("clustering"),
     Feature("coordinatedCommits-preview"),
-    Feature("domainMetadata"),
+    Feature("domainMetadata", is_written=True),
     Feature("icebergCompatV1"),
     Feature("icebergCompatV2"),
     Feature("icebergCompatV3"),

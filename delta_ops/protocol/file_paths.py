@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# What java.net.URI leaves as it is in a path; non-ASCII letters stay raw there too.
+from delta_ops.errors import LogCorruptError
+
+# What java.net.URI leaves as it is in a path; non-ASCII characters stay raw there too, but for the
+# spaces, line ends and controls that it refuses.
 _SAFE = "/_-!.~'()*,;:$&+=@"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
 _UNTIDY = re.compile(r"//|(^|/)\.{1,2}/")
@@ -26,9 +30,9 @@ _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}/|^[A-Za-z][A-Za-z0-9+.\-]+:"
 def encode_path(path: str) -> str:
     """The decoded relative path as the log writes it.
 
-    Non-ASCII characters stay as they are, as the reference leaves them.
+    Non-ASCII characters stay as they are where the reference leaves them.
     """
-    return "".join(c if ord(c) > 127 else quote(c, safe=_SAFE) for c in path)
+    return "".join(c if _stays_raw(c) else quote(c, safe=_SAFE) for c in path)
 
 
 def is_absolute(path: str) -> bool:
@@ -42,8 +46,12 @@ def canonical_path(log_path: str, table_uri: str) -> str:
     Args:
         log_path: `path` of an add or remove, URI-encoded.
         table_uri: The table's root, a local path or URI, not encoded.
+
+    Raises:
+        LogCorruptError: The path is encoded in something else than UTF-8, so that it cannot be
+            told which file it names.
     """
-    decoded = unquote(log_path) if "%" in log_path else log_path
+    decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
     if not is_absolute(decoded):
         return posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
     absolute, root = (
@@ -65,6 +73,21 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
         ),
         pa.string(),
     )
+
+
+def _stays_raw(character: str) -> bool:
+    category = unicodedata.category(character)
+    return ord(character) > 127 and category != "Cc" and not category.startswith("Z")
+
+
+def _decoded(log_path: str, table_uri: str) -> str:
+    try:
+        return unquote(log_path, errors="strict")
+    except UnicodeDecodeError as error:
+        # A replacement character would make one file of two that differ in such bytes only.
+        raise LogCorruptError(
+            table_uri, log_path, "the percent-escapes of this path are not UTF-8"
+        ) from error
 
 
 def _without_file_scheme(uri: str) -> str:

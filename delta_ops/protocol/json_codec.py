@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
@@ -42,7 +43,15 @@ class CommitActions:
 
 
 _FileLine = tuple[int, Mapping[str, Any]]
-_MALFORMED = (pa.ArrowException, TypeError, ValueError, AttributeError)
+_MALFORMED = (
+    pa.ArrowException,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class LineError(ValueError):
@@ -71,7 +80,7 @@ def decode_commit(data: bytes) -> CommitActions:
                     (adds if name == "add" else removes).append((number, _file_body(body, name)))
                 elif name in _DECODERS:
                     others.append(_DECODERS[name](body))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except _MALFORMED as error:
                 raise LineError(number, f"{name} is malformed ({error!r})") from error
     return CommitActions(
         adds=_files(adds, ADD), removes=_files(removes, REMOVE), others=tuple(others)
@@ -85,24 +94,36 @@ def encode_action(action: Action) -> str:
 
 
 def encode_commit(actions: Iterable[Action]) -> bytes:
-    """The bytes of a commit file."""
-    return "".join(encode_action(action) + "\n" for action in actions).encode()
+    """The bytes of a commit file.
+
+    Raises:
+        InvalidRequestError: A value has no JSON, such as half of a surrogate pair.
+    """
+    try:
+        return "".join(encode_action(action) + "\n" for action in actions).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidRequestError(f"the commit cannot be written as JSON: {error}") from error
 
 
 def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
     """The body of a `metaData` action, of JSON or of a checkpoint row."""
     stored = body.get("format") or {}
     return Metadata(
-        id=body["id"],
+        id=_text(body["id"]),
         name=body.get("name"),
         description=body.get("description"),
         format=Format(
             provider=stored.get("provider") or "parquet", options=dict(stored.get("options") or {})
         ),
-        schema_string=body["schemaString"],
-        partition_columns=tuple(body.get("partitionColumns") or ()),
-        configuration=dict(body.get("configuration") or {}),
-        created_time=body.get("createdTime"),
+        schema_string=_text(body["schemaString"]),
+        partition_columns=tuple(_text(name) for name in body.get("partitionColumns") or ()),
+        # Some writers have a null for a property that is not set.
+        configuration={
+            name: _text(value)
+            for name, value in dict(body.get("configuration") or {}).items()
+            if value is not None
+        },
+        created_time=_long_or_none(body.get("createdTime")),
     )
 
 
@@ -119,14 +140,16 @@ def protocol_from_json(body: Mapping[str, Any]) -> Protocol:
 def set_transaction_from_json(body: Mapping[str, Any]) -> SetTransaction:
     """The body of a `txn` action, of JSON or of a checkpoint row."""
     return SetTransaction(
-        app_id=body["appId"], version=int(body["version"]), last_updated=body.get("lastUpdated")
+        app_id=_text(body["appId"]),
+        version=_long(body["version"]),
+        last_updated=_long_or_none(body.get("lastUpdated")),
     )
 
 
 def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
     """The body of a `domainMetadata` action, of JSON or of a checkpoint row."""
     return DomainMetadata(
-        domain=body["domain"],
+        domain=_text(body["domain"]),
         configuration=body.get("configuration") or "",
         removed=bool(body.get("removed")),
     )
@@ -140,11 +163,30 @@ def json_body(action: Action) -> dict[str, Any]:
 def _objects(line: bytes, number: int) -> list[tuple[str, Any]]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LineError(number, f"not valid JSON ({error})") from error
     if not isinstance(value, dict):
         raise LineError(number, "not a JSON object")
     return [(name, body) for name, body in value.items() if body is not None]
+
+
+def _text(value: Any) -> str:
+    """The value, if it is a text that can be written again."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    value.encode()
+    return value
+
+
+def _long(value: Any) -> int:
+    number = int(value)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"{number} does not fit 64 bits")
+    return number
+
+
+def _long_or_none(value: Any) -> int | None:
+    return None if value is None else _long(value)
 
 
 def _file_body(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -34,7 +34,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, create_commit, read_commit
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.transaction.conflicts import Footprint, find_conflict
-from delta_ops.transaction.idempotency import TxnId, is_done
+from delta_ops.transaction.idempotency import TxnId, all_done
 
 Sleep = Callable[[float], None]
 
@@ -70,7 +70,8 @@ class Proposal:
 class Outcome:
     """How the loop ended."""
 
-    version: int
+    version: int | None
+    """None where `already_committed` by a commit whose file was cleaned up."""
     attempts: int
     already_committed: bool = False
     """A concurrent run committed the same txn; `version` is its commit."""
@@ -91,6 +92,8 @@ def commit_loop(
     Raises:
         CommitConflictError: A commit that came first invalidates it, or `max_attempts` were lost.
         CommitStateUnknownError: See case 5.
+        InvalidRequestError: A part of the proposal's txns was committed meanwhile.
+        StaleRunError: A newer run has overwritten what this one was about to write.
         StorageError: See case 4.
     """
     version = 0 if snapshot is None else snapshot.version + 1
@@ -164,7 +167,7 @@ def _final(failure: StorageError, table: str, version: int, txn_uuid: str) -> Ex
 
 def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:
     stored = {txn.app_id: txn for txn in winner.transactions}
-    return bool(txns) and all(is_done(txn, stored, table=table) for txn in txns)
+    return all_done(txns, stored, table=table)
 
 
 def _raise_if_conflicting(

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.log import pruning
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.replay import file_keys
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
 
 ConflictKind = Literal[
@@ -68,6 +69,7 @@ def find_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Confli
         or _domain(winner, ours)
         or _txn(winner, ours)
         or _appended(winner, ours, snapshot)
+        or _deleted_read(winner, ours, snapshot)
         or _deleted(winner, ours, snapshot)
     )
 
@@ -118,8 +120,9 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
     if ours.only_rearranges or not ours.reads or not len(winner.adds):
         return None
     for predicate in ours.reads:
-        # A rearrangement of the winner adds no rows; its removes are what can hurt us.
-        added = winner.adds.filter(winner.adds["dataChange"])
+        # A rearrangement of the winner adds no rows; its removes are what can hurt us. A writer
+        # that does not say whether it changes data may have done so.
+        added = winner.adds.filter(pc.fill_null(winner.adds["dataChange"], True))
         matching = pruning.matching(added, predicate, snapshot)
         if len(matching):
             return Conflict(
@@ -131,14 +134,29 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
     return None
 
 
+def _deleted_read(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+    if ours.only_rearranges or not ours.reads or not len(winner.removes):
+        return None
+    removed = _removed_paths(winner, snapshot)
+    for files in snapshot.stream_live(["path", "partitionValues", "stats"]):
+        paths = canonical_paths(files["path"].combine_chunks(), snapshot.uri)
+        candidates = files.filter(pc.is_in(paths, value_set=removed))
+        for predicate in ours.reads if len(candidates) else ():
+            matching = pruning.matching(candidates, predicate, snapshot)
+            if len(matching):
+                return Conflict(
+                    kind="delete read",
+                    version=winner.version,
+                    reason="removed files that this operation has read",
+                    evidence=tuple(matching["path"].slice(0, 3).to_pylist()),
+                )
+    return None
+
+
 def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
     if not len(winner.removes) or not ours.removed_paths:
         return None
-    without_vector = winner.removes.select(["path"]).append_column(
-        "deletionVector",
-        pa.nulls(len(winner.removes), winner.removes.schema.field("deletionVector").type),
-    )
-    gone = sorted(ours.removed_paths & set(file_keys(without_vector, snapshot.uri).to_pylist()))
+    gone = sorted(ours.removed_paths & set(_removed_paths(winner, snapshot).to_pylist()))
     if not gone:
         return None
     return Conflict(
@@ -147,3 +165,8 @@ def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | 
         reason=f"removed {len(gone)} of the files that this operation replaces",
         evidence=tuple(gone[:3]),
     )
+
+
+def _removed_paths(winner: Commit, snapshot: Snapshot) -> pa.Array:
+    """Canonical paths; a file of which a deletion vector is replaced is among them."""
+    return canonical_paths(winner.removes["path"].combine_chunks(), snapshot.uri)

@@ -5,7 +5,7 @@ Source: PROTOCOL.md, "Transaction Identifiers".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delta_ops.errors import InvalidRequestError, StaleRunError
@@ -36,6 +36,28 @@ def txn_id(txn: TxnId | tuple[str, int]) -> TxnId:
             "that fits 64 bits"
         )
     return identity
+
+
+def all_done(
+    txns: Sequence[TxnId], transactions: Mapping[str, SetTransaction], *, table: str
+) -> bool:
+    """Whether the table says that a write of all these identities has been committed.
+
+    Raises:
+        StaleRunError: A newer run has written, and for that identity that is an error.
+        InvalidRequestError: Some are in the table and some are not, so that writing would double
+            the rows of the former, and not writing lose those of the latter. Where every identity
+            is one of an overwrite, nothing is doubled, and all of it is written again.
+    """
+    done = [txn for txn in txns if is_done(txn, transactions, table=table)]
+    if not done or all(txn.newer_is_stale for txn in txns):
+        return bool(done) and len(done) == len(txns)
+    if len(done) < len(txns):
+        raise InvalidRequestError(
+            f"{table}: part of this commit is in the table already ({done[0].app_id}); commit the "
+            "parts separately"
+        )
+    return True
 
 
 def is_done(txn: TxnId, transactions: Mapping[str, SetTransaction], *, table: str) -> bool:

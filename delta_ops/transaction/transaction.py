@@ -16,9 +16,9 @@ from typing import Any
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
+    CommitStateUnknownError,
+    DeltaOpsError,
     InvalidRequestError,
-    StaleRunError,
-    StorageError,
     TableNotFoundError,
 )
 from delta_ops.events import Committed, HookFailed, OnEvent, ignore
@@ -45,8 +45,9 @@ from delta_ops.protocol.table_properties import (
 from delta_ops.transaction.commit import Outcome, Proposal, commit_loop
 from delta_ops.transaction.conflicts import Footprint
 from delta_ops.transaction.create_table import new_metadata, new_protocol
+from delta_ops.transaction.creation_race import is_same_table, validate_joinable
 from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook
-from delta_ops.transaction.idempotency import TxnId, is_done, txn_id
+from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.write_rules import validate_actions, validate_staged
@@ -169,7 +170,22 @@ class Transaction:
         self._txns[identity.app_id] = identity
 
     def set_domain_metadata(self, domain: DomainMetadata) -> None:
-        """Set or remove a domain."""
+        """Set or remove a domain.
+
+        Raises:
+            InvalidRequestError: The table's protocol does not allow domains, or this one belongs to
+                a feature of the protocol.
+        """
+        if domain.domain.startswith("delta."):
+            raise InvalidRequestError(
+                f"the domain {domain.domain} belongs to the protocol; choose another prefix"
+            )
+        protocol = self._protocol or (self.snapshot.protocol if self.snapshot else None)
+        if protocol is None or "domainMetadata" not in (protocol.writer_features or ()):
+            raise InvalidRequestError(
+                f"{self.log.uri} has no domains: domainMetadata is not among the writer features "
+                "of its protocol"
+            )
         self._domains[domain.domain] = domain
 
     def done_before(self) -> CommitResult | None:
@@ -177,12 +193,12 @@ class Transaction:
 
         Raises:
             StaleRunError: A newer run has overwritten what this one is about to write.
+            InvalidRequestError: Some of the txns are in the table and some are not.
         """
-        if self.snapshot is None or not self._txns:
+        if self.snapshot is None:
             return None
         stored = self.snapshot.transactions()
-        done = [is_done(txn, stored, table=self.log.uri) for txn in self._txns.values()]
-        if not all(done):
+        if not all_done(tuple(self._txns.values()), stored, table=self.log.uri):
             return None
         first = next(iter(self._txns.values()))
         carried_by = version_of_transaction(
@@ -229,18 +245,21 @@ class Transaction:
         self.may_be_committed = True
         try:
             outcome = self._run(proposal, max_attempts)
-        except (CommitConflictError, StaleRunError, StorageError):
-            self.may_be_committed = False
+        except DeltaOpsError as error:
+            self.may_be_committed = isinstance(error, CommitStateUnknownError)
             raise
-        self.may_be_committed = not outcome.already_committed
-        if self.may_be_committed:
-            self.on_event(Committed(table=self.log.uri, version=outcome.version))
+        if outcome.already_committed or outcome.version is None:
+            self.may_be_committed = False
+            return CommitResult(
+                version=outcome.version, already_committed=True, attempts=outcome.attempts
+            )
+        self.on_event(Committed(table=self.log.uri, version=outcome.version))
         return CommitResult(
             version=outcome.version,
-            already_committed=outcome.already_committed,
+            already_committed=False,
             attempts=outcome.attempts,
-            metrics={} if outcome.already_committed else counts,
-            failed_hooks=() if outcome.already_committed else self._run_hooks(outcome, hooks),
+            metrics=counts,
+            failed_hooks=self._run_hooks(outcome.version, hooks),
         )
 
     def _run(self, proposal: Proposal, max_attempts: int) -> Outcome:
@@ -256,6 +275,10 @@ class Transaction:
         except CommitConflictError:
             if self.snapshot is not None or not self._joins_created_table():
                 raise
+        if done := self.done_before():
+            return Outcome(version=done.version, attempts=1, already_committed=True)
+        assert self.snapshot
+        validate_joinable(self.log, self.snapshot, proposal.footprint)
         actions = tuple(a for a in proposal.actions if not isinstance(a, Protocol | Metadata))
         joined = Proposal(
             actions=actions,
@@ -274,19 +297,15 @@ class Transaction:
         )
 
     def _joins_created_table(self) -> bool:
-        """Whether a table created meanwhile is the one we were about to create, for an append."""
+        """Go on with a table created meanwhile, if it is the one we were about to create."""
         assert self._metadata
         created = begin(self.log).snapshot
-        if created is None or self._reads:
+        if created is None or any(isinstance(action, RemoveFile) for action in self._files):
             return False
-        same = (
-            schema_from_json(created.metadata.schema_string) == self.schema
-            and created.partition_columns == self._metadata.partition_columns
-            and all(isinstance(action, AddFile) for action in self._files)
-        )
-        if same:
-            self.snapshot, self._metadata, self._protocol = created, None, None
-        return same
+        if not is_same_table(self._metadata, created.metadata):
+            return False
+        self.snapshot, self._metadata, self._protocol = created, None, None
+        return True
 
     def _proposal(
         self,
@@ -345,9 +364,9 @@ class Transaction:
             counts["numRemovedFiles"] = len(self._files) - len(adds)
         return counts
 
-    def _run_hooks(self, outcome: Outcome, hooks: Sequence[Hook]) -> tuple[str, ...]:
+    def _run_hooks(self, version: int, hooks: Sequence[Hook]) -> tuple[str, ...]:
         committed = CommittedVersion(
-            log=self.log, version=outcome.version, properties=self.properties, clock=self.clock
+            log=self.log, version=version, properties=self.properties, clock=self.clock
         )
         failed = []
         for hook in hooks:
@@ -355,11 +374,11 @@ class Transaction:
                 hook(committed)
             except Exception as error:  # the commit stands, whatever a hook does
                 name = getattr(hook, "__name__", repr(hook))
-                failed.append(f"{name} after version {outcome.version}: {error}")
+                failed.append(f"{name} after version {version}: {error}")
                 self.on_event(
                     HookFailed(
                         table=self.log.uri,
-                        version=outcome.version,
+                        version=version,
                         hook=name,
                         reason=str(error),
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from delta_ops.protocol.predicate import to_arrow
 AT = pa.schema([("at", pa.timestamp("us", "UTC"))])
 
 
-def rows_of(partitions: dg.PartitionsDefinition[str], keys: list[str], rows: pa.Table) -> pa.Table:
+def rows_of(
+    partitions: dg.PartitionsDefinition[str], keys: Sequence[str], rows: pa.Table
+) -> pa.Table:
     schema = schema_from_arrow(rows.schema)
     predicate = partition_predicate(rows.schema.names[0], schema, partitions, keys)
     return rows.filter(to_arrow(predicate, schema))

@@ -113,9 +113,9 @@ def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
             id="a feature that readers need not act on",
         ),
         pytest.param(
-            protocol(1, 7, None, ["checkConstraints", "domainMetadata"]),
+            protocol(1, 7, None, ["checkConstraints", "rowTracking"]),
             (),
-            ("checkConstraints", "domainMetadata"),
+            ("checkConstraints", "rowTracking"),
             id="features of writers only",
         ),
         pytest.param(

@@ -18,7 +18,6 @@ from delta_ops.errors import (
     StorageError,
 )
 from delta_ops.events import CommitAttempted, Committed, Event, RaceLost
-from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import TxnId
 from tests.tables import add, live_paths, staged, write_log
@@ -180,16 +179,6 @@ def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> N
     again.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
     with pytest.raises(StaleRunError, match="newer run"):
         again.done_before()
-
-
-def test_two_changes_of_one_domain_conflict(tmp_path: Path) -> None:
-    log, _ = table(tmp_path)
-    first, second = begin(log), begin(log)
-    for txn in (first, second):
-        txn.set_domain_metadata(DomainMetadata(domain="d", configuration="{}"))
-    first.commit(operation="WRITE")
-    with pytest.raises(CommitConflictError, match="changed the domain d too"):
-        second.commit(operation="WRITE")
 
 
 def test_a_rearrangement_and_an_append_do_not_hurt_each_other(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""What a commit that came first can invalidate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import CommitConflictError, InvalidRequestError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import DomainMetadata, Protocol
+from delta_ops.protocol.predicate import TRUE
+from tests.tables import add, live_paths, metadata, rows, staged, write_log
+
+WITH_DOMAINS = Protocol(
+    min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)
+)
+
+
+def ids(*values: int) -> pa.Table:
+    return pa.table({"id": list(values)})
+
+
+def copied(log: DeltaLog, *values: int) -> None:
+    """Commit rows that were made from the rows with a small id."""
+    txn = begin(log)
+    txn.read(col("id") <= 3)
+    txn.stage(da.stage_write(txn, ids(*values)))
+    da.write(log, ids(7), mode="overwrite")
+    txn.commit(operation="WRITE")
+
+
+def test_what_was_read_must_still_be_there(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1, 2, 3))
+    log = DeltaLog(tmp_path)
+    with pytest.raises(CommitConflictError, match="removed files that this operation has read"):
+        copied(log, 10, 20, 30)
+    assert rows(da.to_table(log)) == [{"id": 7}]
+
+
+def test_a_removed_file_that_was_not_read_does_no_harm(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(4, 5))
+    log = DeltaLog(tmp_path)
+    copied(log, 10)
+    assert rows(da.to_table(log)) == [{"id": 10}, {"id": 7}]
+
+
+def test_a_rearrangement_does_not_mind_that_other_files_are_removed(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("a.parquet")], [add("b.parquet")]])
+    a, b = sorted(log.snapshot().add_files(), key=lambda each: each.path)
+    rearrange, delete = begin(log), begin(log)
+    rearrange.read(TRUE)
+    rearrange.remove([a], data_change=False)
+    rearrange.stage(staged(add("c.parquet", data_change=False)))
+    delete.remove([b])
+    delete.commit(operation="DELETE")
+    rearrange.commit(operation="OPTIMIZE")
+    assert live_paths(log) == {"c.parquet"}
+
+
+def test_an_add_that_does_not_say_whether_it_changes_data_may_do_so(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("old.parquet")]])
+    overwrite = begin(log)
+    overwrite.read(TRUE)
+    overwrite.remove(log.snapshot().add_files())
+    foreign = {"path": "new.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1}
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": foreign}))
+    with pytest.raises(CommitConflictError, match="added"):
+        overwrite.commit(operation="WRITE")
+
+
+def table_with_domains(tmp_path: Path) -> DeltaLog:
+    log = DeltaLog(tmp_path)
+    create_commit(log.storage, log.log_directory, 0, [WITH_DOMAINS, metadata()])
+    return log
+
+
+def test_two_changes_of_one_domain_conflict(tmp_path: Path) -> None:
+    log = table_with_domains(tmp_path)
+    first, second, third = begin(log), begin(log), begin(log)
+    for txn, domain in ((first, "d"), (second, "d"), (third, "e")):
+        txn.set_domain_metadata(DomainMetadata(domain=domain, configuration="{}"))
+    first.commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="changed the domain d too"):
+        second.commit(operation="WRITE")
+    third.commit(operation="WRITE")
+    assert set(log.snapshot().domain_metadata()) == {"d", "e"}
+
+
+@pytest.mark.parametrize(
+    ("domain", "reason"),
+    [
+        pytest.param("d", "has no domains", id="a protocol without domains"),
+        pytest.param("delta.d", "belongs to the protocol", id="a domain of the protocol"),
+    ],
+)
+def test_a_domain_that_is_not_the_users_is_refused(
+    tmp_path: Path, domain: str, reason: str
+) -> None:
+    without = write_log(tmp_path / "without", [[]])
+    log = without if domain == "d" else table_with_domains(tmp_path / "with")
+    with pytest.raises(InvalidRequestError, match=reason):
+        begin(log).set_domain_metadata(DomainMetadata(domain=domain, configuration="{}"))

@@ -1,0 +1,72 @@
+"""Commits of several txns: all of them are done, or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.errors import InvalidRequestError, StaleRunError
+from delta_ops.transaction import TxnId
+from tests.tables import add, live_paths, staged, write_log
+
+
+def with_txns(log: DeltaLog, *txns: TxnId | tuple[str, int]) -> Transaction:
+    txn = begin(log)
+    for each in txns:
+        txn.set_transaction(each)
+    return txn
+
+
+def day(name: str, run: int) -> TxnId:
+    """An overwrite of a day by a run."""
+    return TxnId(app_id=name, version=run, newer_is_stale=True)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    log = write_log(tmp_path, [[add("old.parquet")]])
+    with_txns(log, ("A", 5), day("monday", 7)).commit(operation="WRITE")
+    return log
+
+
+def versions(log: DeltaLog) -> dict[str, int]:
+    return {name: txn.version for name, txn in log.snapshot().transactions().items()}
+
+
+def test_a_commit_of_which_a_part_is_there_is_refused_and_no_txn_goes_back(log: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match=r"part of this commit is in the table.*\(A\)"):
+        with_txns(log, ("A", 3), ("B", 1)).commit(operation="WRITE")
+    assert versions(log) == {"A": 5, "monday": 7}
+
+
+def test_a_commit_of_which_a_part_lands_meanwhile_is_refused(log: DeltaLog) -> None:
+    late = with_txns(log, ("B", 1), ("C", 1))
+    late.stage(staged(add("new.parquet")))
+    with_txns(log, ("C", 1)).commit(operation="WRITE")
+    with pytest.raises(InvalidRequestError, match=r"part of this commit is in the table.*\(C\)"):
+        late.commit(operation="WRITE")
+    assert not late.may_be_committed
+    assert live_paths(log) == {"old.parquet"}
+
+
+def test_a_commit_of_which_all_is_there_is_done(log: DeltaLog) -> None:
+    with_txns(log, ("A2", 0)).commit(operation="WRITE")
+    result = with_txns(log, ("A", 4), ("A2", 0)).done_before()
+    assert result is not None
+    assert result.already_committed
+
+
+def test_days_of_which_some_were_written_by_the_same_run_are_overwritten_again(
+    log: DeltaLog,
+) -> None:
+    both = with_txns(log, day("monday", 7), day("tuesday", 7))
+    both.stage(staged(add("days.parquet")))
+    assert both.commit(operation="WRITE").version == 2
+    assert versions(log) == {"A": 5, "monday": 7, "tuesday": 7}
+
+
+def test_days_of_which_one_was_written_by_a_newer_run_are_not(log: DeltaLog) -> None:
+    with pytest.raises(StaleRunError, match="newer run"):
+        with_txns(log, day("monday", 6), day("tuesday", 6)).commit(operation="WRITE")
