@@ -61,8 +61,9 @@ KEYS = st.sampled_from(
     ["add", "remove", "metaData", "protocol", "txn", "commitInfo", "cdc", "domainMetadata"]
 )
 FIELDS = st.sampled_from(
-    "path size partitionValues stats deletionVector tags appId version id schemaString "
-    "configuration minReaderVersion readerFeatures domain".split()
+    ["path", "size", "partitionValues", "stats", "deletionVector", "tags", "appId", "version"]
+) | st.sampled_from(
+    ["id", "schemaString", "configuration", "minReaderVersion", "readerFeatures", "domain"]
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),

