@@ -23,8 +23,8 @@ from delta_ops.errors import LogCorruptError
 # spaces, line ends and controls that it refuses.
 _SAFE = "/_-!.~'()*,;:$&+=@"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
-_UNTIDY = re.compile(r"//|(^|/)\.{1,2}/")
-_NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}/|^[A-Za-z][A-Za-z0-9+.\-]+:"
+_UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
+_NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
 
 
 def encode_path(path: str) -> str:
@@ -49,16 +49,21 @@ def canonical_path(log_path: str, table_uri: str) -> str:
 
     Raises:
         LogCorruptError: The path is encoded in something else than UTF-8, so that it cannot be
-            told which file it names.
+            told which file it names, or it is relative and climbs out of the table.
     """
     decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
-    if not is_absolute(decoded):
-        return posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
-    absolute, root = (
-        _without_file_scheme(decoded),
-        _without_file_scheme(table_uri).rstrip("/") + "/",
-    )
-    return absolute.removeprefix(root)
+    if is_absolute(decoded):
+        absolute = _tidy(_without_file_scheme(decoded))
+        root = _without_file_scheme(table_uri).rstrip("/") + "/"
+        if not absolute.startswith(root):
+            return absolute
+        decoded = absolute.removeprefix(root).lstrip("/")
+    relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
+    if relative == ".." or relative.startswith("../"):
+        raise LogCorruptError(
+            table_uri, log_path, "this path climbs out of the table; remove the file from the log"
+        )
+    return relative
 
 
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
@@ -88,6 +93,12 @@ def _decoded(log_path: str, table_uri: str) -> str:
         raise LogCorruptError(
             table_uri, log_path, "the percent-escapes of this path are not UTF-8"
         ) from error
+
+
+def _tidy(absolute: str) -> str:
+    """A local path without steps; in the keys of an object store they are no steps."""
+    is_local = absolute.startswith("/") and _UNTIDY.search(absolute)
+    return posixpath.normpath(absolute) if is_local else absolute
 
 
 def _without_file_scheme(uri: str) -> str:

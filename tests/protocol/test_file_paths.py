@@ -47,6 +47,11 @@ def test_escapes_that_are_no_utf8_are_an_error_and_not_one_file() -> None:
         pytest.param("file:///lake/t/x.parquet", "/lake/t", "x.parquet", id="a file URI"),
         pytest.param("file:/lake/t/x.parquet", "/lake/t", "x.parquet", id="with one slash"),
         pytest.param("/lake/t2/x.parquet", "/lake/t", "/lake/t2/x.parquet", id="of a neighbour"),
+        pytest.param("/lake/t//x.parquet", "/lake/t", "x.parquet", id="with two slashes"),
+        pytest.param("/lake/u/../t/x.parquet", "/lake/t", "x.parquet", id="with a step up"),
+        pytest.param("/lake/t/../u/x.parquet", "/lake/t", "/lake/u/x.parquet", id="stepping out"),
+        pytest.param("//lake/t/x.parquet", "/lake/t", "//lake/t/x.parquet", id="of another root"),
+        pytest.param("s3://b/t//x", "s3://b/t", "x", id="an object behind two slashes"),
         pytest.param("a//b/./x.parquet", "/lake/t", "a/b/x.parquet", id="untidy"),
         pytest.param("s3://b/t/x%20y", "s3://b/t", "x y", id="an object of the table"),
         pytest.param("s3://c/t/x", "s3://b/t", "s3://c/t/x", id="an object elsewhere"),
@@ -55,3 +60,12 @@ def test_escapes_that_are_no_utf8_are_an_error_and_not_one_file() -> None:
 )
 def test_every_spelling_has_one_key(log_path: str, table_uri: str, canonical: str) -> None:
     assert canonical_path(log_path, table_uri) == canonical
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../x.parquet", "a/../../x.parquet", "%2e%2e/x.parquet", "..", "s3://b/t/../x.parquet"],
+)
+def test_a_path_that_climbs_out_of_the_table_is_an_error(path: str) -> None:
+    with pytest.raises(LogCorruptError, match="climbs out of the table"):
+        canonical_path(path, "s3://b/t")
