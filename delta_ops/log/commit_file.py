@@ -5,7 +5,8 @@ Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,10 +23,17 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.file_names import commit_name
-from delta_ops.protocol.json_codec import LineError, decode_commit, encode_commit
+from delta_ops.protocol.json_codec import (
+    CommitActions,
+    LineError,
+    decode_commits,
+    encode_commit,
+)
 from delta_ops.storage import Storage
 
 T = TypeVar("T")
+
+_READ_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +66,32 @@ def read_commit(storage: Storage, directory: str, version: int) -> Commit:
         FileNotFoundError: There is no such version.
         LogCorruptError: The file is no sequence of JSON actions.
     """
-    name = f"{directory}/{commit_name(version)}"
+    (commit,) = read_commits(storage, directory, [version])
+    return commit
+
+
+def read_commits(storage: Storage, directory: str, versions: Sequence[int]) -> list[Commit]:
+    """Read commit files, several at a time, and decode them together.
+
+    Raises:
+        FileNotFoundError: One of them is not there.
+        LogCorruptError: One of them is no sequence of JSON actions.
+    """
+    names = [f"{directory}/{commit_name(version)}" for version in versions]
+    if len(names) > 1:
+        with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="delta_ops") as pool:
+            contents = list(pool.map(storage.read, names))
+    else:
+        contents = [storage.read(name) for name in names]
     try:
-        decoded = decode_commit(storage.read(name))
+        decoded = decode_commits(contents)
     except LineError as error:
         raise LogCorruptError(
             storage.uri,
-            f"{name}, line {error.line}",
+            f"{names[error.commit]}, line {error.line}",
             f"{error.reason}; restore the file from a backup",
         ) from error
-    return Commit(
-        version=version,
-        adds=decoded.adds,
-        removes=decoded.removes,
-        protocol=_last(decoded.others, Protocol),
-        metadata=_last(decoded.others, Metadata),
-        transactions=_all(decoded.others, SetTransaction),
-        domains=_all(decoded.others, DomainMetadata),
-        cdc=_all(decoded.others, AddCdcFile),
-        info=_last(decoded.others, CommitInfo),
-    )
+    return [_commit(version, of_one) for version, of_one in zip(versions, decoded, strict=True)]
 
 
 def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:
@@ -97,6 +111,20 @@ def create_commit(
         FileExistsError: That version has been committed.
     """
     storage.create(f"{directory}/{commit_name(version)}", encode_commit(actions))
+
+
+def _commit(version: int, actions: CommitActions) -> Commit:
+    return Commit(
+        version=version,
+        adds=actions.adds,
+        removes=actions.removes,
+        protocol=_last(actions.others, Protocol),
+        metadata=_last(actions.others, Metadata),
+        transactions=_all(actions.others, SetTransaction),
+        domains=_all(actions.others, DomainMetadata),
+        cdc=_all(actions.others, AddCdcFile),
+        info=_last(actions.others, CommitInfo),
+    )
 
 
 def _all(actions: Iterable[Action], kind: type[T]) -> tuple[T, ...]:

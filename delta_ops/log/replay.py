@@ -31,23 +31,119 @@ class Tail:
     """Schema `ADD`; live files."""
     removes: pa.Table
     """Schema `REMOVE`; tombstones, expired ones included."""
-    keys: pa.Array
-    """Keys of both: what the checkpoint says of them is out of date."""
+    add_keys: pa.ChunkedArray
+    """The `file_keys` of `adds`."""
+    remove_keys: pa.ChunkedArray
+    """The `file_keys` of `removes`."""
+
+    @property
+    def keys(self) -> pa.ChunkedArray:
+        """Keys of both: what the checkpoint says of them is out of date."""
+        return pa.chunked_array([*self.add_keys.chunks, *self.remove_keys.chunks], pa.string())
 
 
+_NO_KEYS = pa.chunked_array([], pa.string())
 EMPTY_TAIL = Tail(
-    adds=ADD.empty_table(), removes=REMOVE.empty_table(), keys=pa.array([], pa.string())
+    adds=ADD.empty_table(),
+    removes=REMOVE.empty_table(),
+    add_keys=_NO_KEYS,
+    remove_keys=_NO_KEYS,
 )
 
 
-def file_keys(files: pa.Table, table_uri: str) -> pa.Array:
+def file_keys(files: pa.Table, table_uri: str) -> pa.ChunkedArray:
     """What identifies each file: its canonical path, with the deletion vector's id if it has one.
 
     Args:
         files: Columns `path` and `deletionVector`, as in the log.
     """
-    paths = canonical_paths(_combined(files["path"]), table_uri)
-    vectors = _combined(files["deletionVector"])
+    keys = [_keys(batch, table_uri) for batch in files.to_batches()]
+    return pa.chunked_array(keys, pa.string())
+
+
+def extend_tail(tail: Tail, commits: Sequence[Commit], table_uri: str) -> Tail:
+    """The tail after further commits, given in ascending order."""
+    return merge(reconcile(commits, table_uri), tail)
+
+
+def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
+    """The tail of commits, given in ascending order, as if nothing were before them."""
+    if not commits:
+        return EMPTY_TAIL
+    newest_first = list(reversed(commits))
+    adds = pa.concat_tables([c.adds for c in newest_first])
+    removes = pa.concat_tables([c.removes for c in newest_first])
+    add_keys, remove_keys = file_keys(adds, table_uri), file_keys(removes, table_uri)
+    order, is_add = _in_order_of_decision(add_keys, remove_keys, newest_first)
+    decides = _is_first(order)
+    if decides is None:
+        return Tail(adds=adds, removes=removes, add_keys=add_keys, remove_keys=remove_keys)
+    of_adds, of_removes = decides.filter(is_add), decides.filter(pc.invert(is_add))
+    return Tail(
+        adds=adds.filter(of_adds),
+        removes=removes.filter(of_removes),
+        add_keys=add_keys.filter(of_adds),
+        remove_keys=remove_keys.filter(of_removes),
+    )
+
+
+def merge(newer: Tail, older: Tail) -> Tail:
+    """One tail of two that follow each other: what the newer one says of a file counts."""
+    keys = newer.keys
+    if not len(keys):
+        return older
+    of_adds = pc.invert(pc.is_in(older.add_keys, value_set=keys))
+    of_removes = pc.invert(pc.is_in(older.remove_keys, value_set=keys))
+    return Tail(
+        adds=pa.concat_tables([newer.adds, older.adds.filter(of_adds)]),
+        removes=pa.concat_tables([newer.removes, older.removes.filter(of_removes)]),
+        add_keys=_joined(newer.add_keys, older.add_keys.filter(of_adds)),
+        remove_keys=_joined(newer.remove_keys, older.remove_keys.filter(of_removes)),
+    )
+
+
+def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[pa.Table]:
+    """The rows of a checkpoint that no later commit speaks of."""
+    keys = tail.keys
+    for batch in batches:
+        if not len(keys):
+            yield batch
+            continue
+        seen = pc.is_in(file_keys(batch, table_uri), value_set=keys)
+        yield batch.filter(pc.invert(seen))
+
+
+def _in_order_of_decision(
+    add_keys: pa.ChunkedArray, remove_keys: pa.ChunkedArray, newest_first: Sequence[Commit]
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The keys, of each commit adds before removes, and which of them are those of adds."""
+    chunks: list[pa.Array] = []
+    is_add: list[pa.Array] = []
+    add = remove = 0
+    for commit in newest_first:
+        adds, removes = len(commit.adds), len(commit.removes)
+        chunks += add_keys.slice(add, adds).chunks
+        chunks += remove_keys.slice(remove, removes).chunks
+        is_add += [pa.repeat(pa.scalar(True), adds), pa.repeat(pa.scalar(False), removes)]
+        add, remove = add + adds, remove + removes
+    return pa.chunked_array(chunks, pa.string()), pa.chunked_array(is_add, pa.bool_())
+
+
+def _is_first(keys: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Whether each key is the first of its kind; None if all are."""
+    encoded = keys.dictionary_encode()
+    if not encoded.num_chunks or len(encoded.chunk(0).dictionary) == len(keys):
+        return None
+    # Codes are given in the order of appearance: a new one is greater than all before it.
+    codes = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
+    greatest = pc.cumulative_max(codes)
+    before = pa.concat_arrays([pa.array([-1], codes.type), greatest.slice(0, len(codes) - 1)])
+    return pa.chunked_array([pc.greater(greatest, before)])
+
+
+def _keys(files: pa.RecordBatch, table_uri: str) -> pa.Array:
+    paths = canonical_paths(files.column("path"), table_uri)
+    vectors = files.column("deletionVector")
     if vectors.null_count == len(vectors):
         return paths
     place = pc.binary_join_element_wise(
@@ -61,52 +157,5 @@ def file_keys(files: pa.Table, table_uri: str) -> pa.Array:
     return pc.if_else(pc.is_valid(place), with_vector, paths)
 
 
-def extend_tail(tail: Tail, commits: Sequence[Commit], table_uri: str) -> Tail:
-    """The tail after further commits, given in ascending order."""
-    if not commits:
-        return tail
-    newest_first = list(reversed(commits))
-    adds = pa.concat_tables([*(c.adds for c in newest_first), tail.adds])
-    removes = pa.concat_tables([*(c.removes for c in newest_first), tail.removes])
-    # Ranks put all of one commit's adds before its removes, and newer commits before older ones.
-    add_ranks = _ranks([len(c.adds) for c in newest_first] + [len(tail.adds)], first=0)
-    remove_ranks = _ranks([len(c.removes) for c in newest_first] + [len(tail.removes)], first=1)
-    keys = pa.concat_arrays([file_keys(adds, table_uri), file_keys(removes, table_uri)])
-    decided = pa.table(
-        {
-            "key": keys,
-            "rank": pa.concat_arrays([add_ranks, remove_ranks]),
-            "row": pa.array(range(len(keys)), pa.int64()),
-        }
-    ).sort_by("rank")
-    first = decided.group_by("key", use_threads=False).aggregate([("row", "first")])
-    rows = pc.sort_indices(first["row_first"])
-    chosen = first["row_first"].take(rows)
-    is_add = pc.less(chosen, len(adds))
-    return Tail(
-        adds=adds.take(chosen.filter(is_add)),
-        removes=removes.take(pc.subtract(chosen.filter(pc.invert(is_add)), len(adds))),
-        keys=_combined(first["key"]),
-    )
-
-
-def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[pa.Table]:
-    """The rows of a checkpoint that no later commit speaks of."""
-    for batch in batches:
-        if not len(tail.keys):
-            yield batch
-            continue
-        seen = pc.is_in(file_keys(batch, table_uri), value_set=tail.keys)
-        yield batch.filter(pc.invert(seen))
-
-
-def _ranks(lengths: list[int], *, first: int) -> pa.Array:
-    ranks = (2 * i + first for i, length in enumerate(lengths) for _ in range(length))
-    return pa.array(ranks, pa.int64())
-
-
-def _combined(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        return combined.chunk(0) if combined.num_chunks else pa.array([], combined.type)
-    return combined
+def _joined(*arrays: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for each in arrays for chunk in each.chunks], pa.string())

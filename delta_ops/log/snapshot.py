@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import pyarrow as pa
 
@@ -21,8 +21,8 @@ from delta_ops.log.checkpoint_read import (
     stream_adds,
     stream_removes,
 )
-from delta_ops.log.commit_file import Commit, read_commit
-from delta_ops.log.replay import EMPTY_TAIL, Tail, extend_tail, unseen
+from delta_ops.log.commit_file import Commit, read_commits
+from delta_ops.log.replay import EMPTY_TAIL, Tail, extend_tail, merge, reconcile, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.protocol.actions import (
     AddFile,
@@ -151,14 +151,12 @@ class Snapshot:
         latest = listing.latest_version
         if latest is None:
             return self
-        commits = []
-        for version in range(self.version + 1, latest + 1):
-            try:
-                commits.append(read_commit(self.storage, self.log_directory, version))
-            except FileNotFoundError:
-                # Cleaned up since: what a checkpoint says of that version is still there.
-                return open_snapshot(self.storage, self.log_directory)
-        return advance(self, commits)
+        versions = range(self.version + 1, latest + 1)
+        try:
+            return advance(self, read_commits(self.storage, self.log_directory, versions))
+        except FileNotFoundError:
+            # Cleaned up since: what a checkpoint says of that version is still there.
+            return open_snapshot(self.storage, self.log_directory)
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
@@ -177,6 +175,8 @@ class Snapshot:
 
 
 _LISTINGS = 3
+_GROUP_BYTES = 64 << 20
+"""Of commits that are decoded together: more takes memory and gains nothing."""
 
 
 def open_snapshot(storage: Storage, log_directory: str, version: int | None = None) -> Snapshot:
@@ -213,10 +213,13 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """
-    first = segment.version - len(segment.commits) + 1
-    commits = [read_commit(storage, log_directory, first + i) for i in range(len(segment.commits))]
+    tail, states = EMPTY_TAIL, []
+    for versions in _newest_first(segment):
+        commits = read_commits(storage, log_directory, versions)
+        tail = merge(tail, reconcile(commits, storage.uri))
+        states.append(_advanced_state(EMPTY_STATE, commits))
     state = read_state(storage, segment.checkpoint) if segment.checkpoint else EMPTY_STATE
-    state = _advanced_state(state, commits)
+    state = reduce(_joined_state, reversed(states), state)
     for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
         if action is None:
             raise LogCorruptError(
@@ -230,11 +233,11 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
         log_directory=log_directory,
         version=segment.version,
         checkpoint=segment.checkpoint,
-        commits_since_checkpoint=len(commits),
+        commits_since_checkpoint=len(segment.commits),
         protocol=state.protocol,
         metadata=state.metadata,
         state=state,
-        tail=extend_tail(EMPTY_TAIL, commits, storage.uri),
+        tail=tail,
     )
 
 
@@ -257,14 +260,37 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     )
 
 
+def _newest_first(segment: Segment) -> Iterator[list[int]]:
+    """The versions of the segment's commits, in groups that are read together."""
+    first = segment.version - len(segment.commits) + 1
+    group: list[int] = []
+    size = 0
+    for i, info in reversed(list(enumerate(segment.commits))):
+        if group and size + info.size > _GROUP_BYTES:
+            yield group[::-1]
+            group, size = [], 0
+        group.append(first + i)
+        size += info.size
+    if group:
+        yield group[::-1]
+
+
 def _advanced_state(state: TableState, commits: Sequence[Commit]) -> TableState:
-    protocol, metadata = state.protocol, state.metadata
-    transactions, domains = dict(state.transactions), dict(state.domains)
     for commit in commits:
-        protocol = commit.protocol or protocol
-        metadata = commit.metadata or metadata
-        transactions.update((txn.app_id, txn) for txn in commit.transactions)
-        domains.update((domain.domain, domain) for domain in commit.domains)
+        of_commit = TableState(
+            protocol=commit.protocol,
+            metadata=commit.metadata,
+            transactions={txn.app_id: txn for txn in commit.transactions},
+            domains={domain.domain: domain for domain in commit.domains},
+        )
+        state = _joined_state(state, of_commit)
+    return state
+
+
+def _joined_state(older: TableState, newer: TableState) -> TableState:
     return TableState(
-        protocol=protocol, metadata=metadata, transactions=transactions, domains=domains
+        protocol=newer.protocol or older.protocol,
+        metadata=newer.metadata or older.metadata,
+        transactions={**older.transactions, **newer.transactions},
+        domains={**older.domains, **newer.domains},
     )

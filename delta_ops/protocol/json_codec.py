@@ -7,7 +7,7 @@ out on reading, as the protocol asks. No I/O.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, file_table
+from delta_ops.protocol.json_file_actions import FILE_LINES, decode_file_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,9 @@ class CommitActions:
     """In the order of the file."""
 
 
+_BOM = b"\xef\xbb\xbf"
+_FEW_LINES = 64
+"""Fewer are decoded sooner than Arrow's reader has been set up."""
 _FileLine = tuple[int, Mapping[str, Any]]
 _MALFORMED = (
     pa.ArrowException,
@@ -55,11 +59,11 @@ _MALFORMED = (
 
 
 class LineError(ValueError):
-    """A line of a commit cannot be read; `line` counts from 1."""
+    """A line of a commit cannot be read; `line` counts from 1, `commit` from 0."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(line, reason)
-        self.line, self.reason = line, reason
+        self.line, self.reason, self.commit = line, reason, 0
 
 
 def decode_commit(data: bytes) -> CommitActions:
@@ -68,23 +72,17 @@ def decode_commit(data: bytes) -> CommitActions:
     Raises:
         LineError: A line is not a JSON object, or an action lacks a field it must have.
     """
-    adds: list[_FileLine] = []
-    removes: list[_FileLine] = []
-    others: list[Action] = []
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        for name, body in _objects(line, number):
-            try:
-                if name in ("add", "remove"):
-                    (adds if name == "add" else removes).append((number, _file_body(body, name)))
-                elif name in _DECODERS:
-                    others.append(_DECODERS[name](body))
-            except _MALFORMED as error:
-                raise LineError(number, f"{name} is malformed ({error!r})") from error
-    return CommitActions(
-        adds=_files(adds, ADD), removes=_files(removes, REMOVE), others=tuple(others)
-    )
+    (actions,) = decode_commits([data])
+    return actions
+
+
+def decode_commits(commits: Sequence[bytes]) -> list[CommitActions]:
+    """The actions of each of several commit files; many at once take less time than one by one.
+
+    Raises:
+        LineError: As `decode_commit`; `commit` says in which.
+    """
+    return _decode_in_bulk(commits) or [_decode_lines(data, i) for i, data in enumerate(commits)]
 
 
 def encode_action(action: Action) -> str:
@@ -158,6 +156,104 @@ def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
 def json_body(action: Action) -> dict[str, Any]:
     """The action's body by JSON name, absent fields left out."""
     return _encoded(action)[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SplitCommit:
+    """A commit's lines by how they are decoded."""
+
+    files: bytes
+    """Lines of adds and removes, each with its end."""
+    num_adds: int
+    num_removes: int
+    others: Sequence[bytes]
+
+
+def _decode_in_bulk(commits: Sequence[bytes]) -> list[CommitActions] | None:
+    """All that `_decode_lines` gives, or None where that is for it to say."""
+    split = [_split(data.removeprefix(_BOM)) for data in commits]
+    if sum(each.num_adds + each.num_removes for each in split) < _FEW_LINES:
+        return None
+    files = decode_file_lines(b"".join(each.files for each in split))
+    try:
+        others = [tuple(_other_actions(each.others)) for each in split]
+    except (LineError, *_MALFORMED):
+        return None
+    if files is None:
+        return None
+    decoded, add, remove = [], 0, 0
+    for each, of_each in zip(split, others, strict=True):
+        adds = files.adds.slice(add, each.num_adds)
+        removes = files.removes.slice(remove, each.num_removes)
+        decoded.append(CommitActions(adds=adds, removes=removes, others=of_each))
+        add, remove = add + each.num_adds, remove + each.num_removes
+    return decoded
+
+
+def _split(data: bytes) -> _SplitCommit:
+    """Lines on files mostly follow each other, so that they can be cut out and counted as one."""
+    starts = [data.find(b"\n" + start) + 1 for start in FILE_LINES if b"\n" + start in data]
+    first = 0 if data.startswith(FILE_LINES) else min(starts, default=len(data))
+    last = max((data.rfind(b"\n" + start) + 1 for start in FILE_LINES), default=0)
+    end = data.find(b"\n", max(first, last))
+    end = len(data) if end < 0 else end + 1
+    files = data[first:end]
+    if files and not files.endswith(b"\n"):
+        files += b"\n"
+    others = [data[:first], data[end:]]
+    adds, removes = _counts(files)
+    if adds + removes != files.count(b"\n"):
+        lines = files.split(b"\n")
+        others += [line for line in lines if not line.startswith(FILE_LINES)]
+        files = b"".join(line + b"\n" for line in lines if line.startswith(FILE_LINES))
+        adds, removes = _counts(files)
+    return _SplitCommit(
+        files=files,
+        num_adds=adds,
+        num_removes=removes,
+        others=[line for lines in others for line in lines.split(b"\n") if line.strip()],
+    )
+
+
+def _counts(files: bytes) -> tuple[int, int]:
+    adds, removes = (files.count(b"\n" + s) + files.startswith(s) for s in FILE_LINES)
+    return adds, removes
+
+
+def _other_actions(lines: Iterable[bytes]) -> Iterator[Action]:
+    for line in lines:
+        for name, body in _objects(line, 0):
+            if name in ("add", "remove"):
+                raise LineError(0, "spelled in a way that is not for the bulk")
+            if name in _DECODERS:
+                yield _DECODERS[name](body)
+
+
+def _decode_lines(data: bytes, commit: int) -> CommitActions:
+    adds: list[_FileLine] = []
+    removes: list[_FileLine] = []
+    others: list[Action] = []
+    try:
+        for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
+            for name, body in _objects(line, number) if line.strip() else ():
+                if name in ("add", "remove"):
+                    kept = adds if name == "add" else removes
+                    kept.append((number, _decoded(name, body, number)))
+                elif name in _DECODERS:
+                    others.append(_decoded(name, body, number))
+        return CommitActions(
+            adds=_files(adds, ADD), removes=_files(removes, REMOVE), others=tuple(others)
+        )
+    except LineError as error:
+        error.commit = commit
+        raise
+
+
+def _decoded(name: str, body: Any, number: int) -> Any:
+    try:
+        return _DECODERS[name](body) if name in _DECODERS else _file_body(body, name)
+    except _MALFORMED as error:
+        raise LineError(number, f"{name} is malformed ({error!r})") from error
 
 
 def _objects(line: bytes, number: int) -> list[tuple[str, Any]]:
