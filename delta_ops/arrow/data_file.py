@@ -6,6 +6,7 @@ that we write, and where another writer left them in a file, the log's values co
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -14,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.errors import DataFileError, UnsupportedFeatureError
+from delta_ops.arrow.nesting import Rules, cast, in_pieces, plan_conversion, without_hidden_nulls
+from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
 from delta_ops.log.pruning import partition_types
 from delta_ops.protocol.actions import AddFile
@@ -29,6 +32,11 @@ from delta_ops.storage import Storage
 # The table property's names where Arrow has others.
 _ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _ROW_GROUP_ROWS = 1_048_576
+_STORED = Rules(
+    leaf=lambda _source, target, _path: lambda array: cast(array, target),
+    validate_names=lambda _given, _wanted, _path: None,
+)
+"""Other writers choose units and widths as they like, and may leave a field that is no longer."""
 
 
 def read_data_file(snapshot: Snapshot, add: AddFile, columns: Sequence[str]) -> pa.Table:
@@ -83,6 +91,10 @@ def write_data_file(
     Args:
         batches: Rows without the partition columns, of `file_schema`.
         partition_values: Serialised, for every partition column, in the order of the directories.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
+        StorageError: The store failed.
     """
     codec = properties.compression_codec
     directory = hive_directory(list(partition_values), partition_values)
@@ -92,15 +104,11 @@ def write_data_file(
     free_of_nan = {field.name for field in file_schema if pa.types.is_floating(field.type)}
 
     def write(sink: IO[bytes]) -> None:
-        with pq.ParquetWriter(
-            sink,
-            file_schema,
-            compression=_ARROW_CODECS.get(codec, codec),
-            store_schema=False,
-            metadata_collector=footers,
-        ) as writer:
+        compression = _ARROW_CODECS.get(codec, codec)
+        with _parquet_writer(sink, file_schema, compression, storage.uri, footers) as writer:
             for row_group in _row_groups(batches):
-                writer.write_table(row_group, row_group_size=_ROW_GROUP_ROWS)
+                validate_rows(row_group, table_schema, storage.uri)
+                writer.write_table(_declared(row_group), row_group_size=_ROW_GROUP_ROWS)
                 free_of_nan.difference_update(
                     [name for name in free_of_nan if _has_nan(row_group[name])]
                 )
@@ -128,6 +136,39 @@ def discard(storage: Storage, adds: Iterable[AddFile]) -> None:
     storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
 
 
+@contextlib.contextmanager
+def _parquet_writer(
+    sink: IO[bytes],
+    schema: pa.Schema,
+    compression: str,
+    table: str,
+    footers: list[pq.FileMetaData],
+) -> Iterator[pq.ParquetWriter]:
+    """A writer whose footer is in `footers` at the end, and whose errors are ours."""
+    try:
+        writer = pq.ParquetWriter(
+            sink,
+            schema,
+            compression=compression,
+            store_schema=False,
+            metadata_collector=footers,
+        )
+        try:
+            yield writer
+        except BaseException:
+            with contextlib.suppress(Exception):  # closing what is broken hides why it broke
+                writer.close()
+            raise
+        writer.close()
+    # The store's own errors come as StorageError already: what is left is the encoder's.
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InvalidRequestError(
+            f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
+            "or the table property delta.parquet.compression.codec, whichever that names"
+        ) from error
+
+
 def _has_nan(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
 
@@ -135,11 +176,13 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Neighbouring batches together, so that many small ones do not make many small row groups."""
     pending: list[pa.RecordBatch] = []
+    num_rows = 0
     for batch in batches:
         pending.append(batch)
-        if sum(map(len, pending)) >= _ROW_GROUP_ROWS:
+        num_rows += len(batch)
+        if num_rows >= _ROW_GROUP_ROWS:
             yield pa.Table.from_batches(pending)
-            pending = []
+            pending, num_rows = [], 0
     if pending:
         yield pa.Table.from_batches(pending)
 
@@ -160,8 +203,30 @@ def _as_table_columns(
             value = parse(add.partition_values.get(name), types[name])
             arrays.append(pa.repeat(pa.scalar(value, arrow_type_from_type(types[name])), num_rows))
         elif name in present:
-            arrays.append(rows[present[name]].cast(field.type))
+            arrays.append(_converted(rows[present[name]], field))
         else:
             arrays.append(pa.nulls(num_rows, field.type))
     schema = pa.schema([snapshot.arrow_schema.field(name) for name in columns])
     return pa.table(arrays, schema=schema)
+
+
+def _declared(rows: pa.Table) -> pa.Table:
+    """The same rows as Parquet takes them: it wants no null in a field that must not be null.
+
+    Delta allows one where the field's parent is null, and Arrow puts one there.
+    """
+    columns = [_declared_column(rows[field.name], field) for field in rows.schema]
+    return pa.table(columns, schema=rows.schema)
+
+
+def _declared_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if not pa.types.is_nested(field.type):
+        return column
+    chunks = [without_hidden_nulls(each, field.type, nullable=True) for each in column.chunks]
+    return pa.chunked_array(chunks, type=field.type)
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    convert = plan_conversion(column.type, field.type, field.name, _STORED)
+    pieces = [piece for chunk in column.chunks for piece in in_pieces(chunk, convert)]
+    return pa.chunked_array(pieces, type=field.type)

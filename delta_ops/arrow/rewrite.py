@@ -19,6 +19,7 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
 
     Raises:
         DataFileError: An input file is gone or cannot be read.
+        InvalidRequestError: A row breaks a rule of the table.
     """
     names = [n for n in snapshot.arrow_schema.names if n not in snapshot.partition_columns]
     file_schema = pa.schema([snapshot.arrow_schema.field(name) for name in names])
@@ -47,7 +48,7 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
                     data_change=False,
                 )
             )
-    except Exception:
+    except BaseException:  # an interrupt too would leave files that nobody names
         discard(snapshot.storage, adds)
         raise
     return Staged(

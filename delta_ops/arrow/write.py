@@ -13,7 +13,10 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.data_file import discard, write_data_file
+from delta_ops.arrow.partitioning import split
+from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
@@ -21,7 +24,6 @@ from delta_ops.events import Staged as StagedEvent
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
-from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import (
@@ -140,8 +142,9 @@ def write_rows(
     adds: list[AddFile] = []
     try:
         for chunk in _chunks(batches, arrow_schema, _CHUNK_BYTES):
-            _check_rows(chunk, transaction)
-            for values, rows in _split(chunk, transaction):
+            # Files do not have these columns: whoever writes one cannot check them.
+            validate_rows(chunk.select(partition_columns), schema, transaction.log.uri)
+            for values, rows in split(chunk, schema, partition_columns, transaction.log.uri):
                 adds.append(
                     write_data_file(
                         transaction.log.storage,
@@ -153,7 +156,7 @@ def write_rows(
                         data_change=True,
                     )
                 )
-    except Exception:
+    except BaseException:  # an interrupt too would leave files that nobody names
         discard(transaction.log.storage, adds)
         raise
     return tuple(adds)
@@ -203,7 +206,7 @@ def _stage(
             num_rows += len(batch)
             yield batch
 
-    rows = counted(_cast(reader, schema, transaction.log.uri, must_match))
+    rows = counted(_fitted(reader, schema, transaction.log.uri, must_match))
     adds = write_rows(transaction, rows, schema)
     return Staged(
         adds=adds,
@@ -256,50 +259,34 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.Table):
         return data.to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except pa.ArrowException as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise InvalidRequestError(
+                f"data of type {type(data).__name__} have a column that pyarrow does not know "
+                f"({reason}); cast it"
+            ) from error
     raise InvalidRequestError(
         f"data of type {type(data).__name__} is no Arrow data; give a pyarrow Table, RecordBatch "
         "or RecordBatchReader, or an object with __arrow_c_stream__"
     )
 
 
-def _cast(
+def _fitted(
     reader: pa.RecordBatchReader, schema: StructType, table: str, must_match: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""
-    wanted = arrow_schema_from_schema(schema)
-    by_name = {name.lower(): i for i, name in enumerate(reader.schema.names)}
-    unknown = [n for n in reader.schema.names if n.lower() not in {w.lower() for w in wanted.names}]
-    if unknown:
-        raise InvalidRequestError(
-            f"{table} has no column {unknown[0]!r}; drop it from the data, or add it to the table "
-            f"first. Its columns are {', '.join(wanted.names)}"
-        )
+    fit = plan_fit(reader.schema, arrow_schema_from_schema(schema), table)
     condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
     for batch in reader:
-        columns = [
-            _cast_column(batch.column(by_name[field.name.lower()]), field, table)
-            if field.name.lower() in by_name
-            else pa.nulls(len(batch), field.type)
-            for field in wanted
-        ]
-        cast = pa.RecordBatch.from_arrays(columns, schema=wanted)
-        if condition is not None and len(cast.filter(condition)) < len(cast):
-            raise InvalidRequestError(
-                f"{table}: the data have rows for which replace_where is not true; they would be "
-                "added outside of what is replaced. Filter the data, or widen replace_where"
-            )
-        yield cast
-
-
-def _cast_column(column: pa.Array, field: pa.Field, table: str) -> pa.Array:
-    try:
-        return column.cast(field.type)
-    except pa.ArrowException as error:
-        raise InvalidRequestError(
-            f"{table}: column {field.name!r} is {field.type} in the table and {column.type} in the "
-            f"data, and a value does not fit ({str(error).splitlines()[0]}); cast it"
-        ) from error
+        for fitted in fit(batch):
+            if condition is not None and len(fitted.filter(condition)) < len(fitted):
+                raise InvalidRequestError(
+                    f"{table}: the data have rows for which replace_where is not true; they would "
+                    "be added outside of what is replaced. Filter the data, or widen replace_where"
+                )
+            yield fitted
 
 
 def _chunks(
@@ -308,55 +295,24 @@ def _chunks(
     pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        if not len(batch):
-            continue
-        pending.append(batch)
-        size += batch.nbytes
-        if size >= chunk_bytes:
-            yield pa.Table.from_batches(pending, schema)
-            pending, size = [], 0
+        for piece in _pieces(batch, chunk_bytes):
+            if pending and size + piece.nbytes > chunk_bytes:
+                yield pa.Table.from_batches(pending, schema)
+                pending, size = [], 0
+            pending.append(piece)
+            size += piece.nbytes
     if pending:
         yield pa.Table.from_batches(pending, schema)
 
 
-def _check_rows(chunk: pa.Table, transaction: Transaction) -> None:
-    for rule in row_rules(transaction.schema):
-        names = rule.removeprefix("NOT NULL ").split(".")
-        column = chunk[names[0]]
-        present = pc.is_valid(column)
-        for name in names[1:]:
-            # A field that must not be null may be so where its parent is.
-            column = pc.struct_field(column.filter(present), name)
-            present = pc.is_valid(column)
-        if not pc.all(present, min_count=0).as_py():
-            raise InvalidRequestError(
-                f"{transaction.log.uri}: column {'.'.join(names)} has a null, and the table says "
-                "NOT NULL; fill it or leave the row out"
-            )
-
-
-def _split(
-    chunk: pa.Table, transaction: Transaction
-) -> Iterator[tuple[dict[str, str | None], pa.Table]]:
-    """The chunk's rows by partition, with the partition's serialised values."""
-    columns = transaction.metadata.partition_columns
-    if not columns:
-        yield {}, chunk
-        return
-    by_name = {field.name: field.data_type for field in transaction.schema.fields}
-    texts = [_serialized(chunk[name], by_name[name]) for name in columns]
-    keyed = pa.table([*texts, pa.array(range(len(chunk)), pa.int64())], names=[*columns, "\0row"])
-    groups = keyed.group_by(list(columns), use_threads=False).aggregate([("\0row", "list")])
-    for group in groups.to_pylist():
-        yield {name: group[name] for name in columns}, chunk.take(group["\0row_list"])
-
-
-def _serialized(column: pa.ChunkedArray, data_type: Any) -> pa.Array:
-    encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-    texts = pa.array([serialize(v, data_type) for v in encoded.dictionary.to_pylist()], pa.string())
-    return texts.take(encoded.indices)
+def _pieces(batch: pa.RecordBatch, piece_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of bounded size, as far as a row is not larger; none if it is empty."""
+    if len(batch) > 1 and batch.nbytes > piece_bytes:
+        half = len(batch) // 2
+        yield from _pieces(batch.slice(0, half), piece_bytes)
+        yield from _pieces(batch.slice(half), piece_bytes)
+    elif len(batch):
+        yield batch
 
 
 def _parameters(

@@ -21,7 +21,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     TableNotFoundError,
 )
-from delta_ops.events import Committed, HookFailed, OnEvent, ignore
+from delta_ops.events import CommitAttempted, Committed, Event, HookFailed, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
@@ -241,8 +241,6 @@ class Transaction:
         )
         counts = {**self._counts(), **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
-        # Until the loop has said otherwise: an interrupt can come while the file is created.
-        self.may_be_committed = True
         try:
             outcome = self._run(proposal, max_attempts)
         except DeltaOpsError as error:
@@ -269,7 +267,7 @@ class Transaction:
                 self.snapshot,
                 proposal,
                 clock=self.clock,
-                on_event=self.on_event,
+                on_event=self._on_loop_event,
                 max_attempts=max_attempts,
             )
         except CommitConflictError:
@@ -292,9 +290,15 @@ class Transaction:
             self.snapshot,
             joined,
             clock=self.clock,
-            on_event=self.on_event,
+            on_event=self._on_loop_event,
             max_attempts=max_attempts,
         )
+
+    def _on_loop_event(self, event: Event) -> None:
+        self.on_event(event)
+        if isinstance(event, CommitAttempted):
+            # Until the loop has said otherwise: an interrupt can come while the file is created.
+            self.may_be_committed = True
 
     def _joins_created_table(self) -> bool:
         """Go on with a table created meanwhile, if it is the one we were about to create."""

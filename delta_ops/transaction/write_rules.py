@@ -8,20 +8,33 @@ sees: an engine checks them and attests it in `Staged.row_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.protocol.schema import StructField, StructType, schema_from_json
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+    schema_from_json,
+)
 from delta_ops.storage.paths import validate
 from delta_ops.transaction.staging import Staged
 
 
 def row_rules(schema: StructType) -> frozenset[str]:
-    """The rules that every row of a table with this schema must keep."""
-    return frozenset(f"NOT NULL {path}" for path in _required(schema.fields, ""))
+    """The rules that every row of a table with this schema must keep.
+
+    Below arrays and maps a path goes on with `element`, `key` and `value`.
+    """
+    return frozenset(
+        f"NOT NULL {path}"
+        for each in schema.fields
+        for path in _required(each.data_type, each.nullable, each.name)
+    )
 
 
 def validate_staged(staged: Staged, metadata: Metadata, *, table: str) -> None:
@@ -98,13 +111,19 @@ def _validate_add(add: AddFile, path: str, metadata: Metadata, table: str) -> No
         )
 
 
-def _required(fields: Iterable[StructField], prefix: str) -> Iterator[str]:
-    for field in fields:
-        path = f"{prefix}{field.name}"
-        if not field.nullable:
-            yield path
-        if isinstance(field.data_type, StructType):
-            yield from _required(field.data_type.fields, f"{path}.")
+def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
+    if not nullable:
+        yield path
+    match data_type:
+        case StructType(fields=fields):
+            for each in fields:
+                yield from _required(each.data_type, each.nullable, f"{path}.{each.name}")
+        case ArrayType(element_type=element_type, contains_null=contains_null):
+            yield from _required(element_type, contains_null, f"{path}.element")
+        case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
+            # A key is never null to begin with; what is in it may be.
+            yield from _required(key_type, True, f"{path}.key")
+            yield from _required(value_type, contains_null, f"{path}.value")
 
 
 def _shape(data_type: object) -> object:

@@ -1,0 +1,222 @@
+"""Casting: Arrow data as a caller has them, as the columns of a table.
+
+Columns, and the fields of structs at any depth, are found by name, whatever its case: what is
+missing becomes null, what the table lacks or the data have twice is refused. A value must keep its
+meaning: numbers change their type only if they come back unchanged, times only their unit or their
+zone, and nothing else is cast. A text is never parsed, and a time without a zone is never taken for
+an instant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from delta_ops.arrow.nesting import Convert, Rules, cast, in_pieces, plan_fields
+from delta_ops.errors import InvalidRequestError
+
+Fit = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+_Cast = Callable[[pa.Array, pa.DataType], pa.Array]
+
+
+def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
+    """How to fit batches of one schema to a table.
+
+    Args:
+        given: Of the data.
+        wanted: Of the table.
+        table: For messages.
+
+    Returns:
+        A function that yields the rows of a batch in the table's columns: in more than one batch
+        where one cannot hold them. It raises InvalidRequestError where a value does not fit.
+
+    Raises:
+        InvalidRequestError: A column has no place in the table, or is of a type that does not fit.
+    """
+    convert = plan_fields(list(given), list(wanted), "", _rules(table))
+
+    def fitted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(convert(batch.columns, len(batch)), schema=wanted)
+
+    def fit(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from in_pieces(batch, fitted)
+        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            raise InvalidRequestError(
+                f"{table}: a row of the data is too large ({_first_line(error)}); make it smaller"
+            ) from error
+
+    return fit
+
+
+def _integer_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
+    fitted = values.cast(target, safe=False)
+    return _unchanged(values, fitted, _whole(fitted, values.type))
+
+
+def _integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    # Arrow demands a precision for every number of the integer type, present or not.
+    digits_of_any = 20
+    return values.cast(pa.decimal256(digits_of_any + target.scale, target.scale)).cast(target)
+
+
+def _float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
+    fitted = _whole(values, target)
+    return _unchanged(values, fitted, fitted.cast(values.type, safe=False))
+
+
+def _through_back(values: pa.Array, target: pa.DataType) -> pa.Array:
+    fitted = values.cast(target)
+    return _unchanged(values, fitted, fitted.cast(values.type))
+
+
+_KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
+    ("boolean", pt.is_boolean),
+    ("integer", pt.is_integer),
+    ("float", pt.is_floating),
+    ("decimal", pt.is_decimal),
+    ("text", lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t)),
+    (
+        "bytes",
+        lambda t: (
+            pt.is_binary(t)
+            or pt.is_large_binary(t)
+            or pt.is_binary_view(t)
+            or pt.is_fixed_size_binary(t)
+        ),
+    ),
+    ("date", pt.is_date),
+    ("instant", lambda t: pt.is_timestamp(t) and t.tz is not None),
+    ("local time", lambda t: pt.is_timestamp(t) and t.tz is None),
+    ("struct without fields", lambda t: pt.is_struct(t) and not t.num_fields),
+)
+_CASTS: Mapping[tuple[str, str], _Cast] = {
+    ("boolean", "boolean"): cast,
+    ("integer", "integer"): cast,
+    ("integer", "float"): _integer_to_float,
+    ("integer", "decimal"): _integer_to_decimal,
+    ("float", "integer"): _float_to_integer,
+    ("float", "float"): _through_back,
+    ("float", "decimal"): _through_back,
+    ("decimal", "integer"): cast,
+    ("decimal", "float"): _through_back,
+    ("decimal", "decimal"): cast,
+    ("text", "text"): cast,
+    ("bytes", "bytes"): cast,
+    ("date", "date"): cast,
+    ("instant", "instant"): cast,
+    ("local time", "local time"): cast,
+}
+"""Every conversion there is, by the kinds of the data's type and of the table's."""
+
+_CURES: Mapping[tuple[str, str], str] = {
+    ("local time", "instant"): (
+        "say of which zone the times are, with pyarrow.compute.assume_timezone"
+    ),
+    ("instant", "local time"): (
+        "choose the zone whose clock is meant, with pyarrow.compute.local_timestamp"
+    ),
+    ("struct without fields", "struct without fields"): (
+        "Parquet has no struct without fields; add one, or drop the column"
+    ),
+}
+_SIZE_ONLY = frozenset({"text", "bytes"})
+"""Kinds of which every value fits; what is refused there is too much for one array."""
+
+
+class _ChangedError(Exception):
+    """A number would not come back."""
+
+
+def _rules(table: str) -> Rules:
+    def leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
+        kinds = _kind(source), _kind(target)
+        if source.equals(target) and kinds in _CASTS:
+            return lambda array: array
+        misfit = f"{table}: column {path!r} is {target} in the table and {source} in the data"
+        if kinds not in _CASTS:
+            raise InvalidRequestError(f"{misfit}; {_CURES.get(kinds, 'cast it')}")
+        if kinds[0] in _SIZE_ONLY:
+            return lambda array: cast(array, target)
+        return lambda array: _checked(array, target, _CASTS[kinds], misfit)
+
+    def validate_names(given: Sequence[str], wanted: Sequence[str], path: str) -> None:
+        _validate_names(given, wanted, f"{path}." if path else "", table)
+
+    return Rules(leaf, validate_names)
+
+
+def _validate_names(given: Sequence[str], wanted: Sequence[str], prefix: str, table: str) -> None:
+    twice = [name for name, n in Counter(name.lower() for name in given).items() if n > 1]
+    if twice:
+        raise InvalidRequestError(
+            f"{table}: column {prefix + twice[0]!r} is in the data twice (case does not count); "
+            "rename or drop one"
+        )
+    known = {name.lower() for name in wanted}
+    for name in given:
+        if name.lower() not in known:
+            raise InvalidRequestError(
+                f"{table} has no column {prefix + name!r}; drop it from the data, or add it to the "
+                f"table first. Its columns are {', '.join(prefix + each for each in wanted)}"
+            )
+
+
+def _checked(values: pa.Array, target: pa.DataType, apply: _Cast, misfit: str) -> pa.Array:
+    try:
+        return apply(_widened(values), target)
+    except (pa.ArrowException, _ChangedError) as error:
+        raise InvalidRequestError(
+            f"{misfit}, and a value does not fit ({_first_line(error)}); cast it"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _widened(values: pa.Array) -> pa.Array:
+    """The numbers in a type that Arrow casts well; of small ones its casts are few or wrong."""
+    if pt.is_float16(values.type):
+        return values.cast(pa.float32())
+    if pt.is_decimal32(values.type) or pt.is_decimal64(values.type):
+        return values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    return values
+
+
+def _kind(data_type: pa.DataType) -> str:
+    return next((kind for kind, is_kind in _KINDS if is_kind(data_type)), "")
+
+
+def _whole(values: pa.Array, integer: pa.DataType) -> pa.Array:
+    """Floating-point numbers without their fraction; null where the integer type has no such.
+
+    Where it has none, the processor decides what a cast gives, be it the very number next to it.
+    """
+    signed = pt.is_signed_integer(integer)
+    low = -(2.0 ** (integer.bit_width - 1)) if signed else 0.0
+    end = 2.0 ** (integer.bit_width - signed)
+    bounds = (pa.scalar(each, pa.float64()) for each in (low, end))
+    first, past = (bound.cast(values.type) for bound in bounds)
+    is_within = pc.and_(pc.greater_equal(values, first), pc.less(values, past))
+    return pc.if_else(is_within, values, pa.scalar(None, values.type)).cast(integer, safe=False)
+
+
+def _unchanged(values: pa.Array, fitted: pa.Array, back: pa.Array) -> pa.Array:
+    """The fitted values, if the cast back gives the values again.
+
+    Raises:
+        _ChangedError: It does not.
+    """
+    same = pc.fill_null(pc.equal(values, back), False)
+    if pt.is_floating(values.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(values), pc.is_nan(back)), False))
+    lost = values.filter(pc.and_not(values.is_valid(), same))
+    if len(lost):
+        raise _ChangedError(f"{lost[0]} would be changed")
+    return fitted

@@ -1,0 +1,87 @@
+"""Partitioning: the rows of a table by partition.
+
+Source: PROTOCOL.md, "Partition Value Serialization".
+
+Rows belong together when their serialised values agree: -0.0 and 0.0 are one partition, and so are
+null and the empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.partition_values import serialize
+from delta_ops.protocol.schema import DataType, StructType, find_field
+
+PartitionValues = dict[str, str | None]
+
+
+def split(
+    rows: pa.Table, schema: StructType, columns: Sequence[str], table: str
+) -> Iterator[tuple[PartitionValues, pa.Table]]:
+    """The rows of each partition with its serialised values, in the order the partitions appear.
+
+    The partition columns are left out of the rows, since files do not have them.
+
+    Raises:
+        InvalidRequestError: A value cannot be written as a partition value.
+    """
+    if not columns or not len(rows):
+        yield from [({}, rows)] if len(rows) else []
+        return
+    texts = [
+        _serialized(rows[name], find_field(schema, name).data_type, name, table) for name in columns
+    ]
+    numbers = _partition_numbers(texts)
+    # One stable sort of all rows, then slices: taking the rows of each partition for itself would
+    # join the chunks of every column again and again.
+    order = pc.sort_indices(numbers)
+    ends = pc.cumulative_sum(pc.value_counts(numbers.take(order)).field("counts")).to_pylist()
+    stored = rows.drop_columns(list(columns))
+    ordered = stored.take(order) if len(ends) > 1 else stored
+    start = 0
+    for end in ends:
+        first = order[start].as_py()
+        values = {name: text[first].as_py() for name, text in zip(columns, texts, strict=True)}
+        yield values, ordered.slice(start, end - start)
+        start = end
+
+
+def _partition_numbers(texts: Sequence[pa.Array]) -> pa.Array:
+    """For each row the number of its partition, counted from 0 as they appear."""
+    numbers = _numbers(texts[0])
+    for text in texts[1:]:
+        inner = _numbers(text)
+        # Numbered anew after each column, so that the products stay small.
+        factor = pa.scalar(len(text), pa.int64())
+        numbers = _numbers(pc.add_checked(pc.multiply_checked(numbers, factor), inner))
+    return numbers
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    return values.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
+
+
+def _serialized(column: pa.ChunkedArray, data_type: DataType, name: str, table: str) -> pa.Array:
+    encoded = column.dictionary_encode().unify_dictionaries()
+    distinct = encoded.chunk(0).dictionary
+    texts = pa.array([_text(each, data_type, name, table) for each in distinct], pa.string())
+    indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
+    return texts.take(indices)
+
+
+def _text(value: Any, data_type: DataType, name: str, table: str) -> str | None:
+    try:
+        return serialize(value.as_py(), data_type)
+    except (OverflowError, ValueError) as error:
+        raise InvalidRequestError(
+            f"{table}: partition column {name!r} has the value {value.cast(pa.string())}; a "
+            "partition's years go from 1 to 9999, change the value or leave the row out"
+        ) from error
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{table}: partition column {name!r}: {error}") from error

@@ -1,0 +1,60 @@
+"""Row checks: the rules of a table that every row must keep, in Arrow data.
+
+Source: PROTOCOL.md, "Column Invariants" (NOT NULL), `transaction.write_rules.row_rules`.
+
+The nullability of the Arrow types is not asked, only the values. What must not be null may be so
+where its parent is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.arrow.nesting import entries
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+from delta_ops.transaction.write_rules import row_rules
+
+
+def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
+    """Refuse rows that break a rule.
+
+    Args:
+        rows: Of the schema's Arrow types; a column may be missing.
+        schema: The table's.
+        table: For the message.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    for field in schema.fields:
+        if not row_rules(StructType((field,))) or field.name not in rows.column_names:
+            continue
+        for chunk in rows[field.name].chunks:
+            for path in _broken(chunk, field.data_type, field.nullable, field.name):
+                raise InvalidRequestError(
+                    f"{table}: column {path} has a null, and the table says NOT NULL; fill it or "
+                    "leave the row out"
+                )
+
+
+def _broken(array: Any, data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
+    """The paths of nulls that must not be; the array has no null that is its parent's."""
+    if not nullable and array.null_count:
+        yield path
+    match data_type:
+        case StructType(fields=fields):
+            members = array.drop_null().flatten()
+            for member, each in zip(members, fields, strict=True):
+                yield from _broken(member, each.data_type, each.nullable, f"{path}.{each.name}")
+        case ArrayType(element_type=element_type, contains_null=contains_null):
+            yield from _broken(array.flatten(), element_type, contains_null, f"{path}.element")
+        case MapType():
+            keys, values = entries(array).flatten().flatten()
+            yield from _broken(keys, data_type.key_type, True, f"{path}.key")
+            yield from _broken(
+                values, data_type.value_type, data_type.value_contains_null, f"{path}.value"
+            )

@@ -1,0 +1,124 @@
+"""Data files: what goes wrong while one is written, and files that others wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.arrow.data_file import write_data_file
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.storage import Storage, open_storage
+from delta_ops.transaction import RewriteGroup, Staged
+from delta_ops.transaction.write_rules import row_rules
+from tests.tables import add
+
+_STRICT = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+
+
+def write_file(root: Path, batches: Iterable[pa.RecordBatch], codec: Any = "zstd") -> None:
+    """Write one file to a folder, past every check of its rows."""
+    write_data_file(
+        open_storage(root),
+        batches,
+        _STRICT,
+        table_schema=schema_from_arrow(_STRICT),
+        partition_values={},
+        properties=replace(TableProperties(), compression_codec=codec),
+        data_change=True,
+    )
+
+
+def test_rows_that_break_a_rule_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="column a has a null"):
+        write_file(tmp_path, [pa.record_batch([pa.array([None], pa.int64())], schema=_STRICT)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_codec_that_parquet_cannot_write_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match=r"delta\.parquet\.compression\.codec"):
+        write_file(tmp_path, [pa.record_batch([pa.array([1])], schema=_STRICT)], codec="lzo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_arrow_cannot_go_on_with_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_arrays([pa.array(range(1_100_000), pa.int64())], schema=_STRICT)
+        raise pa.ArrowInvalid("the second half is broken")
+
+    with pytest.raises(InvalidRequestError, match="the second half is broken"):
+        write_file(tmp_path, batches())
+    assert list(tmp_path.iterdir()) == []
+
+
+class InterruptedStorage:
+    """A storage in which the creation of the second data file is interrupted."""
+
+    def __init__(self, inner: Storage) -> None:
+        self._inner = inner
+        self._num_files = 0
+
+    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> Any:
+        self._num_files += 1
+        if self._num_files == 2:
+            raise KeyboardInterrupt
+        return self._inner.create_from_stream(path, write)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_an_interrupt_between_two_files_leaves_none(tmp_path: Path) -> None:
+    storage: Any = InterruptedStorage(open_storage(tmp_path))
+    data = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    with pytest.raises(KeyboardInterrupt):
+        da.write(DeltaLog("", storage=storage), data, partition_by=["p"])
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_file_whose_nested_fields_have_another_case_and_order_is_read(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"a": [{"x": 1, "y": "b"}]}))
+    other = pa.struct([("Y", pa.string()), ("extra", pa.int64()), ("X", pa.int32())])
+    _add_file(tmp_path, pa.table({"A": pa.array([{"Y": "c", "extra": 0, "X": 2}, None], other)}))
+    found = da.to_table(DeltaLog(tmp_path))["a"].to_pylist()
+    assert found == [{"x": 2, "y": "c"}, None, {"x": 1, "y": "b"}]
+
+
+def test_a_rewrite_refuses_rows_that_break_a_rule(tmp_path: Path) -> None:
+    strict = pa.list_(pa.field("element", pa.int64(), nullable=False))
+    da.write(tmp_path, pa.table({"a": pa.array([[1]], strict)}))
+    _add_file(tmp_path, pa.table({"a": pa.array([[None]], pa.list_(pa.int64()))}))
+    snapshot = DeltaLog(tmp_path).snapshot()
+    before = set(tmp_path.glob("*.parquet"))
+    files = tuple(snapshot.add_files())
+    with pytest.raises(InvalidRequestError, match=r"column a\.element has a null"):
+        da.rewrite(snapshot, RewriteGroup(files=files, target_size_bytes=2**30))
+    assert set(tmp_path.glob("*.parquet")) == before
+
+
+def _add_file(root: Path, rows: pa.Table) -> None:
+    """Commit a file as another writer would have written it."""
+    pq.write_table(rows, root / "other.parquet")
+    log = DeltaLog(root)
+    transaction = begin(log)
+    schema = log.snapshot().schema
+    size = (root / "other.parquet").stat().st_size
+    transaction.stage(
+        Staged(
+            adds=(add("other.parquet", size=size),),
+            schema=schema,
+            partition_columns=(),
+            num_rows=len(rows),
+            row_rules=row_rules(schema),
+        )
+    )
+    transaction.commit(operation="WRITE")
