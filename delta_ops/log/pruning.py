@@ -17,6 +17,8 @@ from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.partition_values import parse, parse_array
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
+from delta_ops.protocol.predicate import columns as columns_of
+from delta_ops.protocol.predicate_batches import PartitionColumn, might_match_each
 from delta_ops.protocol.schema import DataType, StructType, find_field
 from delta_ops.protocol.stats import parse_stats
 
@@ -68,6 +70,12 @@ def file_view(adds: pa.Table, columns: Sequence[str], table: TableShape) -> pa.T
     return pa.table({name: _view_column(name, adds, table) for name in columns})
 
 
+def sources_of_predicate(predicate: Predicate, table: TableShape) -> list[str]:
+    """The `ADD` columns that `matching` looks at."""
+    of_rows = columns_of(resolve(predicate, table.schema)) - set(table.partition_columns)
+    return ["partitionValues", "stats"] if of_rows else ["partitionValues"]
+
+
 def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Table:
     """The rows whose file may hold a row for which the predicate is true.
 
@@ -76,19 +84,59 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
             not fit its column.
     """
     resolved = resolve(predicate, table.schema)
-    types = partition_types(table)
+    of_rows = columns_of(resolved) - set(table.partition_columns)
+    types = {n: t for n, t in partition_types(table).items() if n in columns_of(resolved)}
+    batches = [
+        _matching(batch, resolved, types, table, reads_stats=bool(of_rows))
+        for batch in adds.to_batches()
+    ]
+    return pa.Table.from_batches(batches, adds.schema)
+
+
+def _matching(
+    adds: pa.RecordBatch,
+    predicate: Predicate,
+    types: Mapping[str, DataType],
+    table: TableShape,
+    *,
+    reads_stats: bool,
+) -> pa.RecordBatch:
+    nothing = pa.nulls(len(adds), pa.string())
+    partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
+    if types and reads_stats:
+        # By partition first: statistics are many times as long.
+        adds = adds.filter(might_match_each(predicate, partitions, nothing).keep)
+        partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
+    stats = adds.column("stats") if reads_stats else nothing
+    verdict = might_match_each(predicate, partitions, stats)
+    kept = adds.filter(verdict.keep)
+    return kept if verdict.is_final else _matching_one_by_one(kept, predicate, types, table)
+
+
+def _matching_one_by_one(
+    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], table: TableShape
+) -> pa.RecordBatch:
     keep = [
         might_match(
-            resolved,
+            predicate,
             partition_values={name: parse(dict(values).get(name), t) for name, t in types.items()},
             stats=parse_stats(stats),
             schema=table.schema,
         )
         for values, stats in zip(
-            adds["partitionValues"].to_pylist(), adds["stats"].to_pylist(), strict=True
+            adds.column("partitionValues").to_pylist(),
+            adds.column("stats").to_pylist(),
+            strict=True,
         )
     ]
     return adds.filter(pa.array(keep, pa.bool_()))
+
+
+def _partition_column(adds: pa.RecordBatch, name: str, data_type: DataType) -> PartitionColumn:
+    texts = pc.map_lookup(adds.column("partitionValues"), pa.scalar(name), "first")
+    encoded = texts.dictionary_encode(null_encoding="encode")
+    values = [parse(text, data_type) for text in encoded.dictionary.to_pylist()]
+    return PartitionColumn(codes=encoded.indices, values=values)
 
 
 def partition_types(table: TableShape) -> Mapping[str, DataType]:

@@ -169,7 +169,8 @@ class Snapshot:
     def _add_table(self, columns: Sequence[str], predicate: Predicate | None) -> pa.Table:
         if predicate is None:
             return pa.concat_tables(self.stream_live(columns))
-        wanted = list(dict.fromkeys([*columns, "partitionValues", "stats"]))
+        looked_at = pruning.sources_of_predicate(predicate, self)
+        wanted = list(dict.fromkeys([*columns, *looked_at]))
         matching = (pruning.matching(table, predicate, self) for table in self.stream_live(wanted))
         return pa.concat_tables(matching).select(list(columns))
 

@@ -16,16 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, STRING_MAP
+from delta_ops.protocol.json_lines import read_json_lines
 
 FILE_LINES = (b'{"add":{', b'{"remove":{')
 """How lines begin that can be taken in bulk."""
 
 _SCHEMAS: Mapping[str, pa.Schema] = {"add": ADD, "remove": REMOVE}
 _REQUIRED: Mapping[str, tuple[str, ...]] = {"add": ("path", "size"), "remove": ("path",)}
-_BLOCK_BYTES = 4 << 20
 
 _MapNames = Mapping[str, tuple[str, ...]]
 """The keys of each map of an action, by the map's name."""
@@ -73,13 +72,13 @@ def _names_of_line(line: bytes, action: str) -> _MapNames:
 
 def _rows(lines: bytes, names: Mapping[str, _MapNames]) -> pa.Table:
     try:
-        return _read(lines, _explicit(names), "error")
+        return read_json_lines(lines, _explicit(names), "error")
     except pa.ArrowInvalid:
-        return _read(lines, _explicit(_all_names(lines, names)), "ignore")
+        return read_json_lines(lines, _explicit(_all_names(lines, names)), "ignore")
 
 
 def _all_names(lines: bytes, actions: Iterable[str]) -> Mapping[str, _MapNames]:
-    found = _read(lines, None, "infer").schema
+    found = read_json_lines(lines, None, "infer").schema
     return {
         action: {name: _field_names(found.field(action).type, name) for name in _maps(action)}
         for action in actions
@@ -91,24 +90,6 @@ def _field_names(struct: pa.StructType, name: str) -> tuple[str, ...]:
     if index < 0 or not pa.types.is_struct(struct.field(index).type):
         return ()
     return tuple(field.name for field in struct.field(index).type)
-
-
-def _read(lines: bytes, schema: pa.Schema | None, unexpected: str) -> pa.Table:
-    def read(block_bytes: int) -> pa.Table:
-        return pj.read_json(
-            pa.BufferReader(lines),
-            read_options=pj.ReadOptions(block_size=block_bytes),
-            parse_options=pj.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior=unexpected
-            ),
-        )
-
-    try:
-        return read(_BLOCK_BYTES)
-    except pa.ArrowInvalid as error:
-        if "straddl" not in str(error):
-            raise
-        return read(len(lines) + 1)  # a line is longer than a block
 
 
 def _explicit(names: Mapping[str, _MapNames]) -> pa.Schema:
@@ -137,7 +118,6 @@ def _table(column: pa.ChunkedArray, action: str) -> pa.Table:
         chunk.filter(chunk.is_valid()) if chunk.null_count else chunk for chunk in column.chunks
     ]
     table = pa.concat_tables([_conformed(chunk, schema) for chunk in present])
-    table.validate(full=True)  # Arrow's reader takes any bytes for text
     if any(table[name].null_count for name in _REQUIRED[action]):
         raise ValueError("a required field is missing")
     return table

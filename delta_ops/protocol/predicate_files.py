@@ -80,6 +80,16 @@ def must_match(
     return outcomes == _Outcomes(True, False, False)
 
 
+def constant_outcomes(leaf: Leaf, value: Any) -> tuple[bool, bool, bool]:
+    """Whether a leaf can be true, false or null where its column has the same value in all rows.
+
+    Args:
+        leaf: Of a resolved predicate.
+        value: None is null.
+    """
+    return _of_domain(leaf, _constant(value))
+
+
 class _Outcomes(NamedTuple):
     """What a predicate can come to for the rows of a file."""
 
@@ -129,13 +139,6 @@ def _float_columns(predicate: Predicate, facts: _Facts) -> list[ColumnPath]:
 
 def _evaluate(predicate: Predicate, facts: _Facts) -> _Outcomes:
     match predicate:
-        case Comparison(_, operator, value):
-            return _compare(_domain(predicate, facts), operator, _sort_key(value))
-        case In(_, values):
-            return _is_in(_domain(predicate, facts), values)
-        case IsNull():
-            domain = _domain(predicate, facts)
-            return _Outcomes(domain.has_nulls, domain.has_values, False)
         case And(operands):
             return reduce(_and, (_evaluate(each, facts) for each in operands))
         case Or(operands):
@@ -144,6 +147,17 @@ def _evaluate(predicate: Predicate, facts: _Facts) -> _Outcomes:
             return _not(_evaluate(operand, facts))
         case Always(value):
             return _Outcomes(value, not value, False)
+    return _of_domain(predicate, _domain(predicate, facts))
+
+
+def _of_domain(leaf: Leaf, domain: _Domain) -> _Outcomes:
+    match leaf:
+        case Comparison(_, operator, value):
+            return _compare(domain, operator, _sort_key(value))
+        case In(_, values):
+            return _is_in(domain, values)
+        case IsNull():
+            return _Outcomes(domain.has_nulls, domain.has_values, False)
 
 
 def _and(a: _Outcomes, b: _Outcomes) -> _Outcomes:

@@ -238,6 +238,9 @@ class File:
         self.rows = [{**row, **self.partition_values} for row in listed]
 
     def our_stats(self, prefix_length: int, row_group_size: int) -> FileStats | None:
+        return parse_stats(self.our_json(prefix_length, row_group_size))
+
+    def our_json(self, prefix_length: int, row_group_size: int) -> str:
         table = pa.Table.from_pylist(self.rows, schema=arrow_schema_from_schema(DATA))
         file = io.BytesIO()
         pq.write_table(table, file, row_group_size=row_group_size)
@@ -246,16 +249,18 @@ class File:
             for path in TYPES
             if not any(rank(value_at(path, row)) == (1, 0) for row in self.rows)
         ]
-        text = stats_from_footer(
+        return stats_from_footer(
             pq.read_metadata(file),
             SCHEMA,
             PARTITION_COLUMNS,
             string_prefix_length=prefix_length,
             columns_without_nan=without_nan,
         )
-        return parse_stats(text)
 
     def loosest_stats(self, prefix_length: int) -> FileStats | None:
+        return parse_stats(self.loosest_json(prefix_length))
+
+    def loosest_json(self, prefix_length: int) -> str:
         """As the writers do that round where we must not rely on them."""
         low, high, nulls = {}, {}, {}
         for path in TYPES:
@@ -268,7 +273,7 @@ class File:
                 low[path[0]] = loose(min(numbers, key=rank), prefix_length, is_high=False)
                 high[path[0]] = loose(max(numbers, key=rank), prefix_length, is_high=True)
         parts = {"minValues": low, "maxValues": high, "nullCount": nulls}
-        return parse_stats(json.dumps({"numRecords": len(self.rows), **parts}))
+        return json.dumps({"numRecords": len(self.rows), **parts})
 
 
 def loose(value: Any, prefix_length: int, *, is_high: bool) -> Any:
