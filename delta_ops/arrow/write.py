@@ -6,9 +6,8 @@ partition of one chunk.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,6 @@ from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
 from delta_ops.events import Staged as StagedEvent
-from delta_ops.log import DeltaLog
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
@@ -33,13 +31,18 @@ from delta_ops.transaction import (
     Staged,
     Transaction,
     TxnId,
-    begin,
 )
 from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.write_request import (
+    Mode,
+    Target,
+    create_if_missing,
+    transaction_on,
+    validate_mode,
+    validate_partitioning,
+    write_parameters,
+)
 from delta_ops.transaction.write_rules import row_rules
-
-Target = str | os.PathLike[str] | DeltaLog | Transaction
-Mode = Literal["append", "overwrite"]
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 
@@ -75,18 +78,17 @@ def write(
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
     """
-    if mode not in ("append", "overwrite"):
-        raise InvalidRequestError(f"mode {mode!r} is unknown; choose append or overwrite")
-    if replace_where is not None and mode != "overwrite":
-        raise InvalidRequestError("replace_where goes with mode='overwrite'")
-    transaction = _transaction(target, storage_options, on_event)
+    validate_mode(mode, replace_where)
+    transaction = transaction_on(target, storage_options, on_event)
     if txn is not None:
         transaction.set_transaction(txn)
     if done := transaction.done_before():
         return done
     transaction.on_event(WriteStarted(table=transaction.log.uri))
     reader = _reader(data)
-    _create_if_missing(transaction, reader.schema, partition_by, configuration)
+    create_if_missing(
+        transaction, lambda: schema_from_arrow(reader.schema), partition_by, configuration
+    )
     staged = _stage(transaction, reader, partition_by, replace_where)
     survivors: tuple[AddFile, ...] = ()
     try:
@@ -98,7 +100,7 @@ def write(
         )
         result = transaction.commit(
             operation="WRITE",
-            parameters=_parameters(mode, transaction, replace_where),
+            parameters=write_parameters(mode, transaction, replace_where),
             user_metadata=user_metadata,
             hooks=hooks,
         )
@@ -124,7 +126,7 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table to fit them to.
     """
-    transaction = _transaction(target, storage_options, on_event)
+    transaction = transaction_on(target, storage_options, on_event)
     return _stage(transaction, _reader(data), partition_by, None)
 
 
@@ -162,41 +164,13 @@ def write_rows(
     return tuple(adds)
 
 
-def _transaction(
-    target: Target, storage_options: Mapping[str, Any] | None, on_event: OnEvent
-) -> Transaction:
-    if isinstance(target, Transaction):
-        return target
-    log = target if isinstance(target, DeltaLog) else DeltaLog(target, storage_options)
-    return begin(log, on_event=on_event)
-
-
-def _create_if_missing(
-    transaction: Transaction,
-    schema: pa.Schema,
-    partition_by: Sequence[str] | None,
-    configuration: Mapping[str, str] | None,
-) -> None:
-    if transaction.snapshot is None and not transaction.creates_table:
-        transaction.create_table(
-            schema_from_arrow(schema),
-            partition_by=partition_by or (),
-            configuration=configuration,
-        )
-
-
 def _stage(
     transaction: Transaction,
     reader: pa.RecordBatchReader,
     partition_by: Sequence[str] | None,
     must_match: Predicate | None,
 ) -> Staged:
-    table_columns = transaction.metadata.partition_columns
-    if partition_by is not None and tuple(partition_by) != table_columns:
-        raise InvalidRequestError(
-            f"{transaction.log.uri} is partitioned by {', '.join(table_columns) or 'nothing'}, not "
-            f"by {', '.join(partition_by) or 'nothing'}; leave partition_by out"
-        )
+    validate_partitioning(transaction, partition_by)
     schema = transaction.schema
     num_rows = 0
 
@@ -211,7 +185,7 @@ def _stage(
     return Staged(
         adds=adds,
         schema=schema,
-        partition_columns=table_columns,
+        partition_columns=transaction.metadata.partition_columns,
         num_rows=num_rows,
         row_rules=row_rules(schema),
     )
@@ -313,15 +287,3 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int) -> Iterator[pa.RecordBatch]
         yield from _pieces(batch.slice(half), piece_bytes)
     elif len(batch):
         yield batch
-
-
-def _parameters(
-    mode: Mode, transaction: Transaction, replace_where: Predicate | None
-) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "mode": mode.capitalize(),
-        "partitionBy": list(transaction.metadata.partition_columns),
-    }
-    if replace_where is not None:
-        parameters["predicate"] = str(replace_where)
-    return parameters

@@ -9,12 +9,11 @@ for a commit that did not happen is deleted, unless nobody can tell whether it h
 from __future__ import annotations
 
 import hashlib
-import logging
 from dataclasses import dataclass
 
 from delta_ops.arrow import rewrite
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import CommitStateUnknownError, DeltaOpsError, TableNotFoundError
+from delta_ops.errors import TableNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
@@ -23,8 +22,6 @@ from delta_ops.maintenance.small_files import small_files, target_size_bytes
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Transaction, begin
 from delta_ops.transaction.rewrite_group import Rewriter
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +84,10 @@ def optimize(
         app_id = _app_id(snapshot.metadata.id, target, predicate)
         transaction.set_transaction((app_id, snapshot.version))
         committed = _commit(transaction, rewriting, target, predicate)
-    except CommitStateUnknownError:
-        raise
-    except Exception:
-        _undo(rewriting)
-        raise
+    finally:
+        if not transaction.may_be_committed:
+            rewriting.undo()
     if committed.already_committed:
-        _undo(rewriting)
         return OptimizeResult(
             plan=plan, dry_run=False, version=committed.version, already_committed=True
         )
@@ -136,11 +130,3 @@ def _app_id(table_id: str, target: int, predicate: Predicate | None) -> str:
     """
     request = f"{table_id} {target} {predicate!r}"
     return f"delta_ops:optimize:{hashlib.sha256(request.encode()).hexdigest()[:16]}"
-
-
-def _undo(rewriting: Rewriting) -> None:
-    try:
-        rewriting.undo()
-    except DeltaOpsError as error:
-        # What is left is unreferenced, and vacuum deletes it; the first error tells more.
-        logger.warning("Files of an unfinished optimize were not deleted: %s", error)

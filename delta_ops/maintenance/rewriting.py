@@ -80,11 +80,8 @@ class Rewriting:
             )
 
     def undo(self) -> None:
-        """Delete what was written, but for files that the table has come to name."""
-        live = set(self._snapshot.refresh().files(["log_path"])["log_path"].to_pylist())
-        discard(
-            self._transaction.log.storage, [add for add in self.outputs if add.path not in live]
-        )
+        """Delete what was written, which no version names or can come to name."""
+        discard(self._transaction.log.storage, self.outputs)
 
     def _execute(self, group: RewriteGroup) -> Sequence[AddFile]:
         """Rewrite one group; the files to plan with in the next round."""
@@ -99,22 +96,23 @@ class Rewriting:
         staged = self._engine(self._snapshot, RewriteGroup(files=inputs, target_size_bytes=target))
         try:
             _validate_row_counts(inputs, staged, self._snapshot)
-        except DataFileError:
+        except BaseException:
             discard(self._transaction.log.storage, staged.adds)
             raise
         if len(staged.adds) >= len(group.files):
             discard(self._transaction.log.storage, staged.adds)
             return ()
-        for each in earlier:
-            del self._drafts[each.staged.adds[0].path]
-            discard(self._transaction.log.storage, each.staged.adds)
         adds = tuple(replace(add, data_change=False) for add in staged.adds)
         rewrite = Rewrite(inputs=inputs, staged=replace(staged, adds=adds))
-        if len(adds) != 1:
+        # Noted before what it replaces is deleted: an interrupt in between must not lose it.
+        if len(adds) == 1:
+            self._drafts[adds[0].path] = rewrite
+        else:
             self._final.append(rewrite)
-            return ()
-        self._drafts[adds[0].path] = rewrite
-        return adds
+        for each in earlier:
+            discard(self._transaction.log.storage, each.staged.adds)
+            del self._drafts[each.staged.adds[0].path]
+        return adds if len(adds) == 1 else ()
 
 
 def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:

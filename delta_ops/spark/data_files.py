@@ -30,6 +30,7 @@ from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.spark import jobs
 from delta_ops.spark.expressions import named
 from delta_ops.spark.failures import translated
 from delta_ops.spark.partition_text import (
@@ -81,6 +82,12 @@ class TableTarget:
         """In the order of the directories."""
         return tuple(find_field(self.schema, name) for name in self.metadata.partition_columns)
 
+    @property
+    def data_fields(self) -> tuple[StructField, ...]:
+        """What the files hold."""
+        partitions = {field.name for field in self.partition_fields}
+        return tuple(f for f in self.schema.fields if f.name not in partitions)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:
@@ -104,22 +111,19 @@ def write_rows(
         StorageError: The store failed.
     """
     fields = target.partition_fields
-    names = {field.name for field in fields}
     all_checks = [*checks]
     for field in fields:
         all_checks += partition_text_checks(named(field.name), field, folds_case=_FOLDS_CASE)
-    observed = Observation()
-    checked = frame.observe(observed, *counts_of(all_checks)) if all_checks else frame
+    checked, refuse_broken = _checked(frame, all_checks, target)
     rows = checked.select(
-        *(named(f.name) for f in target.schema.fields if f.name not in names),
+        *(named(f.name) for f in target.data_fields),
         *(partition_text(named(f.name), f.data_type).alias(f.name) for f in fields),
     )
     directory = f"w-{uuid.uuid4().hex}"
     with _removed_on_failure(target.storage, directory):
         spread = _gathered(rows, [field.name for field in fields], target.metadata)
         num_rows = _run(spread, directory, target, partition_by=[field.name for field in fields])
-        if all_checks:
-            validate_counts(all_checks, observed.get, target.storage.uri)
+        refuse_broken()
         on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
 
         def values_of(path: str) -> Mapping[str, str | None]:
@@ -129,26 +133,45 @@ def write_rows(
 
 
 def rewrite_rows(
-    frame: DataFrame, partition_values: Mapping[str, str | None], target: TableTarget
+    frame: DataFrame,
+    checks: Sequence[RowCheck],
+    partition_values: Mapping[str, str | None],
+    target: TableTarget,
 ) -> WrittenFiles:
     """Write rows of one partition again; the commit changes no data.
 
     Args:
-        frame: Columns with the table's names and types, without partition columns.
+        frame: Columns with the table's names and types.
         partition_values: As in the log; they reach the new files as they are.
 
     Raises:
-        InvalidRequestError: The rows could not be read.
+        InvalidRequestError: A check found a row, or the rows could not be read.
         StorageError: The store failed.
     """
     top = f"w-{uuid.uuid4().hex}"
     hive = hive_directory(list(partition_values), partition_values)
     directory = f"{top}/{hive}" if hive else top
+    checked, refuse_broken = _checked(frame, checks, target)
     with _removed_on_failure(target.storage, top):
-        num_rows = _run(frame, directory, target, partition_by=())
+        rows = checked.select(*(named(f.name) for f in target.data_fields))
+        num_rows = _run(rows, directory, target, partition_by=())
+        refuse_broken()
         return _described(
             directory, num_rows, lambda _: dict(partition_values), target, data_change=False
         )
+
+
+def _checked(
+    frame: DataFrame, checks: Sequence[RowCheck], target: TableTarget
+) -> tuple[DataFrame, Callable[[], None]]:
+    """The rows to write, and what refuses them when they are written."""
+    if not checks:
+        return frame, lambda: None
+    observed = Observation()
+    return (
+        frame.observe(observed, *counts_of(checks)),
+        lambda: validate_counts(checks, observed.get, target.storage.uri),
+    )
 
 
 def _run(
@@ -164,7 +187,7 @@ def _run(
         translated(target.storage.uri, target.storage.locate(directory)),
         overriding(rows.sparkSession, _WRITE_SETTINGS),
     ):
-        (writer.partitionBy(*partition_by) if partition_by else writer).parquet(place)
+        jobs.run(rows.sparkSession, lambda: writer.partitionBy(*partition_by).parquet(place))
         return int(observed.get["rows"])
 
 
@@ -253,4 +276,5 @@ def _removed_on_failure(storage: Storage, directory: str) -> Iterator[None]:
 
 def remove_directory(storage: Storage, directory: str) -> None:
     """Remove a directory that a job made and no version names, with all that is in it."""
-    shutil.rmtree(storage.locate(directory), ignore_errors=True)
+    place = spark_path(storage, directory).removeprefix("file:")
+    shutil.rmtree(place, ignore_errors=True)

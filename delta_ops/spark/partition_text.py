@@ -68,8 +68,16 @@ def partition_text_checks(
             "no UTF-8); change the value, or partition by a text of it, such as its hex digits"
         ),
     )
+    text = value.cast("string")
+    if not field.nullable:
+        yield RowCheck(
+            num_broken=sf.count_if(text == sf.lit("")),
+            message=(
+                f"partition column {field.name!r} has an empty value, which a log can only say as "
+                "null, and the table says NOT NULL; change it or leave the row out"
+            ),
+        )
     if folds_case:
-        text = value.cast("string")
         yield RowCheck(
             num_broken=sf.size(sf.collect_set(text)) - sf.size(sf.collect_set(sf.lower(text))),
             message=(

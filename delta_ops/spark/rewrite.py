@@ -10,12 +10,11 @@ from pyspark.sql import SparkSession
 
 from delta_ops.log import Snapshot
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
-from delta_ops.spark.expressions import named
 from delta_ops.spark.read import read_files
+from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session import overriding
 from delta_ops.transaction import RewriteGroup, Staged
 from delta_ops.transaction.rewrite_group import Rewriter
-from delta_ops.transaction.write_rules import row_rules
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
 _LARGEST_TASK_BYTES = 128 * 1024 * 1024
@@ -26,21 +25,19 @@ def rewrite(spark: SparkSession) -> Rewriter:
     """The Spark engine for `optimize`.
 
     The function it returns raises `InvalidRequestError` where an input file is gone or cannot be
-    read, and `StorageError` where the store fails; what was written is then deleted again.
+    read or a row breaks a rule of the table, and `StorageError` where the store fails; what was
+    written is then deleted again.
     """
 
     def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        columns = [
-            named(field.name)
-            for field in snapshot.schema.fields
-            if field.name not in snapshot.partition_columns
-        ]
+        checks = tuple(null_checks(snapshot.schema))
         total = sum(add.size for add in group.files)
         task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)
         with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
-            rows = read_files(spark, snapshot, group.files).select(*columns)
+            rows = read_files(spark, snapshot, group.files)
             written = rewrite_rows(
                 rows.coalesce(max(1, round(total / group.target_size_bytes))),
+                checks,
                 {
                     name: group.files[0].partition_values.get(name)
                     for name in snapshot.partition_columns
@@ -57,7 +54,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
             schema=snapshot.schema,
             partition_columns=snapshot.partition_columns,
             num_rows=written.num_rows,
-            row_rules=row_rules(snapshot.schema),
+            row_rules=checked_rules(checks),
         )
 
     return rewrite_group

@@ -6,10 +6,9 @@ an error raised by one does. What is found broken is written all the same, and d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
@@ -18,6 +17,8 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
 from delta_ops.spark.expressions import named
+
+_IsBroken = Callable[[Column], Column]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class RowCheck:
     """An aggregate over the rows that is 0 where all of them keep the rule."""
     message: str
     """What is wrong and how to cure it, without the table."""
+    rule: str | None = None
+    """Which of `write_rules.row_rules` it is."""
 
 
 def counts_of(checks: Sequence[RowCheck]) -> list[Column]:
@@ -47,80 +50,56 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
 
 
 def null_checks(schema: StructType) -> Iterator[RowCheck]:
-    """A check for each column of the schema that must not be null, at any depth."""
+    """A check for each of the `row_rules` of the schema."""
     for each in schema.fields:
-        yield from _null_checks(named(each.name), each.data_type, each.nullable, each.name, None)
+        for path, is_broken in _required(each.data_type, each.nullable, each.name):
+            yield RowCheck(
+                num_broken=sf.count_if(is_broken(named(each.name))),
+                message=(
+                    f"column {path} has a null, and the table says NOT NULL; fill it or leave the "
+                    "row out"
+                ),
+                rule=f"NOT NULL {path}",
+            )
 
 
-def _null_checks(
-    value: Column, data_type: DataType, nullable: bool, path: str, parent_is_there: Column | None
-) -> Iterator[RowCheck]:
+def checked_rules(checks: Sequence[RowCheck]) -> frozenset[str]:
+    """The row rules that the checks prove of rows in which they find nothing."""
+    return frozenset(each.rule for each in checks if each.rule is not None)
+
+
+def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[tuple[str, _IsBroken]]:
+    """What must not be null in a value of this type, and whether it is null in one.
+
+    What must not be null may be so where its parent is. The conditions themselves are never null.
+    """
     if not nullable:
-        # A field that must not be null may be so where its parent is.
-        is_missing = value.isNull()
-        yield _null_check(
-            is_missing if parent_is_there is None else parent_is_there & is_missing, path
-        )
-    if isinstance(data_type, StructType):
-        for field in data_type.fields:
-            yield from _null_checks(
-                value.getField(field.name),
-                field.data_type,
-                field.nullable,
-                f"{path}.{field.name}",
-                value.isNotNull(),
-            )
-    elif (is_broken := _has_forbidden_null(value, data_type)) is not None:
-        yield _null_check(is_broken, f"{path} (in its elements)")
-
-
-def _has_forbidden_null(value: Column, data_type: DataType) -> Column | None:
-    """Whether the value is there and something in it is null that must not be."""
+        yield path, Column.isNull
     match data_type:
-        case ArrayType(element_type=element_type, contains_null=contains_null):
-            return _any_element(value, element_type, contains_null)
-        case MapType(key_type=key_type, value_type=value_type, value_contains_null=nullable):
-            return _any_of(
-                [
-                    _any_element(sf.map_keys(value), key_type, True),
-                    _any_element(sf.map_values(value), value_type, nullable),
-                ]
-            )
         case StructType(fields=fields):
-            children = (
-                _is_broken(value.getField(each.name), each.data_type, each.nullable)
-                for each in fields
-            )
-            broken = _any_of(list(children))
-            return None if broken is None else value.isNotNull() & broken
-    return None
+            for each in fields:
+                for inner, is_broken in _required(
+                    each.data_type, each.nullable, f"{path}.{each.name}"
+                ):
+                    yield inner, partial(_in_field, each.name, is_broken)
+        case ArrayType(element_type=element_type, contains_null=contains_null):
+            for inner, is_broken in _required(element_type, contains_null, f"{path}.element"):
+                yield inner, partial(_in_any, _elements, is_broken)
+        case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
+            # Spark has no null keys, and Delta no word for it.
+            for inner, is_broken in _required(key_type, True, f"{path}.key"):
+                yield inner, partial(_in_any, sf.map_keys, is_broken)
+            for inner, is_broken in _required(value_type, contains_null, f"{path}.value"):
+                yield inner, partial(_in_any, sf.map_values, is_broken)
 
 
-def _any_element(value: Column, data_type: DataType, nullable: bool) -> Column | None:
-    if _is_broken(sf.lit(None), data_type, nullable) is None:
-        return None
-
-    def is_broken(element: Column) -> Column:
-        found = _is_broken(element, data_type, nullable)
-        assert found is not None
-        return sf.coalesce(found, sf.lit(False))
-
-    return sf.exists(value, is_broken)
+def _in_field(name: str, is_broken: _IsBroken, value: Column) -> Column:
+    return value.isNotNull() & is_broken(value.getField(name))
 
 
-def _is_broken(value: Column, data_type: DataType, nullable: bool) -> Column | None:
-    return _any_of([None if nullable else value.isNull(), _has_forbidden_null(value, data_type)])
+def _in_any(elements: Callable[[Column], Column], is_broken: _IsBroken, value: Column) -> Column:
+    return sf.coalesce(sf.exists(elements(value), is_broken), sf.lit(False))
 
 
-def _any_of(conditions: Sequence[Column | None]) -> Column | None:
-    present = [each for each in conditions if each is not None]
-    return reduce(or_, present) if present else None
-
-
-def _null_check(is_broken: Column, path: str) -> RowCheck:
-    return RowCheck(
-        num_broken=sf.count_if(is_broken),
-        message=(
-            f"column {path} has a null, and the table says NOT NULL; fill it or leave the row out"
-        ),
-    )
+def _elements(value: Column) -> Column:
+    return value

@@ -101,19 +101,17 @@ def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
     Settings belong to the session, so what else runs in it meanwhile sees them too.
     """
-    for name, value in settings.items():
-        _enter(spark, name, value)
-    try:
+    with contextlib.ExitStack() as entered:
+        for name, value in settings.items():
+            _enter(spark, name, value)
+            entered.callback(_leave, spark, name)
         yield
-    finally:
-        for name in settings:
-            _leave(spark, name)
 
 
 def _enter(spark: SparkSession, name: str, value: str) -> None:
     key = (id(spark), name)
     with _overrides.lock:
-        users, before = _overrides.before.get(key, (0, spark.conf.get(name, None)))
+        users, before = _overrides.before.get(key, (0, spark.conf.get(name)))
         if users == 0 and before != value:
             spark.conf.set(name, value)
         _overrides.before[key] = (users + 1, before)
@@ -125,9 +123,7 @@ def _leave(spark: SparkSession, name: str) -> None:
         users, before = _overrides.before.pop(key)
         if users > 1:
             _overrides.before[key] = (users - 1, before)
-        elif before is None:
-            spark.conf.unset(name)
-        elif spark.conf.get(name) != before:
+        elif before is not None and before != spark.conf.get(name):
             spark.conf.set(name, before)
 
 

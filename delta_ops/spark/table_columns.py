@@ -31,6 +31,7 @@ from delta_ops.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    walk,
 )
 from delta_ops.spark.expressions import named
 from delta_ops.spark.row_checks import RowCheck
@@ -63,6 +64,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
             fit.
     """
     given = data_schema_from_spark(frame.schema)
+    _refuse_duplicates(given, table)
     _refuse_unknown(given, schema, table)
     values: list[Column] = []
     misfits: list[tuple[Column, str]] = []
@@ -93,13 +95,19 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     )
 
 
+def _refuse_duplicates(given: StructType, table: str) -> None:
+    for path, data_type in [((), given), *walk(given)]:
+        if not isinstance(data_type, StructType):
+            continue
+        for name, n in Counter(field.name.lower() for field in data_type.fields).items():
+            if n > 1:
+                raise InvalidRequestError(
+                    f"{table}: column {'.'.join((*path, name))!r} is in the data twice (case does "
+                    "not count); rename or drop one"
+                )
+
+
 def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
-    twice = [name for name, n in Counter(f.name.lower() for f in given.fields).items() if n > 1]
-    if twice:
-        raise InvalidRequestError(
-            f"{table}: column {twice[0]!r} is in the data twice (case does not count); rename or "
-            "drop one"
-        )
     for each in given.fields:
         if each.name.lower() not in schema.fields_by_lower_name:
             raise InvalidRequestError(

@@ -1,23 +1,21 @@
 """Write the rows of a DataFrame to a table: write = begin + stage + commit.
 
 Files that Spark wrote are deleted again when it is certain that no version names them, and only
-then: an error that is none of ours, raised after the commit was tried, says nothing about it.
+then: an interrupt or a listener's error, raised once the commit was tried, says nothing about it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import CommitStateUnknownError, DeltaOpsError, InvalidRequestError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
 from delta_ops.events import Staged as StagedEvent
-from delta_ops.log import DeltaLog
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE, Predicate
@@ -25,7 +23,7 @@ from delta_ops.protocol.schema import StructType
 from delta_ops.spark.data_files import TableTarget, remove_directory, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.read import read_files, spark_path
-from delta_ops.spark.row_checks import RowCheck, null_checks
+from delta_ops.spark.row_checks import RowCheck, checked_rules, null_checks
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.table_columns import fit
 from delta_ops.transaction import (
@@ -35,13 +33,17 @@ from delta_ops.transaction import (
     Staged,
     Transaction,
     TxnId,
-    begin,
 )
 from delta_ops.transaction.replacement import plan_replacement
-from delta_ops.transaction.write_rules import row_rules
-
-Target = str | os.PathLike[str] | DeltaLog | Transaction
-Mode = Literal["append", "overwrite"]
+from delta_ops.transaction.write_request import (
+    Mode,
+    Target,
+    create_if_missing,
+    transaction_on,
+    validate_mode,
+    validate_partitioning,
+    write_parameters,
+)
 
 
 def write(
@@ -75,17 +77,16 @@ def write(
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
     """
-    if mode not in ("append", "overwrite"):
-        raise InvalidRequestError(f"mode {mode!r} is unknown; choose append or overwrite")
-    if replace_where is not None and mode != "overwrite":
-        raise InvalidRequestError("replace_where goes with mode='overwrite'")
+    validate_mode(mode, replace_where)
     transaction = _transaction(target, storage_options, on_event)
     if txn is not None:
         transaction.set_transaction(txn)
     if done := transaction.done_before():
         return done
     transaction.on_event(WriteStarted(table=transaction.log.uri))
-    _create_if_missing(transaction, df, partition_by, configuration)
+    create_if_missing(
+        transaction, lambda: schema_from_spark(df.schema), partition_by, configuration
+    )
     adds: tuple[AddFile, ...] = ()
     try:
         staged = _stage(transaction, df, partition_by, replace_where)
@@ -94,16 +95,15 @@ def write(
         if mode == "overwrite":
             adds += _replace(transaction, df, TRUE if replace_where is None else replace_where)
         transaction.on_event(StagedEvent(table=transaction.log.uri, num_files=len(adds)))
-    except BaseException:
-        _discard(transaction, adds)
-        raise
-    return _commit(
-        transaction,
-        adds,
-        parameters=_parameters(mode, transaction, replace_where),
-        user_metadata=user_metadata,
-        hooks=hooks,
-    )
+        return transaction.commit(
+            operation="WRITE",
+            parameters=write_parameters(mode, transaction, replace_where),
+            user_metadata=user_metadata,
+            hooks=hooks,
+        )
+    finally:
+        if not transaction.may_be_committed:
+            _discard(transaction, adds)
 
 
 def stage_write(
@@ -128,27 +128,9 @@ def stage_write(
 def _transaction(
     target: Target, storage_options: Mapping[str, Any] | None, on_event: OnEvent
 ) -> Transaction:
-    if isinstance(target, Transaction):
-        transaction = target
-    else:
-        log = target if isinstance(target, DeltaLog) else DeltaLog(target, storage_options)
-        transaction = begin(log, on_event=on_event)
+    transaction = transaction_on(target, storage_options, on_event)
     spark_path(transaction.log.storage, "")  # refuses what Spark cannot reach
     return transaction
-
-
-def _create_if_missing(
-    transaction: Transaction,
-    df: DataFrame,
-    partition_by: Sequence[str] | None,
-    configuration: Mapping[str, str] | None,
-) -> None:
-    if transaction.snapshot is None and not transaction.creates_table:
-        transaction.create_table(
-            schema_from_spark(df.schema),
-            partition_by=partition_by or (),
-            configuration=configuration,
-        )
 
 
 def _stage(
@@ -161,14 +143,9 @@ def _stage(
         raise InvalidRequestError(
             "a streaming DataFrame is written by foreachBatch, batch by batch"
         )
-    uri, schema = transaction.log.uri, transaction.schema
-    partition_columns = transaction.metadata.partition_columns
-    if partition_by is not None and tuple(partition_by) != partition_columns:
-        raise InvalidRequestError(
-            f"{uri} is partitioned by {', '.join(partition_columns) or 'nothing'}, not by "
-            f"{', '.join(partition_by) or 'nothing'}; leave partition_by out"
-        )
-    rows = fit(df, schema, uri)
+    validate_partitioning(transaction, partition_by)
+    schema = transaction.schema
+    rows = fit(df, schema, transaction.log.uri)
     checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
     return _staged(transaction, rows.frame, checks)
 
@@ -197,7 +174,7 @@ def _staged(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck
         schema=target.schema,
         partition_columns=target.metadata.partition_columns,
         num_rows=written.num_rows,
-        row_rules=row_rules(target.schema),
+        row_rules=checked_rules(checks),
     )
 
 
@@ -212,7 +189,8 @@ def _replace(transaction: Transaction, df: DataFrame, predicate: Predicate) -> t
     if not plan.mixed:
         return ()
     rows = read_files(df.sparkSession, snapshot, plan.mixed)
-    staged = _staged(transaction, rows.filter(~matches(predicate, snapshot.schema)), ())
+    survivors = rows.filter(~matches(predicate, snapshot.schema))
+    staged = _staged(transaction, survivors, tuple(null_checks(snapshot.schema)))
     try:
         # They were in the table before, so they are no output of this write.
         transaction.stage(replace(staged, num_rows=0))
@@ -222,33 +200,8 @@ def _replace(transaction: Transaction, df: DataFrame, predicate: Predicate) -> t
     return staged.adds
 
 
-def _commit(transaction: Transaction, adds: Sequence[AddFile], **commit: Any) -> CommitResult:
-    try:
-        result = transaction.commit(operation="WRITE", **commit)
-    except CommitStateUnknownError:
-        raise
-    except DeltaOpsError:
-        _discard(transaction, adds)
-        raise
-    if result.already_committed:  # by another run, whose files the table has
-        _discard(transaction, adds)
-    return result
-
-
 def _discard(transaction: Transaction, adds: Iterable[AddFile]) -> None:
     """Delete staged files that no version can come to name, with their directories."""
     uri = transaction.log.uri
     for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:
         remove_directory(transaction.log.storage, directory)
-
-
-def _parameters(
-    mode: Mode, transaction: Transaction, replace_where: Predicate | None
-) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "mode": mode.capitalize(),
-        "partitionBy": list(transaction.metadata.partition_columns),
-    }
-    if replace_where is not None:
-        parameters["predicate"] = str(replace_where)
-    return parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from delta_ops.maintenance import OptimizeResult, optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.transaction import RewriteGroup, Staged
+from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented
 from tests.tables import by_deltalake, by_polars, live_paths, rows
 
@@ -227,6 +229,7 @@ def test_of_two_runs_at_once_the_second_finds_its_work_done(tmp_path: Path) -> N
     assert table.log.snapshot().version == 3
 
 
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
     "fail_at",
     [
@@ -234,7 +237,9 @@ def test_of_two_runs_at_once_the_second_finds_its_work_done(tmp_path: Path) -> N
         pytest.param(2, id="on the second group"),
     ],
 )
-def test_an_engine_that_fails_leaves_nothing_behind(tmp_path: Path, fail_at: int) -> None:
+def test_an_engine_that_fails_leaves_nothing_behind(
+    tmp_path: Path, fail_at: int, error: type[BaseException]
+) -> None:
     table = fragmented(tmp_path / "t")
     before = table.files()
     calls = 0
@@ -243,11 +248,33 @@ def test_an_engine_that_fails_leaves_nothing_behind(tmp_path: Path, fail_at: int
         nonlocal calls
         calls += 1
         if calls == fail_at:
-            raise RuntimeError("no memory")
+            raise error
         return da.rewrite(snapshot, group)
 
-    with pytest.raises(RuntimeError, match="no memory"):
+    with pytest.raises(error):
         optimize(table.log, target_size=SMALL, engine=engine)
+    assert table.files() == before
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_an_interrupt_between_groups_and_rounds_leaves_nothing_behind(
+    tmp_path: Path, number: int
+) -> None:
+    table = Table(tmp_path / "t")
+    for each in range(9):
+        table.write([each])
+    before = table.files()
+    target = table.log.snapshot().size_bytes // 9 * 7 // 2
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if len(events) == number:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        optimize(table.log, target_size=target, engine=shrinking, on_event=listen)
+    assert all(isinstance(event, Progress) for event in events)
     assert table.files() == before
 
 
@@ -368,6 +395,41 @@ def test_a_listener_that_fails_after_the_commit_costs_no_file(tmp_path: Path) ->
         optimize(table.log, target_size=SMALL, on_event=listen)
     assert table.log.snapshot().version == 6
     assert table.rows() == before
+
+
+def storage_of_sixth_commit(table: Table, moment: str, fail: Callable[[], None]) -> CountingStorage:
+    def on_call(_number: int, method: str, path: str, now: str) -> None:
+        if path.endswith("00000000000000000006.json") and method != "read" and now == moment:
+            fail()
+
+    return CountingStorage(table.log.storage, on_call)
+
+
+def test_an_interrupt_after_the_commit_costs_no_file(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.rows()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    storage = storage_of_sixth_commit(table, "after", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        optimize(DeltaLog("", storage=storage), target_size=SMALL)
+    assert table.log.snapshot().num_files == 2
+    assert table.rows() == before
+
+
+def test_a_commit_for_which_there_is_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
+    table = fragmented(tmp_path / "t")
+    before = table.files()
+
+    def fill() -> None:
+        raise StorageError("6.json", "created", "no space is left") from OSError(errno.ENOSPC, "")
+
+    storage = storage_of_sixth_commit(table, "before", fill)
+    with pytest.raises(StorageError, match="no space is left"):
+        optimize(DeltaLog("", storage=storage), target_size=SMALL)
+    assert table.files() == before
 
 
 def test_progress_is_told(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Run by the test of killed steps: a job whose step process dies at an event of its write.
+"""Run by the test of killed steps: a job whose step process dies at each of five events of a write.
 
-KILL_AT names the event, LAKE the folder of the tables. The step dies once: a marker in LAKE keeps
-its re-execution alive.
+LAKE is the folder of the tables. The step dies once at each event: a marker in LAKE takes its
+re-execution on to the next.
 """
 
 import os
@@ -16,7 +16,7 @@ from delta_ops.events import Event, OnEvent
 from delta_ops.orchestration import DeltaIOManager
 
 LAKE = Path(os.environ.get("LAKE", "."))
-KILL_AT = os.environ.get("KILL_AT", "")
+POINTS = ("WriteStarted", "DataFilesWritten", "Staged", "CommitAttempted", "Committed")
 
 
 class FatalIOManager(DeltaIOManager):
@@ -24,8 +24,8 @@ class FatalIOManager(DeltaIOManager):
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
         def on_event(event: Event) -> None:
-            marker = LAKE / "killed"
-            if type(event).__name__ == KILL_AT and not marker.exists():
+            marker = LAKE / type(event).__name__
+            if marker.name in POINTS and not marker.exists():
                 marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Steps of the multiprocess executor killed at five named points of a write, then re-executed."""
+"""A step of the multiprocess executor, killed at five named points of a write in turn."""
 
 from pathlib import Path
 
@@ -10,21 +10,19 @@ from tests.tables import by_deltalake
 
 pytestmark = pytest.mark.spark
 
-POINTS = ["WriteStarted", "DataFilesWritten", "Staged", "CommitAttempted", "Committed"]
 
-
-@pytest.mark.parametrize("point", POINTS)
-def test_a_killed_step_leaves_after_its_re_execution_the_rows_of_an_unharmed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+def test_a_step_killed_at_every_point_leaves_in_the_end_the_rows_of_an_unharmed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKE", str(tmp_path))
-    monkeypatch.setenv("KILL_AT", point)
     job = dg.reconstructable(killed_steps.write_lines)
+    again: dg.ReexecutionOptions | None = None
     with dg.instance_for_test() as instance:
-        with dg.execute_job(job, instance=instance) as killed:
-            assert not killed.success
-        assert (tmp_path / "killed").exists()
-        again = dg.ReexecutionOptions.from_failure(killed.run_id, instance)
+        for point in killed_steps.POINTS:
+            with dg.execute_job(job, instance=instance, reexecution_options=again) as killed:
+                assert not killed.success
+            assert (tmp_path / point).exists()
+            again = dg.ReexecutionOptions.from_failure(killed.run_id, instance)
         with dg.execute_job(job, instance=instance, reexecution_options=again) as rerun:
             assert rerun.success
             materializations = instance.fetch_materializations(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -101,6 +102,22 @@ def test_an_empty_value_is_null(tmp_path: Path, spark: SparkSession, empty: str)
     ds.write(frame_of(spark, empty), tmp_path, partition_by=["p"])
     expected = [{"id": 0, "p": None}]
     assert rows_of(ds.read(spark, tmp_path)) == expected == by_deltalake(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "empty", "filled"),
+    [(pa.string(), "''", "'a'"), (pa.binary(), "X''", "X'61'")],
+    ids=["text", "bytes"],
+)
+def test_an_empty_value_is_refused_where_the_table_says_not_null(
+    tmp_path: Path, spark: SparkSession, data_type: pa.DataType, empty: str, filled: str
+) -> None:
+    required = pa.schema([("id", pa.int32()), pa.field("p", data_type, nullable=False)])
+    da.write(tmp_path, required.empty_table(), partition_by=["p"])
+    before = files_under(tmp_path)
+    with pytest.raises(InvalidRequestError, match=r"'p' has an empty value.*NOT NULL.*rows: 1"):
+        ds.write(frame_of(spark, f"{empty}, {filled}"), tmp_path)
+    assert files_under(tmp_path) == before
 
 
 def test_two_partition_columns_are_told_apart(tmp_path: Path, spark: SparkSession) -> None:

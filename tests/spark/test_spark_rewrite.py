@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import optimize
+from delta_ops.protocol.actions import AddFile
+from delta_ops.storage import open_storage
 from delta_ops.transaction import RewriteGroup
+from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
 from tests.tables import by_deltalake, rows
 
@@ -76,3 +83,48 @@ def test_a_rewrite_whose_input_is_gone_leaves_nothing(tmp_path: Path, spark: Spa
     with pytest.raises(InvalidRequestError, match="does not exist"):
         ds.rewrite(spark)(snapshot, group)
     assert files_under(tmp_path) == before
+
+
+def test_a_rewrite_finds_a_null_that_another_writer_let_in(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    required = pa.schema([pa.field("id", pa.int64(), nullable=False), ("p", pa.string())])
+    da.write(tmp_path, required.empty_table(), partition_by=["p"])
+    pq.write_table(pa.table({"id": [1, None]}), tmp_path / "theirs.parquet")
+    size = (tmp_path / "theirs.parquet").stat().st_size
+    theirs = AddFile(
+        path="theirs.parquet", size=size, partition_values={"p": "a"}, modification_time=0
+    )
+    log = DeltaLog(tmp_path)
+    create_commit(log.storage, log.log_directory, 1, [theirs])
+    before = files_under(tmp_path)
+    group = RewriteGroup(files=(theirs,), target_size_bytes=MEGABYTE)
+    with pytest.raises(InvalidRequestError, match=r"column id has a null.*rows: 1"):
+        ds.rewrite(spark)(log.snapshot(), group)
+    assert files_under(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("moment", "error", "num_files"),
+    [
+        pytest.param("before", OSError(errno.ENOSPC, "full"), 6, id="nothing when it has no space"),
+        pytest.param("after", None, 1, id="all when it stands, whatever comes after"),
+    ],
+)
+def test_an_optimize_keeps_of_what_spark_wrote_what_its_commit_names(
+    tmp_path: Path, spark: SparkSession, moment: str, error: OSError | None, num_files: int
+) -> None:
+    expected = write_small_files(tmp_path, "a")
+
+    def fail(_number: int, method: str, path: str, now: str) -> None:
+        if path.endswith("00000000000000000006.json") and method != "read" and now == moment:
+            if error is None:
+                raise KeyboardInterrupt
+            raise StorageError(path, "created", "no space is left") from error
+
+    log = DeltaLog(tmp_path, storage=CountingStorage(open_storage(tmp_path), fail))
+    with pytest.raises(StorageError if error else KeyboardInterrupt):
+        optimize(log, engine=ds.rewrite(spark))
+    assert DeltaLog(tmp_path).snapshot().num_files == num_files
+    assert len([f for f in files_under(tmp_path) if f.startswith("w-")]) == (error is None)
+    assert by_deltalake(tmp_path) == rows(expected)

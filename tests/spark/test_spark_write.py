@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,9 @@ from delta_ops.events import (
     Staged,
     WriteStarted,
 )
+from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.storage import open_storage
+from delta_ops.transaction.write_rules import row_rules
 from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
 from tests.tables import by_deltalake, by_polars, rows
@@ -145,6 +149,7 @@ def test_a_table_can_ask_for_few_files_of_many_partitions(
     optimized = {"delta.autoOptimize.optimizeWrite": "true"}
     ds.write(frame, tmp_path, partition_by=["p"], configuration=optimized)
     assert DeltaLog(tmp_path).snapshot().num_files == 5
+    ds.write(frame.filter("id < 0"), tmp_path)
     assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame)
 
 
@@ -268,12 +273,77 @@ def test_a_table_of_other_columns_that_was_created_meanwhile_wins(
     assert not list(tmp_path.glob("w-*"))
 
 
+FIRST_COMMIT = "_delta_log/00000000000000000000.json"
+
+
+def log_whose_first_commit(
+    root: Path, moment: str, error: BaseException, cause: OSError | None = None
+) -> DeltaLog:
+    """A log on a storage that raises before or after it creates version 0."""
+
+    def fail(_number: int, method: str, path: str, now: str) -> None:
+        if path == FIRST_COMMIT and method != "read" and now == moment:
+            raise error from cause
+
+    return DeltaLog(root, storage=CountingStorage(open_storage(root), fail))
+
+
+def fail_at_the_end(error: BaseException) -> Callable[[Event], None]:
+    def on_event(event: Event) -> None:
+        if isinstance(event, Committed):
+            raise error
+
+    return on_event
+
+
+def interrupted_hook(_committed: object) -> None:
+    raise KeyboardInterrupt
+
+
+LOST = StorageError("", "created", "the connection was lost")
+
+
+@pytest.mark.parametrize(
+    ("write", "error"),
+    [
+        pytest.param(
+            lambda frame, root: ds.write(
+                frame, log_whose_first_commit(root, "after", KeyboardInterrupt())
+            ),
+            KeyboardInterrupt,
+            id="an interrupt when the commit's file is there",
+        ),
+        pytest.param(
+            lambda frame, root: ds.write(frame, root, hooks=[interrupted_hook]),
+            KeyboardInterrupt,
+            id="an interrupt of a hook",
+        ),
+        pytest.param(
+            lambda frame, root: ds.write(
+                frame, root, on_event=fail_at_the_end(RuntimeError("the listener's own"))
+            ),
+            RuntimeError,
+            id="a listener that fails",
+        ),
+    ],
+)
+def test_files_are_kept_once_a_version_names_them(
+    tmp_path: Path,
+    letters: DataFrame,
+    write: Callable[[DataFrame, Path], object],
+    error: type[BaseException],
+) -> None:
+    with pytest.raises(error):
+        write(letters, tmp_path)
+    assert by_deltalake(tmp_path) == rows_of(letters)
+
+
 def test_files_are_kept_while_it_is_unknown_whether_they_were_committed(
     tmp_path: Path, letters: DataFrame
 ) -> None:
     def unreachable(_number: int, method: str, path: str, moment: str) -> None:
-        if path.endswith("00000000000000000000.json") and moment == "after":
-            raise StorageError(path, method, "the connection was lost")
+        if path == FIRST_COMMIT and moment == "after":
+            raise LOST
 
     log = DeltaLog(tmp_path, storage=CountingStorage(open_storage(tmp_path), unreachable))
     with pytest.raises(CommitStateUnknownError):
@@ -281,16 +351,14 @@ def test_files_are_kept_while_it_is_unknown_whether_they_were_committed(
     assert by_deltalake(tmp_path) == rows_of(letters)
 
 
-def test_files_are_kept_when_a_listener_fails_after_the_commit(
+def test_a_commit_for_which_there_is_no_space_leaves_nothing(
     tmp_path: Path, letters: DataFrame
 ) -> None:
-    def failing(event: Event) -> None:
-        if isinstance(event, Committed):
-            raise RuntimeError("the listener's own")
-
-    with pytest.raises(RuntimeError, match="the listener's own"):
-        ds.write(letters, tmp_path, on_event=failing)
-    assert by_deltalake(tmp_path) == rows_of(letters)
+    full = StorageError(FIRST_COMMIT, "created", "no space is left")
+    log = log_whose_first_commit(tmp_path, "before", full, OSError(errno.ENOSPC, "full"))
+    with pytest.raises(StorageError, match="no space is left"):
+        ds.write(letters, log)
+    assert files_under(tmp_path) == set()
 
 
 def test_nothing_is_left_when_a_listener_ends_the_write(tmp_path: Path, letters: DataFrame) -> None:
@@ -342,30 +410,52 @@ REQUIRED = pa.schema(
         pa.field("id", pa.int64(), nullable=False),
         pa.field("s", pa.struct([pa.field("a", pa.int32(), nullable=False)])),
         pa.field("l", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+        pa.field("m", pa.map_(pa.string(), pa.field("value", pa.int32(), nullable=False))),
+        pa.field("d", pa.list_(pa.struct([pa.field("y", pa.int32(), nullable=False)]))),
+        pa.field("k", pa.map_(pa.struct([pa.field("x", pa.int32(), nullable=False)]), pa.int32())),
     ]
 )
+FILLED = {
+    "id": "2L",
+    "s": "named_struct('a', 1)",
+    "l": "array(1)",
+    "m": "map('k', 1)",
+    "d": "array(named_struct('y', 1), null)",
+    "k": "map(named_struct('x', 1), cast(null as int))",
+}
+BROKEN = {
+    "id": ("id", "cast(null as bigint)"),
+    "s.a": ("s", "named_struct('a', cast(null as int))"),
+    "l.element": ("l", "array(1, null)"),
+    "m.value": ("m", "map('k', cast(null as int))"),
+    "d.element.y": ("d", "array(null, named_struct('y', cast(null as int)))"),
+    "k.key.x": ("k", "map(named_struct('x', cast(null as int)), 1)"),
+}
+"""By the path that must not be null: a column, and a value that breaks its rule."""
 
 
-@pytest.mark.parametrize(
-    ("row", "column"),
-    [
-        pytest.param("null, null, null", "id", id="a column"),
-        pytest.param("1L, named_struct('a', cast(null as int)), null", "s.a", id="a field"),
-        pytest.param("1L, null, array(1, null)", "l ", id="an element"),
-    ],
-)
+@pytest.mark.parametrize("path", BROKEN)
 def test_a_null_where_the_table_says_not_null_is_refused(
-    tmp_path: Path, spark: SparkSession, row: str, column: str
+    tmp_path: Path, spark: SparkSession, path: str
 ) -> None:
     da.write(tmp_path, REQUIRED.empty_table())
     before = files_under(tmp_path)
-    frame = spark.sql(
-        "SELECT * FROM VALUES (cast(2 as bigint), named_struct('a', 1), array(1)), "
-        f"({row}) AS t(id, s, l)"
+    column, value = BROKEN[path]
+    filled, broken = (
+        ", ".join(f"{expression} AS {name}" for name, expression in each.items())
+        for each in (FILLED, FILLED | {column: value})
     )
-    with pytest.raises(InvalidRequestError, match=f"column {column}.* NOT NULL.*rows: 1"):
-        ds.write(frame, tmp_path)
+    with pytest.raises(InvalidRequestError, match=rf"column {path} has a null.*rows: 1"):
+        ds.write(spark.sql(f"SELECT {filled} UNION ALL SELECT {broken}"), tmp_path)
     assert files_under(tmp_path) == before
+    ds.write(spark.sql(f"SELECT {filled}"), tmp_path)
+
+
+def test_every_row_rule_of_a_schema_is_checked(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, REQUIRED.empty_table())
+    schema = DeltaLog(tmp_path).snapshot().schema
+    rules = {f"NOT NULL {path}" for path in BROKEN}
+    assert checked_rules(tuple(null_checks(schema))) == row_rules(schema) == rules
 
 
 def test_a_null_parent_of_a_field_that_is_not_null_is_accepted(
@@ -373,7 +463,7 @@ def test_a_null_parent_of_a_field_that_is_not_null_is_accepted(
 ) -> None:
     da.write(tmp_path, REQUIRED.empty_table())
     ds.write(spark.sql("SELECT 1L AS id"), tmp_path)
-    assert rows_of(ds.read(spark, tmp_path)) == [{"id": 1, "s": None, "l": None}]
+    assert rows_of(ds.read(spark, tmp_path)) == [dict.fromkeys(FILLED) | {"id": 1}]
 
 
 def test_columns_of_a_new_table_are_nullable(tmp_path: Path, spark: SparkSession) -> None:
@@ -429,6 +519,9 @@ def test_data_that_fit_become_the_tables_columns(
         pytest.param("1.5D AS id", "'ID' is integer .* does not fit", id="a fraction"),
         pytest.param("1.234BD AS c", "'c' is decimal.* does not fit", id="too many digits"),
         pytest.param("1 AS id, 2 AS ID", "in the data twice", id="one column twice"),
+        pytest.param(
+            "named_struct('a', 1, 'A', 2) AS s", "'s.a' is in the data twice", id="one field twice"
+        ),
     ],
 )
 @pytest.mark.parametrize("ansi", ["true", "false"])

@@ -1,0 +1,123 @@
+"""Spark jobs end with the call that waits for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from dagster import DagsterExecutionInterruptedError
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.spark as ds
+from delta_ops.spark import jobs
+from tests.spark.frames import files_under
+from tests.tables import by_deltalake
+
+pytestmark = pytest.mark.spark
+
+SOON_S = 20
+"""A cancelled job ends in less than a second; the endless one never would."""
+
+
+def endless(spark: SparkSession) -> DataFrame:
+    """Rows that keep two tasks busy for weeks; some of them are written at once."""
+    return spark.range(0, 10**15, 1, 2).filter("id % 1000000 = 0")
+
+
+@contextmanager
+def interrupted_at_a_job(
+    spark: SparkSession, error: type[BaseException], num_jobs: int = 1
+) -> Iterator[Callable[[], float]]:
+    """Raise the error in this thread, by a signal, when jobs are at work; seconds since then."""
+    sent_at: list[float] = []
+    left = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        raise error
+
+    def send() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not left.is_set() and len(tracker.getActiveJobsIds()) < num_jobs:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        sent_at.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield lambda: time.monotonic() - sent_at[0]
+    finally:
+        left.set()
+        sender.join()
+        signal.signal(signal.SIGTERM, before)
+
+
+def assert_idle_and_usable(spark: SparkSession) -> None:
+    assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, DagsterExecutionInterruptedError])
+def test_an_interrupted_write_cancels_its_job_and_leaves_nothing(
+    tmp_path: Path, spark: SparkSession, error: type[BaseException]
+) -> None:
+    with interrupted_at_a_job(spark, error) as seconds_since, pytest.raises(error):
+        ds.write(endless(spark), tmp_path)
+    assert seconds_since() < SOON_S
+    assert_idle_and_usable(spark)
+    assert files_under(tmp_path) == set()
+    ds.write(spark.range(2), tmp_path)
+    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
+
+
+def test_an_interrupted_write_leaves_other_jobs_alone(tmp_path: Path, spark: SparkSession) -> None:
+    many = 5 * 10**9
+    counted: list[int] = []
+    other = threading.Thread(
+        target=lambda: counted.append(spark.range(0, many, 1, 1).filter("id % 7 = 3").count())
+    )
+    on_one_core = spark.range(0, 10**15, 1, 1).filter("id % 1000000 = 0")
+
+    def write_beside_the_other() -> None:
+        other.start()
+        ds.write(on_one_core, tmp_path)
+
+    with interrupted_at_a_job(spark, KeyboardInterrupt, 2), pytest.raises(KeyboardInterrupt):
+        write_beside_the_other()
+    assert other.is_alive()
+    other.join()
+    assert counted == [len(range(3, many, 7))]
+
+
+def test_a_call_inherits_the_job_group_of_its_thread(spark: SparkSession) -> None:
+    spark.sparkContext.setJobGroup("of the caller", "")
+    try:
+        jobs.run(spark, spark.range(3).collect)
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("of the caller")) == 1
+
+
+def test_a_call_leaves_no_thread_and_no_tag(spark: SparkSession) -> None:
+    threads = set(threading.enumerate())
+    tagged = jobs.run(spark, lambda: list(spark.sparkContext.getJobTags()))
+    assert len(tagged) == 1
+    assert list(spark.sparkContext.getJobTags()) == []
+    assert set(threading.enumerate()) <= threads
+
+
+def test_an_error_of_the_call_passes_as_it_is(spark: SparkSession) -> None:
+    def fails() -> None:
+        raise ZeroDivisionError("its own")
+
+    with pytest.raises(ZeroDivisionError, match="its own"):
+        jobs.run(spark, fails)
