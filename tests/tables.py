@@ -71,8 +71,11 @@ def rows(table: pa.Table) -> list[dict[str, Any]]:
 def by_deltalake(path: Path) -> list[dict[str, Any]]:
     """The rows as the `deltalake` package reads them."""
     from deltalake import DeltaTable
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-    return rows(DeltaTable(str(path)).to_pyarrow_table())
+    # With deltalake's own file system, Arrow's threads now and then abort the exiting process.
+    files = SubTreeFileSystem(str(path), LocalFileSystem())
+    return rows(DeltaTable(str(path)).to_pyarrow_table(filesystem=files))
 
 
 def by_polars(path: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.partition_values import serialize
-from delta_ops.protocol.schema import DataType, StructType, find_field
+from delta_ops.protocol.schema import StructField, StructType, find_field
 
 PartitionValues = dict[str, str | None]
 
@@ -34,9 +34,7 @@ def split(
     if not columns or not len(rows):
         yield from [({}, rows)] if len(rows) else []
         return
-    texts = [
-        _serialized(rows[name], find_field(schema, name).data_type, name, table) for name in columns
-    ]
+    texts = [_serialized(rows[name], find_field(schema, name), table) for name in columns]
     numbers = _partition_numbers(texts)
     # One stable sort of all rows, then slices: taking the rows of each partition for itself would
     # join the chunks of every column again and again.
@@ -67,21 +65,28 @@ def _numbers(values: pa.Array) -> pa.Array:
     return values.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
 
 
-def _serialized(column: pa.ChunkedArray, data_type: DataType, name: str, table: str) -> pa.Array:
+def _serialized(column: pa.ChunkedArray, field: StructField, table: str) -> pa.Array:
     encoded = column.dictionary_encode().unify_dictionaries()
     distinct = encoded.chunk(0).dictionary
-    texts = pa.array([_text(each, data_type, name, table) for each in distinct], pa.string())
+    texts = pa.array([_text(each, field, table) for each in distinct], pa.string())
     indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
     return texts.take(indices)
 
 
-def _text(value: Any, data_type: DataType, name: str, table: str) -> str | None:
+def _text(value: Any, field: StructField, table: str) -> str | None:
+    place = f"{table}: partition column {field.name!r}"
     try:
-        return serialize(value.as_py(), data_type)
+        text = serialize(value.as_py(), field.data_type)
     except (OverflowError, ValueError) as error:
         raise InvalidRequestError(
-            f"{table}: partition column {name!r} has the value {value.cast(pa.string())}; a "
-            "partition's years go from 1 to 9999, change the value or leave the row out"
+            f"{place} has the value {value.cast(pa.string())}; a partition's years go from 1 to "
+            "9999, change the value or leave the row out"
         ) from error
     except InvalidRequestError as error:
-        raise InvalidRequestError(f"{table}: partition column {name!r}: {error}") from error
+        raise InvalidRequestError(f"{place}: {error}") from error
+    if text is None and not field.nullable:
+        raise InvalidRequestError(
+            f"{place} has an empty value, which a log can only say as null, and the table says NOT "
+            "NULL; change it or leave the row out"
+        )
+    return text

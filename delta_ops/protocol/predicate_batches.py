@@ -93,7 +93,7 @@ class _Files(NamedTuple):
 
     num_files: int
     partitions: Mapping[str, PartitionColumn]
-    stats: pa.Table
+    stats: pa.RecordBatch
     nan_columns: frozenset[ColumnPath] = frozenset()
 
 
@@ -107,12 +107,14 @@ def might_match_each(
         partitions: Of the predicate's columns those that are partition columns.
         stats: Statistics as JSON, by file; of no matter if all columns are partition columns.
     """
+    if not len(stats):
+        return Verdict(keep=pa.array([], pa.bool_()), is_final=True)
     looked_at = [leaf for leaf in leaves_of(predicate) if leaf.column[0] not in partitions]
     fast = [leaf for leaf in looked_at if _is_fast(leaf)]
     try:
         parsed = _parsed(stats, fast)
     except (pa.ArrowException, ValueError):
-        parsed, fast = None, []
+        parsed, fast = _parsed(stats, []), []  # they cannot be read at once
     files = _Files(len(stats), partitions, parsed)
     floats = list({leaf.column: None for leaf in fast if _is_float(leaf)})
     known = frozenset(leaf.column for leaf in fast)
@@ -156,14 +158,16 @@ def _evaluate(predicate: Predicate, files: _Files, known: frozenset[ColumnPath])
 
 
 def _of_partition(leaf: Leaf, column: PartitionColumn) -> _Outcomes:
-    by_code = zip(*(constant_outcomes(leaf, value) for value in column.values), strict=True)
-    return _Outcomes(*(pa.array(each, pa.bool_()).take(column.codes) for each in by_code))
+    by_code = [constant_outcomes(leaf, value) for value in column.values]
+    return _Outcomes(
+        *(pa.array([each[i] for each in by_code], pa.bool_()).take(column.codes) for i in range(3))
+    )
 
 
 def _of_stats(leaf: Leaf, files: _Files) -> _Outcomes:
     nulls = _at(files.stats, "nullCount", leaf.column)
     has_nulls = pc.fill_null(pc.not_equal(nulls, 0), True)
-    has_values = pc.fill_null(pc.not_equal(nulls, files.stats["numRecords"]), True)
+    has_values = pc.fill_null(pc.not_equal(nulls, files.stats.column("numRecords")), True)
     if isinstance(leaf, IsNull):
         return _Outcomes(
             has_nulls, has_values, _constant((False, False, False), files.num_files)[0]
@@ -245,7 +249,7 @@ def _constant(values: tuple[bool, bool, bool], count: int) -> _Outcomes:
     return _Outcomes(*(pa.repeat(pa.scalar(value), count) for value in values))
 
 
-def _parsed(stats: pa.Array, leaves: Sequence[Leaf]) -> pa.Table:
+def _parsed(stats: pa.Array, leaves: Sequence[Leaf]) -> pa.RecordBatch:
     """The parts of the statistics that the leaves look at.
 
     Raises:
@@ -262,8 +266,8 @@ def _parsed(stats: pa.Array, leaves: Sequence[Leaf]) -> pa.Table:
             ("nullCount", _nested(counts)),
         ]
     )
-    if not leaves or not len(stats):
-        return schema.empty_table()
+    if not leaves:
+        return _one_batch(schema.empty_table())
     # A line for each file: statistics that are spread over several lines are found out by number.
     lines = pc.binary_join(
         pa.ListArray.from_arrays([0, len(stats)], pc.fill_null(stats, "{}")), "\n"
@@ -271,7 +275,11 @@ def _parsed(stats: pa.Array, leaves: Sequence[Leaf]) -> pa.Table:
     parsed = read_json_lines(lines[0].as_buffer(), schema, "ignore")
     if len(parsed) != len(stats):
         raise ValueError("statistics that are no single line of JSON")
-    return parsed.combine_chunks()
+    return _one_batch(parsed)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(table.to_struct_array().combine_chunks())
 
 
 def _nested(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
@@ -284,8 +292,8 @@ def _nested(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
     )
 
 
-def _at(stats: pa.Table, part: str, path: ColumnPath) -> Any:
-    return pc.struct_field(stats[part], list(path))
+def _at(stats: pa.RecordBatch, part: str, path: ColumnPath) -> Any:
+    return pc.struct_field(stats.column(part), list(path))
 
 
 def _lower(bound: Any, data_type: DataType) -> Any:

@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from examples.flights.contract import AccountError, Record, Source, read_records, read_sources
 
@@ -167,7 +168,9 @@ def _rows(location: Path, columns: tuple[str, ...]) -> list[_Row]:
     if not DeltaTable.is_deltatable(str(location)):
         return []
     try:
-        table = DeltaTable(str(location)).to_pyarrow_table(columns=list(columns))
+        # With deltalake's own file system, Arrow's threads now and then abort the exiting process.
+        files = SubTreeFileSystem(str(location), LocalFileSystem())
+        table = DeltaTable(str(location)).to_pyarrow_table(columns=list(columns), filesystem=files)
         return list(zip(*(_cells(column) for column in table.columns), strict=True))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
         wanted = ", ".join(columns)

@@ -70,3 +70,20 @@ def test_a_chunk_of_one_partition_comes_back_whole(tmp_path: Path) -> None:
     data = pa.table({"id": [1, 2, 3], "p": ["a", "a", "a"]})
     da.write(tmp_path, data, partition_by=["p"])
     assert rows(da.to_table(DeltaLog(tmp_path))) == rows(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(None, "column p has a null", id="null"),
+        pytest.param("", "column 'p' has an empty value", id="the empty text"),
+    ],
+)
+def test_a_partition_column_that_is_not_null_takes_no_null(
+    tmp_path: Path, value: str | None, reason: str
+) -> None:
+    schema = pa.schema([("id", pa.int64()), pa.field("p", pa.string(), nullable=False)])
+    da.write(tmp_path, pa.table({"id": [1], "p": ["a"]}, schema=schema), partition_by=["p"])
+    with pytest.raises(InvalidRequestError, match=reason):
+        da.write(tmp_path, pa.table({"id": [2], "p": pa.array([value], pa.string())}))
+    assert DeltaLog(tmp_path).snapshot().version == 0

@@ -1,7 +1,7 @@
 """Run by the test of killed steps: a job whose step process dies at each of five events of a write.
 
-LAKE is the folder of the tables. The step dies once at each event: a marker in LAKE takes its
-re-execution on to the next.
+LAKE is the folder of the tables. The step dies once at each event of KILL_AT (all, if not given): a
+marker in LAKE takes its re-execution on to the next.
 """
 
 import os
@@ -17,6 +17,7 @@ from delta_ops.orchestration import DeltaIOManager
 
 LAKE = Path(os.environ.get("LAKE", "."))
 POINTS = ("WriteStarted", "DataFilesWritten", "Staged", "CommitAttempted", "Committed")
+KILL_AT = os.environ.get("KILL_AT", " ".join(POINTS)).split()
 
 
 class FatalIOManager(DeltaIOManager):
@@ -25,7 +26,7 @@ class FatalIOManager(DeltaIOManager):
     def listener(self, context: dg.OutputContext) -> OnEvent:
         def on_event(event: Event) -> None:
             marker = LAKE / type(event).__name__
-            if marker.name in POINTS and not marker.exists():
+            if marker.name in KILL_AT and not marker.exists():
                 marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
 

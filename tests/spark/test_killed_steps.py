@@ -1,5 +1,6 @@
 """A step of the multiprocess executor, killed at five named points of a write in turn."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -15,20 +16,25 @@ def test_a_step_killed_at_every_point_leaves_in_the_end_the_rows_of_an_unharmed_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKE", str(tmp_path))
+    check_kills(tmp_path, killed_steps.POINTS)
+
+
+def check_kills(lake: Path, points: Sequence[str]) -> None:
+    """Execute the job and, after each kill, execute it again."""
     job = dg.reconstructable(killed_steps.write_lines)
     again: dg.ReexecutionOptions | None = None
     with dg.instance_for_test() as instance:
-        for point in killed_steps.POINTS:
+        for point in points:
             with dg.execute_job(job, instance=instance, reexecution_options=again) as killed:
                 assert not killed.success
-            assert (tmp_path / point).exists()
+            assert (lake / point).exists()
             again = dg.ReexecutionOptions.from_failure(killed.run_id, instance)
         with dg.execute_job(job, instance=instance, reexecution_options=again) as rerun:
             assert rerun.success
             materializations = instance.fetch_materializations(
                 dg.AssetKey("lines"), limit=9
             ).records
-    assert by_deltalake(tmp_path / "lines") == [{"x": x} for x in range(10)]
+    assert by_deltalake(lake / "lines") == [{"x": x} for x in range(10)]
     (event,) = materializations
     assert event.asset_materialization is not None
     assert (event.asset_materialization.tags or {})["dagster/data_version"].endswith("@0")
