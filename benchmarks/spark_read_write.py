@@ -1,6 +1,6 @@
 """delta_ops.spark beside Spark's own Parquet reader and writer, on the same rows in the same run.
 
-    python benchmarks/spark_read_write.py [--rows 5000000] [--rounds 5] [--folder DIR] [--json]
+    python benchmarks/spark_read_write.py [--rows 5000000] [--rounds 9] [--folder DIR] [--json]
 
 Peers: `df.write.parquet` (with `partitionBy` for the partitioned case) and
 `spark.read.schema(...).parquet` of the very files that the table has. In each round every mode runs
@@ -32,7 +32,7 @@ DAYS = 30
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     given = parser.parse_args()

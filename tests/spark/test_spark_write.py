@@ -393,9 +393,11 @@ def test_a_path_that_no_directory_can_be_made_at_is_a_storage_error(
         ds.write(letters, tmp_path / "file" / "table")
 
 
-def test_a_data_file_that_vanishes_before_the_commit_is_missed(
-    tmp_path: Path, letters: DataFrame
+def test_on_a_cluster_a_data_file_that_the_driver_does_not_see_is_missed(
+    tmp_path: Path, letters: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(letters.sparkSession.sparkContext, "master", "spark://elsewhere:7077")
+
     def lose_one(event: Event) -> None:
         if isinstance(event, DataFilesWritten):
             next((tmp_path / event.directory).glob("*.parquet")).unlink()
