@@ -16,6 +16,7 @@ from delta_ops.arrow.data_file import read_data_file
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.features import validate_readable
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import find_field
@@ -37,8 +38,9 @@ def to_table(
     Raises:
         InvalidRequestError: A column is not there, or the predicate does not fit the table.
         DataFileError: A data file is gone or cannot be read.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    snapshot = _readable(source)
     wanted = _resolved_columns(snapshot, columns)
     schema = pa.schema([snapshot.arrow_schema.field(name) for name in wanted])
     return pa.concat_tables([schema.empty_table(), *_tables(snapshot, wanted, predicate)])
@@ -50,7 +52,7 @@ def to_batches(
     predicate: Predicate | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The same rows as `to_table`, as batches; a few files are in memory at a time."""
-    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    snapshot = _readable(source)
     for table in _tables(snapshot, _resolved_columns(snapshot, columns), predicate):
         yield from table.to_batches()
 
@@ -61,7 +63,12 @@ def read_files(
     columns: Sequence[str],
     predicate: Predicate | None = None,
 ) -> Iterator[pa.Table]:
-    """The matching rows of these live files, a table each, in the order of the files."""
+    """The matching rows of these live files, a table each, in the order of the files.
+
+    Raises:
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    _readable(snapshot)
     expression, read_columns = None, list(columns)
     if predicate is not None:
         resolved = resolve(predicate, snapshot.schema)
@@ -75,6 +82,13 @@ def read_files(
                 yield _matching(pending.popleft().result(), expression, columns)
         while pending:
             yield _matching(pending.popleft().result(), expression, columns)
+
+
+def _readable(source: DeltaLog | Snapshot) -> Snapshot:
+    """Before its schema is asked for, which may have types that Arrow lacks."""
+    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
+    return snapshot
 
 
 def _tables(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +19,21 @@ import pyarrow.parquet as pq
 from delta_ops.errors import LogCorruptError, StorageError
 from delta_ops.log.parsed_stats import with_json_stats
 from delta_ops.log.segment import Checkpoint
-from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from delta_ops.protocol.actions import (
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+    Sidecar,
+)
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, TXN, conform
 from delta_ops.protocol.json_codec import (
+    LineError,
+    decode_commits,
     domain_metadata_from_json,
     metadata_from_json,
     protocol_from_json,
+    sidecar_from_json,
 )
 from delta_ops.storage import FileInfo, Storage
 
@@ -40,16 +50,32 @@ class TableState:
     """By domain; removed ones included until a checkpoint drops them."""
 
 
+SIDECARS = "_sidecars"
+_CURE = "delete it if the commits it covers are still there, else restore it from a backup"
 EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
 
-def read_state(storage: Storage, checkpoint: Checkpoint) -> TableState:
-    """The actions of a checkpoint that are not about files.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCheckpoint:
+    """A checkpoint of any kind: its state, and where its file actions are."""
+
+    state: TableState
+    files: tuple[FileInfo, ...]
+    """Parquet files."""
+    adds: pa.Table = field(default_factory=ADD.empty_table)
+    """Those that stand in a top-level file of JSON."""
+    removes: pa.Table = field(default_factory=REMOVE.empty_table)
+
+
+def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
+    """Read the actions of a checkpoint that are not about files.
 
     Raises:
         FileNotFoundError: A part is gone.
         LogCorruptError: A part cannot be read.
     """
+    if checkpoint.parts[0].path.endswith(".json"):
+        return _open_json(storage, checkpoint.parts[0])
     rows: list[Mapping[str, Any]] = []
     transactions: dict[str, SetTransaction] = {}
     for part in checkpoint.parts:
@@ -60,24 +86,62 @@ def read_state(storage: Storage, checkpoint: Checkpoint) -> TableState:
                 transactions.update((txn.app_id, txn) for txn in _transactions(file))
     with reading(storage, checkpoint.parts[-1]):
         domains = [domain_metadata_from_json(body) for body in _bodies(rows, "domainMetadata")]
-        return TableState(
+        state = TableState(
             protocol=_last(protocol_from_json(body) for body in _bodies(rows, "protocol")),
             metadata=_last(metadata_from_json(body) for body in _bodies(rows, "metaData")),
             transactions=transactions,
             domains={domain.domain: domain for domain in domains},
         )
+        sidecars = [sidecar_from_json(body) for body in _bodies(rows, "sidecar")]
+    return OpenCheckpoint(
+        state=state,
+        files=(*checkpoint.parts, *(_located(each, checkpoint.parts[0]) for each in sidecars)),
+    )
+
+
+def _open_json(storage: Storage, part: FileInfo) -> OpenCheckpoint:
+    try:
+        (actions,) = decode_commits([storage.read(part.path)])
+    except LineError as error:
+        raise LogCorruptError(
+            storage.uri, f"{part.path}, line {error.line}", f"{error.reason}; {_CURE}"
+        ) from error
+    others = actions.others
+    return OpenCheckpoint(
+        state=TableState(
+            protocol=_last(each for each in others if isinstance(each, Protocol)),
+            metadata=_last(each for each in others if isinstance(each, Metadata)),
+            transactions={e.app_id: e for e in others if isinstance(e, SetTransaction)},
+            domains={each.domain: each for each in others if isinstance(each, DomainMetadata)},
+        ),
+        files=tuple(_located(each, part) for each in others if isinstance(each, Sidecar)),
+        adds=actions.adds,
+        removes=actions.removes,
+    )
+
+
+def _located(sidecar: Sidecar, top: FileInfo) -> FileInfo:
+    """Sidecars lie in a directory of their own; whatever place is named, only the name counts."""
+    directory, name = top.path.rpartition("/")[0], unquote(sidecar.path).rpartition("/")[2]
+    path = f"{directory}/{SIDECARS}/{name}"
+    return FileInfo(path, sidecar.size_in_bytes, sidecar.modification_time)
 
 
 def stream_adds(
-    storage: Storage, checkpoint: Checkpoint, columns: Sequence[str]
+    storage: Storage, checkpoint: OpenCheckpoint, columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Add rows of a checkpoint with these `ADD` columns, in batches."""
-    return _stream(storage, checkpoint, "add", pa.schema([ADD.field(name) for name in columns]))
+    """The live files in row groups' batches, with these `arrow_schemas.ADD` columns."""
+    schema = pa.schema([ADD.field(name) for name in columns])
+    if len(checkpoint.adds):
+        yield checkpoint.adds.select(list(columns))
+    yield from _stream(storage, checkpoint, "add", schema)
 
 
-def stream_removes(storage: Storage, checkpoint: Checkpoint) -> Iterator[pa.Table]:
-    """Remove rows of a checkpoint, in batches of schema `REMOVE`."""
-    return _stream(storage, checkpoint, "remove", REMOVE)
+def stream_removes(storage: Storage, checkpoint: OpenCheckpoint) -> Iterator[pa.Table]:
+    """The tombstones, with all `arrow_schemas.REMOVE` columns."""
+    if len(checkpoint.removes):
+        yield checkpoint.removes
+    yield from _stream(storage, checkpoint, "remove", REMOVE)
 
 
 _TXN = pa.schema(list(TXN))
@@ -87,6 +151,7 @@ _STATE_COLUMNS = {
     "protocol": "minReaderVersion",
     "metaData": "id",
     "domainMetadata": "domain",
+    "sidecar": "path",
 }
 
 
@@ -120,10 +185,10 @@ def _transactions(file: pq.ParquetFile) -> Iterator[SetTransaction]:
 
 
 def _stream(
-    storage: Storage, checkpoint: Checkpoint, action: str, schema: pa.Schema
+    storage: Storage, checkpoint: OpenCheckpoint, action: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    for part in checkpoint.parts:
-        with open_part(storage, part) as file, reading(storage, part):
+    for part in checkpoint.files:
+        with _open_listed(storage, part) as file, reading(storage, part):
             if action not in file.schema_arrow.names:
                 continue
             stored = file.schema_arrow.field(action).type
@@ -151,6 +216,18 @@ def open_part(storage: Storage, part: FileInfo) -> pq.ParquetFile:
         )
 
 
+def _open_listed(storage: Storage, part: FileInfo) -> pq.ParquetFile:
+    try:
+        return open_part(storage, part)
+    except FileNotFoundError as error:
+        raise LogCorruptError(
+            storage.uri,
+            part.path,
+            "this file of the checkpoint is gone; if a clean-up has deleted it since the table was "
+            "opened, open the table again, else restore it from a backup",
+        ) from error
+
+
 @contextmanager
 def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
     """Errors of Arrow and of the store, in our own words."""
@@ -173,8 +250,7 @@ def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorrup
     return LogCorruptError(
         storage.uri,
         part.path,
-        f"the checkpoint cannot be read ({reason}); delete it if the commits it covers are still "
-        "there, else restore it from a backup",
+        f"the checkpoint cannot be read ({reason}); {_CURE}",
     )
 
 

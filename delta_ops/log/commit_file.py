@@ -127,9 +127,9 @@ def _commit(version: int, actions: CommitActions) -> Commit:
     )
 
 
-def _all(actions: Iterable[Action], kind: type[T]) -> tuple[T, ...]:
+def _all(actions: Iterable[object], kind: type[T]) -> tuple[T, ...]:
     return tuple(action for action in actions if isinstance(action, kind))
 
 
-def _last(actions: Iterable[Action], kind: type[T]) -> T | None:
+def _last(actions: Iterable[object], kind: type[T]) -> T | None:
     return next(iter(reversed(_all(actions, kind))), None)

@@ -48,8 +48,7 @@ class DeltaLog:
 
     def exists(self) -> bool:
         """Whether there is a table here."""
-        listing = list_log(self.storage, self.log_directory)
-        return listing.latest_version is not None or bool(listing.v2_checkpoints)
+        return list_log(self.storage, self.log_directory).latest_version is not None
 
     def snapshot(
         self, version: int | None = None, timestamp: str | datetime | None = None

@@ -1,13 +1,17 @@
 """`_last_checkpoint`: a hint where to begin listing, never a fact.
 
-Source: PROTOCOL.md, "Last Checkpoint File". Missing, empty, malformed or dangling, it is as if it
-were not there.
+Source: PROTOCOL.md, "Last Checkpoint File". Missing, empty, malformed, dangling or with a checksum
+that is not its own, it is as if it were not there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
@@ -28,11 +32,14 @@ class LastCheckpoint:
 def load_hint(storage: Storage, directory: str) -> int | None:
     """The version that the hint names; None if there is no usable hint."""
     try:
-        value = json.loads(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
-        version = value["version"]
-    except (FileNotFoundError, DeltaOpsError, ValueError, KeyError, TypeError):
+        hint = _parsed(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
+        stored = hint.get("checksum")
+        if stored is not None and stored != checksum_of(hint):
+            return None
+        version = int(hint["version"])
+    except (FileNotFoundError, DeltaOpsError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return version if isinstance(version, int) and version >= 0 else None
+    return version if version >= 0 else None
 
 
 def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
@@ -46,7 +53,57 @@ def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
         "sizeInBytes": hint.size_in_bytes,
         "numOfAddFiles": hint.num_of_add_files,
     }
-    present = {name: value for name, value in body.items() if value is not None}
+    present: dict[str, Any] = {n: value for n, value in body.items() if value is not None}
+    present["checksum"] = checksum_of(present)
     storage.replace(
         f"{directory}/{LAST_CHECKPOINT}", json.dumps(present, separators=(",", ":")).encode()
     )
+
+
+def checksum_of(hint: Mapping[str, Any]) -> str:
+    """The MD5 of the canonical form of a hint, its own `checksum` aside.
+
+    Source: PROTOCOL.md, "JSON checksum".
+    """
+    leaves = _leaves({name: value for name, value in hint.items() if name != "checksum"}, ())
+    pairs = sorted(("+".join(path).encode(), text) for path, text in leaves)
+    canonical = ",".join(f"{path.decode()}={text}" for path, text in pairs)
+    return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    return json.loads(  # type: ignore[no-any-return]
+        data, parse_int=_Number, parse_float=_Number, object_pairs_hook=_without_duplicates
+    )
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name is there twice")
+    return dict(pairs)
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _leaves(inner, (*path, _quoted(name)))
+        case list():
+            for i, inner in enumerate(value):
+                yield from _leaves(inner, (*path, str(i)))
+        case _Number():
+            yield path, str(value)
+        case str():
+            yield path, _quoted(value)
+        case _:
+            yield path, json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return f'"{quote(text, safe="")}"'

@@ -14,6 +14,11 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.column_mapping import (
+    physical_name,
+    physical_predicate,
+    physical_schema,
+)
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.partition_values import parse, parse_array
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
@@ -50,6 +55,10 @@ class TableShape(Protocol):
     def partition_columns(self) -> tuple[str, ...]:
         """Logical names."""
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether files have other names than the table."""
+
 
 def sources(columns: Sequence[str]) -> list[str]:
     """The `ADD` columns that the user's columns are made of.
@@ -83,45 +92,46 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
         InvalidRequestError: The predicate names a column that is not there, or a literal that does
             not fit its column.
     """
-    resolved = resolve(predicate, table.schema)
-    of_rows = columns_of(resolved) - set(table.partition_columns)
-    types = {n: t for n, t in partition_types(table).items() if n in columns_of(resolved)}
-    batches = [
-        _matching(batch, resolved, types, table, reads_stats=bool(of_rows))
-        for batch in adds.to_batches()
-    ]
+    resolved, schema = resolve(predicate, table.schema), table.schema
+    if table.is_mapped:
+        resolved, schema = physical_predicate(resolved, schema), physical_schema(schema)
+    looked_at = columns_of(resolved)
+    partitions = partition_types(table)
+    types = {
+        stored: partitions[name]
+        for name, stored in _stored_names(table).items()
+        if stored in looked_at
+    }
+    batches = [_matching(batch, resolved, types, schema) for batch in adds.to_batches()]
     return pa.Table.from_batches(batches, adds.schema)
 
 
 def _matching(
-    adds: pa.RecordBatch,
-    predicate: Predicate,
-    types: Mapping[str, DataType],
-    table: TableShape,
-    *,
-    reads_stats: bool,
+    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], schema: StructType
 ) -> pa.RecordBatch:
-    nothing = pa.nulls(len(adds), pa.string())
+    """By names as in files; `types` are those of the partition columns that are looked at."""
+    reads_stats = bool(columns_of(predicate) - set(types))
     partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
     if types and reads_stats:
         # By partition first: statistics are many times as long.
+        nothing = pa.nulls(len(adds), pa.string())
         adds = adds.filter(might_match_each(predicate, partitions, nothing).keep)
         partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
-    stats = adds.column("stats") if reads_stats else nothing
+    stats = adds.column("stats") if reads_stats else pa.nulls(len(adds), pa.string())
     verdict = might_match_each(predicate, partitions, stats)
     kept = adds.filter(verdict.keep)
-    return kept if verdict.is_final else _matching_one_by_one(kept, predicate, types, table)
+    return kept if verdict.is_final else _matching_one_by_one(kept, predicate, types, schema)
 
 
 def _matching_one_by_one(
-    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], table: TableShape
+    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], schema: StructType
 ) -> pa.RecordBatch:
     keep = [
         might_match(
             predicate,
             partition_values={name: parse(dict(values).get(name), t) for name, t in types.items()},
             stats=parse_stats(stats),
-            schema=table.schema,
+            schema=schema,
         )
         for values, stats in zip(
             adds.column("partitionValues").to_pylist(),
@@ -144,6 +154,14 @@ def partition_types(table: TableShape) -> Mapping[str, DataType]:
     return {name: find_field(table.schema, name).data_type for name in table.partition_columns}
 
 
+def _stored_names(table: TableShape) -> Mapping[str, str]:
+    """The name of each partition column in `partitionValues`."""
+    return {
+        name: physical_name(find_field(table.schema, name)) if table.is_mapped else name
+        for name in table.partition_columns
+    }
+
+
 def _view_column(name: str, adds: pa.Table, table: TableShape) -> Any:
     column = adds[_SOURCES[name]].combine_chunks()
     match name:
@@ -163,8 +181,10 @@ def _partition_struct(maps: pa.MapArray, table: TableShape) -> pa.StructArray:
     if not types:
         return pa.array([{}] * len(maps), pa.struct([]))
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
+    stored = _stored_names(table)
     arrays = [
-        parse_array(pc.map_lookup(maps, pa.scalar(name), "first"), t) for name, t in types.items()
+        parse_array(pc.map_lookup(maps, pa.scalar(stored[name]), "first"), t)
+        for name, t in types.items()
     ]
     return pa.StructArray.from_arrays(arrays, fields=fields)
 

@@ -3,9 +3,11 @@
 Source: PROTOCOL.md, "Checkpoints" and "Delta Log Entries".
 
 1. A segment is at most one complete checkpoint and every commit after it, without a hole.
-2. The newest complete checkpoint at or below the version is taken. One with a missing part, or with
-   an empty file, is no checkpoint.
+2. The newest complete checkpoint at or below the version is taken, of whatever kind. One with a
+   missing part, or with an empty file, is no checkpoint.
 3. A hole below the checkpoint does no harm; above it, the table cannot be read.
+4. Log compactions are passed over. Some writers leave expired removes out of them, which brings
+   removed files back where an older checkpoint still has them, and nothing in a compaction tells.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from dataclasses import dataclass
 from delta_ops.errors import (
     LogCorruptError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from delta_ops.log.last_checkpoint import load_hint
@@ -38,6 +39,7 @@ class Checkpoint:
 
     version: int
     parts: tuple[FileInfo, ...]
+    """Of a V2 checkpoint the top-level file, which names its sidecars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,7 @@ class LogListing:
     checkpoints: tuple[Checkpoint, ...]
     """Complete ones, ascending; of several at one version, the one of fewest parts."""
     v2_checkpoints: frozenset[int]
-    """Versions."""
+    """Versions that have a checkpoint with a UUID in its name."""
 
     @property
     def latest_version(self) -> int | None:
@@ -77,20 +79,23 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
     """Sort listed files by kind."""
     commits: dict[int, FileInfo] = {}
     parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
-    v2_checkpoints = set()
+    v2_checkpoints: dict[int, FileInfo] = {}
     for info in files:
         match log_file_name(info.path.rpartition("/")[2]):
             case CommitName(version=version):
                 commits[version] = info
             case CheckpointName(version=version, part=part, parts=count) if info.size:
                 parts[version, count][part] = info
-            case V2CheckpointName(version=version):
-                v2_checkpoints.add(version)
+            case V2CheckpointName(version=version) if info.size:
+                v2_checkpoints[version] = info
     complete: dict[int, Checkpoint] = {}
     for (version, count), found in sorted(parts.items()):
         if sorted(found) == list(range(1, count + 1)) and version not in complete:
             files_in_order = tuple(found[part] for part in sorted(found))
             complete[version] = Checkpoint(version=version, parts=files_in_order)
+    for version, info in v2_checkpoints.items():
+        if version not in complete or len(complete[version].parts) > 1:
+            complete[version] = Checkpoint(version=version, parts=(info,))
     return LogListing(
         commits=commits,
         checkpoints=tuple(complete[version] for version in sorted(complete)),
@@ -118,8 +123,6 @@ def segment_from_listing(listing: LogListing, table: str, version: int | None) -
     """Choose the checkpoint and the commits of a version."""
     latest = listing.latest_version
     if latest is None:
-        if listing.v2_checkpoints:
-            raise UnsupportedFeatureError(table, ("v2Checkpoint",), "read")
         raise TableNotFoundError(table)
     wanted = latest if version is None else version
     if not 0 <= wanted <= latest:
@@ -164,8 +167,6 @@ def _hole(
             f"version {wanted}",
             f"the log was cleaned up, and the earliest version that can be read is {earliest}",
         )
-    if any(version <= wanted for version in listing.v2_checkpoints):
-        return UnsupportedFeatureError(table, ("v2Checkpoint",), "read")
     return LogCorruptError(
         table,
         f"_delta_log/{commit_name(missing)}",

@@ -16,8 +16,9 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log import pruning
 from delta_ops.log.checkpoint_read import (
     EMPTY_STATE,
+    OpenCheckpoint,
     TableState,
-    read_state,
+    open_checkpoint,
     stream_adds,
     stream_removes,
 )
@@ -33,7 +34,8 @@ from delta_ops.protocol.actions import (
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.features import validate_readable
+from delta_ops.protocol.column_mapping import is_mapped
+from delta_ops.protocol.features import validate_openable
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType, schema_from_json
 from delta_ops.protocol.table_properties import (
@@ -54,6 +56,7 @@ class Snapshot:
     version: int
     checkpoint: Checkpoint | None = field(repr=False)
     """The checkpoint that the version was read from."""
+    opened_checkpoint: OpenCheckpoint | None = field(repr=False)
     commits_since_checkpoint: int
     protocol: Protocol = field(repr=False)
     metadata: Metadata = field(repr=False)
@@ -79,6 +82,11 @@ class Snapshot:
     def partition_columns(self) -> tuple[str, ...]:
         """Logical names, in the order of the directories."""
         return self.metadata.partition_columns
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether columns have other names in files than in the table."""
+        return is_mapped(self.metadata)
 
     @cached_property
     def properties(self) -> TableProperties:
@@ -123,18 +131,19 @@ class Snapshot:
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Live files with these `arrow_schemas.ADD` columns, in tables of bounded size."""
         yield self.tail.adds.select(list(columns))
-        if self.checkpoint is None:
+        if self.opened_checkpoint is None:
             return
         wanted = list(dict.fromkeys([*columns, "path", "deletionVector"]))
-        stored = stream_adds(self.storage, self.checkpoint, wanted)
+        stored = stream_adds(self.storage, self.opened_checkpoint, wanted)
         for table in unseen(stored, self.tail, self.uri):
             yield table.select(list(columns))
 
     def tombstones(self) -> pa.Table:
         """Removed files that the log still knows, expired ones included; schema `REMOVE`."""
         tables = [self.tail.removes]
-        if self.checkpoint is not None:
-            tables += unseen(stream_removes(self.storage, self.checkpoint), self.tail, self.uri)
+        if self.opened_checkpoint is not None:
+            stored = stream_removes(self.storage, self.opened_checkpoint)
+            tables += unseen(stored, self.tail, self.uri)
         return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
 
     def transactions(self) -> Mapping[str, SetTransaction]:
@@ -219,8 +228,8 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
         commits = read_commits(storage, log_directory, versions)
         tail = merge(tail, reconcile(commits, storage.uri))
         states.append(_advanced_state(EMPTY_STATE, commits))
-    state = read_state(storage, segment.checkpoint) if segment.checkpoint else EMPTY_STATE
-    state = reduce(_joined_state, reversed(states), state)
+    opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
+    state = reduce(_joined_state, reversed(states), opened.state if opened else EMPTY_STATE)
     for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
         if action is None:
             raise LogCorruptError(
@@ -228,12 +237,13 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
             )
     assert state.protocol
     assert state.metadata
-    validate_readable(state.protocol, state.metadata, table=storage.uri)
+    validate_openable(state.protocol, state.metadata, table=storage.uri)
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
         version=segment.version,
         checkpoint=segment.checkpoint,
+        opened_checkpoint=opened,
         commits_since_checkpoint=len(segment.commits),
         protocol=state.protocol,
         metadata=state.metadata,
@@ -249,7 +259,7 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     state = _advanced_state(snapshot.state, commits)
     assert state.protocol
     assert state.metadata
-    validate_readable(state.protocol, state.metadata, table=snapshot.uri)
+    validate_openable(state.protocol, state.metadata, table=snapshot.uri)
     return replace(
         snapshot,
         version=commits[-1].version,

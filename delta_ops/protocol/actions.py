@@ -178,6 +178,20 @@ class CommitInfo:
     """By JSON name: `timestamp`, `operation`, `operationParameters`, `txnId`, ..."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """A file with a part of the file actions of a V2 checkpoint.
+
+    Source: PROTOCOL.md, "Sidecar File Information".
+    """
+
+    path: str
+    """The file's name in the directory of sidecars; URI-encoded."""
+    size_in_bytes: int
+    modification_time: int = 0
+    """Milliseconds since the Unix epoch."""
+
+
 FileAction = AddFile | RemoveFile
 Action = (
     Metadata

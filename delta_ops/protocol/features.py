@@ -3,15 +3,16 @@
 Source: PROTOCOL.md, "Table Features", "Reader Version Requirements", "Writer Version Requirements"
 and "Valid Feature Names in Table Features".
 
-What is not known to be supported is refused by name, before anything is read or written: a feature
-that nobody has heard of just as a version from before features, which stands for all features that
-it brought. To support one more, change its row in `FEATURES`.
+What is not known to be supported is refused by name, before anything is opened, read or written: a
+feature that nobody has heard of just as a version from before features, which stands for all
+features that it brought. To support one more, change its row in `FEATURES`. A table whose rows
+cannot be read may still be opened: its history, files and figures can be looked at.
 Rules that every row has to keep are refused for writing one by one, by rule and column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
@@ -42,7 +43,10 @@ class Feature(NamedTuple):
     """Tables of this reader version, from before features, may use it."""
     legacy_writer_version: int | None = None
     """Tables from this writer version on, from before features, may use it."""
+    is_opened: bool = False
+    """Whether we understand its log: which files there are, and what is known of them."""
     is_read: bool = False
+    """Whether we understand its data files too."""
     is_written: bool = False
 
 
@@ -52,18 +56,20 @@ FEATURES = (
     Feature("checkConstraints", legacy_writer_version=3),
     Feature("changeDataFeed", legacy_writer_version=4),
     Feature("generatedColumns", legacy_writer_version=4),
-    Feature("columnMapping", True, legacy_reader_version=2, legacy_writer_version=5),
+    Feature(
+        "columnMapping", True, legacy_reader_version=2, legacy_writer_version=5, is_opened=True
+    ),
     Feature("identityColumns", legacy_writer_version=6),
-    Feature("timestampNtz", True, is_read=True, is_written=True),
-    Feature("vacuumProtocolCheck", True, is_read=True),
-    Feature("deletionVectors", True),
-    Feature("v2Checkpoint", True),
-    Feature("typeWidening", True),
-    Feature("typeWidening-preview", True),
-    Feature("variantType", True),
-    Feature("variantType-preview", True),
-    Feature("variantShredding", True),
-    Feature("variantShredding-preview", True),
+    Feature("timestampNtz", True, is_opened=True, is_read=True, is_written=True),
+    Feature("vacuumProtocolCheck", True, is_opened=True, is_read=True),
+    Feature("deletionVectors", True, is_opened=True),
+    Feature("v2Checkpoint", True, is_opened=True, is_read=True),
+    Feature("typeWidening", True, is_opened=True),
+    Feature("typeWidening-preview", True, is_opened=True),
+    Feature("variantType", True, is_opened=True),
+    Feature("variantType-preview", True, is_opened=True),
+    Feature("variantShredding", True, is_opened=True),
+    Feature("variantShredding-preview", True, is_opened=True),
     Feature("catalogManaged", True),
     Feature("catalogOwned-preview", True),
     Feature("redirectReaderWriter-preview", True),
@@ -85,8 +91,22 @@ FEATURES = (
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
+def validate_openable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+    """Refuse a table whose log we cannot understand.
+
+    Raises:
+        UnsupportedFeatureError: With all that is not supported.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+    """
+    _validate_protocol(protocol, table)
+    _schema(metadata, table)
+    unsupported = (*_unopened_features(protocol), *_unread_format(metadata))
+    if unsupported:
+        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "opened")
+
+
 def validate_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse a table that we cannot read.
+    """Refuse a table whose rows we cannot read.
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
@@ -170,15 +190,25 @@ def _unread(protocol: Protocol, metadata: Metadata, schema: StructType) -> list[
     ]
 
 
+def _unopened_features(protocol: Protocol) -> Iterator[str]:
+    return _features_of_readers(protocol, {f.name for f in FEATURES if f.is_opened})
+
+
 def _unread_features(protocol: Protocol) -> Iterator[str]:
+    return _features_of_readers(protocol, {f.name for f in FEATURES if f.is_read})
+
+
+def _features_of_readers(protocol: Protocol, supported: Collection[str]) -> Iterator[str]:
+    """What the protocol asks of readers and is not supported."""
     version = protocol.min_reader_version
     if version > FEATURES_READER_VERSION:
         yield f"reader version {version}"
-    readable = {feature.name for feature in FEATURES if feature.is_read}
-    yield from (name for name in protocol.reader_features or () if name not in readable)
+    yield from (name for name in protocol.reader_features or () if name not in supported)
     if version < FEATURES_READER_VERSION:
         yield from (
-            f.name for f in FEATURES if f.legacy_reader_version == version and not f.is_read
+            feature.name
+            for feature in FEATURES
+            if feature.legacy_reader_version == version and feature.name not in supported
         )
 
 

@@ -26,9 +26,11 @@ from delta_ops.protocol.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
+    Sidecar,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, file_table
 from delta_ops.protocol.json_file_actions import FILE_LINES, decode_file_lines
+from delta_ops.protocol.schema import StructType, schema_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class CommitActions:
     """Schema `arrow_schemas.ADD`."""
     removes: pa.Table
     """Schema `arrow_schemas.REMOVE`."""
-    others: tuple[Action, ...]
+    others: tuple[Action | Sidecar, ...]
     """In the order of the file."""
 
 
@@ -113,7 +115,8 @@ def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
         format=Format(
             provider=stored.get("provider") or "parquet", options=dict(stored.get("options") or {})
         ),
-        schema_string=_text(body["schemaString"]),
+        # Tables that are set up before their columns are known have none at first.
+        schema_string=_text(body.get("schemaString") or schema_to_json(StructType())),
         partition_columns=tuple(_text(name) for name in body.get("partitionColumns") or ()),
         # Some writers have a null for a property that is not set.
         configuration={
@@ -150,6 +153,15 @@ def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
         domain=_text(body["domain"]),
         configuration=body.get("configuration") or "",
         removed=bool(body.get("removed")),
+    )
+
+
+def sidecar_from_json(body: Mapping[str, Any]) -> Sidecar:
+    """The body of a `sidecar` action, of JSON or of a checkpoint row."""
+    return Sidecar(
+        path=_text(body["path"]),
+        size_in_bytes=_long(body["sizeInBytes"]),
+        modification_time=_long(body.get("modificationTime") or 0),
     )
 
 
@@ -220,7 +232,7 @@ def _counts(files: bytes) -> tuple[int, int]:
     return adds, removes
 
 
-def _other_actions(lines: Iterable[bytes]) -> Iterator[Action]:
+def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar]:
     for line in lines:
         for name, body in _objects(line, 0):
             if name in ("add", "remove"):
@@ -232,7 +244,7 @@ def _other_actions(lines: Iterable[bytes]) -> Iterator[Action]:
 def _decode_lines(data: bytes, commit: int) -> CommitActions:
     adds: list[_FileLine] = []
     removes: list[_FileLine] = []
-    others: list[Action] = []
+    others: list[Action | Sidecar] = []
     try:
         for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
             for name, body in _objects(line, number) if line.strip() else ():
@@ -318,11 +330,12 @@ def _cdc(body: Mapping[str, Any]) -> AddCdcFile:
     )
 
 
-_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action]] = {
+_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar]] = {
     "metaData": metadata_from_json,
     "protocol": protocol_from_json,
     "txn": set_transaction_from_json,
     "domainMetadata": domain_metadata_from_json,
+    "sidecar": sidecar_from_json,
     "commitInfo": _commit_info,
     "cdc": _cdc,
 }

@@ -19,6 +19,7 @@ from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeat
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.pruning import partition_types
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.features import validate_readable
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.predicate import Predicate
@@ -59,8 +60,10 @@ def read(
     Raises:
         InvalidRequestError: A column is not there, the predicate does not fit the table, or Spark
             cannot reach the table's storage.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot = _snapshot(source)
+    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
     wanted = _resolved_columns(snapshot, columns)
     rows = read_groups(spark, snapshot, _groups_of_snapshot(snapshot, predicate))
     if predicate is not None:
@@ -92,7 +95,12 @@ def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile])
 
 
 def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGroup]) -> DataFrame:
-    """All rows and columns of these files, in the table's order of columns."""
+    """All rows and columns of these files, in the table's order of columns.
+
+    Raises:
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
     schema = snapshot.schema
     partitions = StructType(tuple(find_field(schema, n) for n in snapshot.partition_columns))
     data = StructType(tuple(f for f in schema.fields if f not in partitions.fields))

@@ -11,7 +11,6 @@ from delta_ops import DeltaLog
 from delta_ops.errors import (
     LogCorruptError,
     TableNotFoundError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from delta_ops.log.checkpoint_write import write_checkpoint
@@ -125,15 +124,6 @@ def test_a_checkpoint_in_parts_is_read(tmp_path: Path) -> None:
     )
     hint(tmp_path).unlink()
     assert live_paths(log) == paths_to(4)
-
-
-def test_a_log_of_nothing_but_a_v2_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
-    directory = tmp_path / "_delta_log"
-    directory.mkdir()
-    name = f"{4:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
-    (directory / name).write_text("{}")
-    with pytest.raises(UnsupportedFeatureError, match="v2Checkpoint"):
-        DeltaLog(tmp_path).snapshot()
 
 
 @pytest.mark.parametrize("missing", ["protocol", "metaData"])

@@ -8,7 +8,12 @@ import pytest
 
 from delta_ops.errors import LogCorruptError, UnsupportedFeatureError
 from delta_ops.protocol.actions import Format, Metadata, Protocol
-from delta_ops.protocol.features import FEATURES, validate_readable, validate_writable
+from delta_ops.protocol.features import (
+    FEATURES,
+    validate_openable,
+    validate_readable,
+    validate_writable,
+)
 from delta_ops.protocol.schema import (
     INTEGER,
     TIMESTAMP_NTZ,
@@ -304,3 +309,34 @@ def test_a_malformed_schema_is_a_corrupt_log() -> None:
     with pytest.raises(LogCorruptError) as refused:
         validate_readable(PLAIN, Metadata(id="x", schema_string="{"), table="memory://t")
     assert "memory://t: metaData: The schema is not JSON" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        pytest.param(protocol(3, 7, ["deletionVectors"], ["deletionVectors"]), (), id="vectors"),
+        pytest.param(protocol(2, 5), (), id="column mapping"),
+        pytest.param(protocol(3, 7, ["v2Checkpoint"], ["v2Checkpoint"]), (), id="V2 checkpoints"),
+        pytest.param(
+            protocol(3, 7, ["catalogManaged", "quantum"], ["catalogManaged", "quantum"]),
+            ("catalogManaged", "quantum"),
+            id="what makes the log say something else",
+        ),
+        pytest.param(protocol(4, 7), ("reader version 4",), id="a reader version of the future"),
+    ],
+)
+def test_a_table_is_opened_if_its_log_is_understood(
+    asked: Protocol, refused: tuple[str, ...]
+) -> None:
+    found: tuple[str, ...] = ()
+    try:
+        validate_openable(asked, metadata(), table="memory://t")
+    except UnsupportedFeatureError as error:
+        found = error.features
+        assert "cannot be opened" in str(error)  # noqa: PT017
+    assert found == refused
+
+
+def test_what_is_read_is_opened() -> None:
+    assert not [each.name for each in FEATURES if each.is_read and not each.is_opened]
+    assert not [each.name for each in FEATURES if each.is_opened and not each.for_readers]

@@ -1,0 +1,68 @@
+"""Tables by other writers, at every version: opened, or refused as the protocol asks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.errors import LogCorruptError, UnsupportedFeatureError, VersionNotFoundError
+from tests.tables import SHARED, needs_shared
+
+TABLES = SHARED / "data" / "tables"
+FOUND = sorted(str(p.parent.relative_to(TABLES)) for p in TABLES.rglob("_delta_log"))
+REFUSED = {
+    # By another implementation's test of unknown features, and a reader version of the future.
+    "delta_rs/simple_table_features": UnsupportedFeatureError,
+    # No metadata was ever committed, and one path climbs out of the table.
+    "golden/data-reader-absolute-paths-escaped-chars/delta": LogCorruptError,
+    # Version 1 is missing.
+    "golden/versions-not-contiguous/delta": LogCorruptError,
+}
+
+pytestmark = needs_shared
+
+
+@pytest.mark.parametrize("name", [name for name in FOUND if name not in REFUSED])
+def test_every_version_opens_and_agrees_with_its_checksum(name: str) -> None:
+    log = DeltaLog(TABLES / name)
+    latest = log.snapshot().version
+    opened = 0
+    for version in range(latest + 1):
+        try:
+            snapshot = log.snapshot(version)
+        except VersionNotFoundError as error:
+            assert opened == 0, "a version after one that opens"
+            assert "the log was cleaned up, and the earliest version" in str(error)  # noqa: PT017
+            continue
+        opened += 1
+        files = snapshot.files(
+            ["path", "size", "partition_values", "num_records", "modification_time"]
+        )
+        assert (len(files), sum(files["size"].to_pylist())) == (
+            snapshot.num_files,
+            snapshot.size_bytes,
+        )
+        checksum = TABLES / name / "_delta_log" / f"{version:020d}.crc"
+        if checksum.exists():
+            stored = json.loads(checksum.read_text())
+            assert stored["numFiles"] == snapshot.num_files
+            assert stored["tableSizeBytes"] == snapshot.size_bytes
+            if "protocol" in stored:
+                written = set(stored["protocol"].get("writerFeatures") or ())
+                assert written == set(snapshot.protocol.writer_features or ())
+            if "metadata" in stored:
+                assert stored["metadata"]["schemaString"] == snapshot.metadata.schema_string
+                assert stored["metadata"]["configuration"] == dict(snapshot.metadata.configuration)
+    assert opened
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_tables_that_no_reader_may_open_are_refused(name: str) -> None:
+    with pytest.raises(REFUSED[name]):
+        DeltaLog(TABLES / name).snapshot()
+
+
+def test_a_folder_without_a_log_is_told_apart() -> None:
+    assert not DeltaLog(TABLES / "golden" / "no-delta-log-folder" / "delta").exists()
