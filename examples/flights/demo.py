@@ -125,14 +125,14 @@ def execute_job(
 
 
 def first_cause(result: dg.ExecuteInProcessResult) -> str:
-    """The sentence of the error that made a run fail."""
+    """The sentence of the error that made a run fail; not Dagster's own, nor what caused it."""
     for event in result.all_events:
         failure = event.event_specific_data
         error = getattr(failure, "error", None)
         if event.is_failure and error is not None:
-            while error.cause is not None:
+            while error.cause is not None and str(error.cls_name).startswith("Dagster"):
                 error = error.cause
-            return str(error.message).strip()
+            return str(error.message).strip().partition(f"{error.cls_name}: ")[2] or error.message
     return f"job {result.job_def.name} failed; see its run in the UI"
 
 

@@ -1,13 +1,15 @@
 """What a user of the demo reads when the input is wrong: one sentence, and a non-zero exit."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
+
+from delta_ops.errors import StorageError
+from examples.flights.demo import first_cause
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -52,3 +54,23 @@ def test_an_input_that_cannot_be_read_is_one_sentence(
     assert problem in said[0]
     assert "Traceback" not in shown.stdout + shown.stderr
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_run_that_failed_is_told_by_the_sentence_of_its_error() -> None:
+    full = StorageError("/lake/t", "written", "no space is left; free some")
+
+    @dg.op
+    def write() -> None:
+        try:
+            raise RuntimeError("a trace\nof many lines")
+        except RuntimeError as error:
+            raise full from error
+
+    @dg.job
+    def write_all() -> None:
+        write()
+
+    result = write_all.execute_in_process(
+        raise_on_error=False, instance=dg.DagsterInstance.ephemeral()
+    )
+    assert first_cause(result) == str(full)
