@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from delta_ops.errors import InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history import HistoryEntry, load_history, version_at
 from delta_ops.log.segment import list_log
@@ -64,8 +64,10 @@ class DeltaLog:
         if version is not None and timestamp is not None:
             raise InvalidRequestError("give a version or a timestamp, not both")
         if timestamp is not None:
-            self._refuse_in_commit_timestamps()
-            version = version_at(self.storage, self.log_directory, timestamp)
+            latest = open_snapshot(self.storage, self.log_directory)
+            version = version_at(latest, timestamp)
+            if version == latest.version:
+                return latest
         return open_snapshot(self.storage, self.log_directory, version)
 
     def snapshot_if_exists(self) -> Snapshot | None:
@@ -90,8 +92,3 @@ class DeltaLog:
                 commit = read_commit_if_there(self.storage, self.log_directory, version)
                 if commit is not None:
                     yield commit
-
-    def _refuse_in_commit_timestamps(self) -> None:
-        configuration = self.snapshot().metadata.configuration
-        if configuration.get("delta.enableInCommitTimestamps", "").lower() == "true":
-            raise UnsupportedFeatureError(self.uri, ("inCommitTimestamp",), "read by timestamp")

@@ -1,0 +1,169 @@
+"""Which version a time stands for."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import Action, CommitInfo
+from tests.tables import PROTOCOL, add, metadata
+
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def ms(seconds: float) -> int:
+    return round(at(seconds).timestamp() * 1000)
+
+
+def set_time(root: Path, version: int, seconds: float) -> None:
+    stamp = at(seconds).timestamp()
+    os.utime(root / "_delta_log" / f"{version:020d}.json", (stamp, stamp))
+
+
+def table(root: Path, *seconds: float) -> DeltaLog:
+    """A version at each time by the clock of the store."""
+    log = DeltaLog(root)
+    for version, each in enumerate(seconds):
+        first: list[Action] = [PROTOCOL, metadata()] if version == 0 else []
+        create_commit(log.storage, log.log_directory, version, [*first, add(f"{version}")])
+        set_time(root, version, each)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("seconds", "version"),
+    [
+        pytest.param(0, 0, id="the first, exactly"),
+        pytest.param(9.999, 0, id="before the second"),
+        pytest.param(10, 1, id="the second, exactly"),
+        pytest.param(15, 1, id="between"),
+        pytest.param(20, 2, id="the last, exactly"),
+        pytest.param(20.0004, 2, id="within the millisecond of the last"),
+    ],
+)
+def test_a_time_stands_for_the_last_version_before_it(
+    tmp_path: Path, seconds: float, version: int
+) -> None:
+    log = table(tmp_path, 0, 10, 20)
+    assert log.snapshot(timestamp=at(seconds)).version == version
+    assert log.snapshot(timestamp=at(seconds).isoformat()).version == version
+    elsewhere = at(seconds).astimezone(timezone(timedelta(hours=-5)))
+    assert log.snapshot(timestamp=elsewhere).version == version
+    assert log.snapshot(timestamp=at(seconds).replace(tzinfo=None)).version == version
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason"),
+    [
+        pytest.param(
+            -0.001, "earliest version that can be read is 0, of 2026-01-31T12", id="before"
+        ),
+        pytest.param(20.001, "after its latest version 2, of 2026-01-31T12:00:20", id="after"),
+    ],
+)
+def test_a_time_outside_of_the_history_is_an_error(
+    tmp_path: Path, seconds: float, reason: str
+) -> None:
+    with pytest.raises(VersionNotFoundError, match=reason):
+        table(tmp_path, 0, 10, 20).snapshot(timestamp=at(seconds))
+
+
+def test_times_that_go_back_are_raised(tmp_path: Path) -> None:
+    log = table(tmp_path, 10, 5, 5, 20)
+    assert [e.timestamp_ms - ms(10) for e in log.history()] == [10_000, 2, 1, 0]
+    assert log.snapshot(timestamp=at(10.001)).version == 1
+    assert log.snapshot(timestamp=at(10.002)).version == 2
+
+
+def test_after_a_clean_up_the_earliest_that_is_left_is_named(tmp_path: Path) -> None:
+    log = table(tmp_path, 0, 10, 20, 30)
+    write_checkpoint(log.snapshot(2), now_ms=0)
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert log.snapshot(timestamp=at(25)).version == 2
+    with pytest.raises(VersionNotFoundError, match="earliest version that can be read is 2"):
+        log.snapshot(timestamp=at(15))
+
+
+def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
+    log = table(tmp_path, 0)
+    with pytest.raises(InvalidRequestError, match="'yesterday' is no timestamp"):
+        log.snapshot(timestamp="yesterday")
+    with pytest.raises(InvalidRequestError, match="not both"):
+        log.snapshot(version=0, timestamp=START)
+
+
+ENABLED = {"delta.enableInCommitTimestamps": "true"}
+
+
+def with_own_times(
+    root: Path, *seconds: float | None, enabled_at: int | None = None, **changes: str
+) -> DeltaLog:
+    """Versions with these times of their own, or none; by the store's clock all are later."""
+    log = DeltaLog(root)
+    for version, each in enumerate(seconds):
+        info = {} if each is None else {"inCommitTimestamp": ms(each)}
+        actions: list[Action] = [CommitInfo(values={"timestamp": 1, **info})]
+        if version == 0:
+            actions += [PROTOCOL, metadata(configuration=ENABLED if enabled_at is None else {})]
+        if version == enabled_at and each is not None:
+            properties = {
+                "delta.inCommitTimestampEnablementVersion": str(version),
+                "delta.inCommitTimestampEnablementTimestamp": str(ms(each)),
+            }
+            actions.append(metadata(configuration={**ENABLED, **properties, **changes}))
+        create_commit(log.storage, log.log_directory, version, [*actions, add(f"{version}")])
+        set_time(root, version, 1000 + version)
+    return log
+
+
+@pytest.mark.parametrize(("seconds", "version"), [(0, 0), (9, 0), (10, 1), (39, 3), (40, 4)])
+def test_commits_own_times_count_where_the_table_has_them(
+    tmp_path: Path, seconds: float, version: int
+) -> None:
+    log = with_own_times(tmp_path, 0, 10, 20, 30, 40)
+    assert log.snapshot(timestamp=at(seconds)).version == version
+    assert [e.timestamp_ms for e in log.history(limit=2)] == [ms(40), ms(30)]
+    for outside in (-1, 41):
+        with pytest.raises(VersionNotFoundError):
+            log.snapshot(timestamp=at(outside))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "version"),
+    [
+        pytest.param(1000, 0, id="the first, by the store's clock"),
+        pytest.param(1001.5, 1, id="the last by the store's clock"),
+        pytest.param(1999, 1, id="before the first with a time of its own"),
+        pytest.param(2000, 2, id="the first with a time of its own"),
+        pytest.param(2500, 3, id="after it"),
+    ],
+)
+def test_own_times_may_begin_in_mid_history(tmp_path: Path, seconds: float, version: int) -> None:
+    log = with_own_times(tmp_path, None, None, 2000, 2010, 3000, enabled_at=2)
+    assert log.snapshot(timestamp=at(seconds)).version == version
+
+
+def test_a_commit_that_should_have_its_own_time_and_has_none_is_named(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, None)
+    with pytest.raises(LogCorruptError, match=rf"{1:020d}.json: .*inCommitTimestamp"):
+        log.snapshot(timestamp=at(1))
+
+
+def test_an_enablement_that_is_no_number_is_named(tmp_path: Path) -> None:
+    log = with_own_times(
+        tmp_path, None, 5, enabled_at=1, **{"delta.inCommitTimestampEnablementVersion": "x"}
+    )
+    with pytest.raises(LogCorruptError, match="should be numbers"):
+        log.snapshot(timestamp=at(1))
