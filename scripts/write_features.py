@@ -11,9 +11,9 @@ HEAD = """# Table features
 
 Written by `python scripts/write_features.py` from `delta_ops/protocol/features.py`; do not edit.
 
-What is not supported is refused by name before anything is touched, and so is a feature that is not
-in this table. *Open*: history, files, statistics, properties and time travel. *Read*, *write*: rows.
-A feature of writers only needs nothing from readers.
+What is not supported is refused by name before anything is touched, and so is a feature that is
+not in this table. *Open*: history, files, statistics, properties, time travel. *Read* and *write*:
+rows. A feature of writers only asks nothing of readers.
 
 | feature | since reader / writer version | open | read | write |
 |---|---|---|---|---|
