@@ -57,7 +57,8 @@ def file_keys(files: pa.Table, table_uri: str) -> pa.ChunkedArray:
     Args:
         files: Columns `path` and `deletionVector`, as in the log.
     """
-    keys = [_keys(batch, table_uri) for batch in files.to_batches()]
+    identifying = files.select(["path", "deletionVector"]).combine_chunks()
+    keys = [_keys(batch, table_uri) for batch in identifying.to_batches()]
     return pa.chunked_array(keys, pa.string())
 
 
@@ -89,11 +90,19 @@ def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
 
 def merge(newer: Tail, older: Tail) -> Tail:
     """One tail of two that follow each other: what the newer one says of a file counts."""
-    keys = newer.keys
-    if not len(keys):
+    if not len(newer.add_keys) + len(newer.remove_keys):
         return older
-    of_adds = pc.invert(pc.is_in(older.add_keys, value_set=keys))
-    of_removes = pc.invert(pc.is_in(older.remove_keys, value_set=keys))
+    decides = _is_first(_joined(newer.keys, older.add_keys, older.remove_keys))
+    if decides is None:
+        return Tail(
+            adds=pa.concat_tables([newer.adds, older.adds]),
+            removes=pa.concat_tables([newer.removes, older.removes]),
+            add_keys=_joined(newer.add_keys, older.add_keys),
+            remove_keys=_joined(newer.remove_keys, older.remove_keys),
+        )
+    of_older = decides.slice(len(newer.add_keys) + len(newer.remove_keys))
+    of_adds = of_older.slice(0, len(older.add_keys))
+    of_removes = of_older.slice(len(older.add_keys))
     return Tail(
         adds=pa.concat_tables([newer.adds, older.adds.filter(of_adds)]),
         removes=pa.concat_tables([newer.removes, older.removes.filter(of_removes)]),
@@ -129,16 +138,17 @@ def _in_order_of_decision(
     return pa.chunked_array(chunks, pa.string()), pa.chunked_array(is_add, pa.bool_())
 
 
-def _is_first(keys: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def _is_first(keys: pa.ChunkedArray) -> pa.Array | None:
     """Whether each key is the first of its kind; None if all are."""
-    encoded = keys.dictionary_encode()
-    if not encoded.num_chunks or len(encoded.chunk(0).dictionary) == len(keys):
+    # An array of its own: in chunks they take twice as long.
+    flat = pa.concat_arrays(keys.chunks or [pa.array([], keys.type)])
+    encoded = pc.dictionary_encode(flat, memory_pool=pa.system_memory_pool())
+    if len(encoded.dictionary) == len(keys):
         return None
     # Codes are given in the order of appearance: a new one is greater than all before it.
-    codes = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
-    greatest = pc.cumulative_max(codes)
-    before = pa.concat_arrays([pa.array([-1], codes.type), greatest.slice(0, len(codes) - 1)])
-    return pa.chunked_array([pc.greater(greatest, before)])
+    greatest = pc.cumulative_max(encoded.indices)
+    before = pa.concat_arrays([pa.array([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
+    return pc.greater(greatest, before)
 
 
 def _keys(files: pa.RecordBatch, table_uri: str) -> pa.Array:

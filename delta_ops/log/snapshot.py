@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -187,6 +187,10 @@ class Snapshot:
 _LISTINGS = 3
 _GROUP_BYTES = 64 << 20
 """Of commits that are decoded together: more takes memory and gains nothing."""
+_PENDING_BYTES = 128 << 20
+"""Of commits that are decoded and not yet reconciled with newer ones."""
+_SMALL_BYTES = 512 << 20
+"""Of all commits of a segment: so much is reconciled at once."""
 
 
 def open_snapshot(storage: Storage, log_directory: str, version: int | None = None) -> Snapshot:
@@ -223,13 +227,9 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """
-    tail, states = EMPTY_TAIL, []
-    for versions in _newest_first(segment):
-        commits = read_commits(storage, log_directory, versions)
-        tail = merge(tail, reconcile(commits, storage.uri))
-        states.append(_advanced_state(EMPTY_STATE, commits))
+    tail, of_tail = _replayed(storage, log_directory, segment)
     opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
-    state = reduce(_joined_state, reversed(states), opened.state if opened else EMPTY_STATE)
+    state = _joined_state(opened.state if opened else EMPTY_STATE, of_tail)
     for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
         if action is None:
             raise LogCorruptError(
@@ -271,19 +271,37 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     )
 
 
-def _newest_first(segment: Segment) -> Iterator[list[int]]:
-    """The versions of the segment's commits, in groups that are read together."""
+def _replayed(storage: Storage, log_directory: str, segment: Segment) -> tuple[Tail, TableState]:
+    """What the commits of a segment come to, read newest first in groups of bounded size."""
+    tail, state = EMPTY_TAIL, EMPTY_STATE
+    pending: list[Commit] = []
+    pending_bytes = 0
+    is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
+    for versions, size in _newest_first(segment):
+        commits = read_commits(storage, log_directory, versions)
+        state = _joined_state(_advanced_state(EMPTY_STATE, commits), state)
+        pending = commits + pending
+        pending_bytes += size
+        # Each time takes as long as there are files; in between, old actions take memory.
+        if pending_bytes >= _PENDING_BYTES and not is_small:
+            tail = merge(tail, reconcile(pending, storage.uri))
+            pending, pending_bytes = [], 0
+    return merge(tail, reconcile(pending, storage.uri)), state
+
+
+def _newest_first(segment: Segment) -> Iterator[tuple[list[int], int]]:
+    """The versions of the segment's commits in groups that are read together, and their bytes."""
     first = segment.version - len(segment.commits) + 1
     group: list[int] = []
     size = 0
     for i, info in reversed(list(enumerate(segment.commits))):
         if group and size + info.size > _GROUP_BYTES:
-            yield group[::-1]
+            yield group[::-1], size
             group, size = [], 0
         group.append(first + i)
         size += info.size
     if group:
-        yield group[::-1]
+        yield group[::-1], size
 
 
 def _advanced_state(state: TableState, commits: Sequence[Commit]) -> TableState:

@@ -174,8 +174,8 @@ def json_body(action: Action) -> dict[str, Any]:
 class _SplitCommit:
     """A commit's lines by how they are decoded."""
 
-    files: bytes
-    """Lines of adds and removes, each with its end."""
+    files: Sequence[bytes | memoryview]
+    """Lines of adds and removes, to be joined; the last has its end."""
     num_adds: int
     num_removes: int
     others: Sequence[bytes]
@@ -186,7 +186,15 @@ def _decode_in_bulk(commits: Sequence[bytes]) -> list[CommitActions] | None:
     split = [_split(data.removeprefix(_BOM)) for data in commits]
     if sum(each.num_adds + each.num_removes for each in split) < _FEW_LINES:
         return None
-    files = decode_file_lines(b"".join(each.files for each in split))
+    kinds = [
+        name
+        for name, total in (
+            ("add", sum(each.num_adds for each in split)),
+            ("remove", sum(each.num_removes for each in split)),
+        )
+        if total
+    ]
+    files = decode_file_lines(b"".join(part for each in split for part in each.files), kinds)
     try:
         others = [tuple(_other_actions(each.others)) for each in split]
     except (LineError, *_MALFORMED):
@@ -204,21 +212,27 @@ def _decode_in_bulk(commits: Sequence[bytes]) -> list[CommitActions] | None:
 
 def _split(data: bytes) -> _SplitCommit:
     """Lines on files mostly follow each other, so that they can be cut out and counted as one."""
-    starts = [data.find(b"\n" + start) + 1 for start in FILE_LINES if b"\n" + start in data]
-    first = 0 if data.startswith(FILE_LINES) else min(starts, default=len(data))
-    last = max((data.rfind(b"\n" + start) + 1 for start in FILE_LINES), default=0)
-    end = data.find(b"\n", max(first, last))
-    end = len(data) if end < 0 else end + 1
-    files = data[first:end]
-    if files and not files.endswith(b"\n"):
-        files += b"\n"
-    others = [data[:first], data[end:]]
-    adds, removes = _counts(files)
-    if adds + removes != files.count(b"\n"):
-        lines = files.split(b"\n")
+    begin, end = 0, len(data)
+    while begin < end and not data.startswith(FILE_LINES, begin):
+        begin = data.find(b"\n", begin) + 1 or end
+    while begin < end:
+        last = max(data.rfind(b"\n", begin, end - 1) + 1, begin)
+        if data.startswith(FILE_LINES, last):
+            break
+        end = last
+    files: list[bytes | memoryview] = [memoryview(data)[begin:end]]
+    if begin < end and not data.endswith(b"\n", begin, end):
+        files.append(b"\n")
+    others = [data[:begin], data[end:]]
+    num_lines = data.count(b"\n", begin, end) + len(files) - 1
+    adds = _count(data, FILE_LINES[0], begin, end)
+    removes = _count(data, FILE_LINES[1], begin, end) if adds < num_lines else 0
+    if adds + removes != num_lines:
+        lines = data[begin:end].split(b"\n")
         others += [line for line in lines if not line.startswith(FILE_LINES)]
-        files = b"".join(line + b"\n" for line in lines if line.startswith(FILE_LINES))
-        adds, removes = _counts(files)
+        kept = [line for line in lines if line.startswith(FILE_LINES)]
+        adds = sum(line.startswith(FILE_LINES[0]) for line in kept)
+        files, removes = [b"".join(line + b"\n" for line in kept)], len(kept) - adds
     return _SplitCommit(
         files=files,
         num_adds=adds,
@@ -227,9 +241,9 @@ def _split(data: bytes) -> _SplitCommit:
     )
 
 
-def _counts(files: bytes) -> tuple[int, int]:
-    adds, removes = (files.count(b"\n" + s) + files.startswith(s) for s in FILE_LINES)
-    return adds, removes
+def _count(data: bytes, start: bytes, begin: int, end: int) -> int:
+    """How many lines start so."""
+    return data.count(b"\n" + start, begin, end) + data.startswith(start, begin, end)
 
 
 def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar]:

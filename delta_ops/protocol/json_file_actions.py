@@ -9,7 +9,7 @@ takes line by line and finds the one that is wrong. No I/O.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -23,6 +23,7 @@ from delta_ops.protocol.json_lines import read_json_lines
 FILE_LINES = (b'{"add":{', b'{"remove":{')
 """How lines begin that can be taken in bulk."""
 
+_STARTS = dict(zip(("add", "remove"), FILE_LINES, strict=True))
 _SCHEMAS: Mapping[str, pa.Schema] = {"add": ADD, "remove": REMOVE}
 _REQUIRED: Mapping[str, tuple[str, ...]] = {"add": ("path", "size"), "remove": ("path",)}
 
@@ -40,17 +41,17 @@ class FileActions:
     """Schema `arrow_schemas.REMOVE`."""
 
 
-def decode_file_lines(lines: bytes) -> FileActions | None:
-    """The actions of lines that each begin with one of `FILE_LINES`; None if one cannot be read."""
-    present = {
-        name: first
-        for name, start in zip(_SCHEMAS, FILE_LINES, strict=True)
-        if (first := _first_line(lines, start)) is not None
-    }
+def decode_file_lines(lines: bytes, kinds: Collection[str]) -> FileActions | None:
+    """The actions of lines that each begin with one of `FILE_LINES`; None if one cannot be read.
+
+    Args:
+        kinds: Which there are of "add" and "remove".
+    """
     try:
-        rows = _rows(lines, {name: _names_of_line(line, name) for name, line in present.items()})
+        names = {kind: _names_of_line(_first_line(lines, _STARTS[kind]), kind) for kind in kinds}
+        rows = _rows(lines, names)
         tables = {
-            name: _table(rows[name], name) if name in present else schema.empty_table()
+            name: _table(rows[name], name) if name in kinds else schema.empty_table()
             for name, schema in _SCHEMAS.items()
         }
     except (pa.ArrowException, ValueError, TypeError, KeyError, AttributeError):
@@ -58,11 +59,10 @@ def decode_file_lines(lines: bytes) -> FileActions | None:
     return FileActions(adds=tables["add"], removes=tables["remove"])
 
 
-def _first_line(lines: bytes, start: bytes) -> bytes | None:
-    at = 0 if lines.startswith(start) else lines.find(b"\n" + start) + 1
-    if at == 0 and not lines.startswith(start):
-        return None
-    return lines[at:].split(b"\n", 1)[0] if at < len(lines) else None
+def _first_line(lines: bytes, start: bytes) -> bytes:
+    begin = 0 if lines.startswith(start) else lines.index(b"\n" + start) + 1
+    end = lines.find(b"\n", begin)
+    return lines[begin : len(lines) if end < 0 else end]
 
 
 def _names_of_line(line: bytes, action: str) -> _MapNames:

@@ -29,7 +29,7 @@ METADATA = {"id": "i", "schemaString": "{}", "partitionColumns": []}
         pytest.param({"txn": {"appId": "\ud800", "version": 1}}, id="half a pair in an id"),
         pytest.param({"txn": {"appId": "a", "version": 2**64}}, id="a version beyond 64 bits"),
         pytest.param({"metaData": {**METADATA, "configuration": {"a": 5}}}, id="a number property"),
-        pytest.param({"metaData": {"id": "i"}}, id="no schema"),
+        pytest.param({"metaData": {"schemaString": "{}"}}, id="no table id"),
         pytest.param({"protocol": {"minReaderVersion": "x"}}, id="a version of text"),
         pytest.param({"domainMetadata": {}}, id="a domain without its name"),
     ],
