@@ -1,4 +1,4 @@
-"""Run every benchmark and keep its report beside it: `make bench`."""
+"""Run every benchmark, or those that are named, and keep the reports beside: `make bench`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("start_up", "spark_read_write")
+BENCHMARKS = ("start_up", "spark_read_write", "open_table")
 
 
 def main() -> None:
-    for name in BENCHMARKS:
+    for name in sys.argv[1:] or BENCHMARKS:
         command = [sys.executable, f"benchmarks/{name}.py"]
         print(f"{name} ...", flush=True)
         shown = subprocess.run(
