@@ -5,12 +5,14 @@ from collections.abc import Sequence
 import dagster as dg
 
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
+from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import plan_maintenance
 from delta_ops.orchestration.tables import TableRef
 
 
 def build_table_checks(tables: Sequence[TableRef]) -> list[dg.AssetChecksDefinition]:
-    """For each table: its log can be read (an error if not), and maintenance is not overdue."""
+    """For each table: its log can be read and agrees with the version checksum where there is one
+    (an error if not), and maintenance is not overdue."""
     return [check for table in tables for check in (_readable(table), _maintained(table))]
 
 
@@ -19,9 +21,14 @@ def _readable(table: TableRef) -> dg.AssetChecksDefinition:
     def log_is_readable() -> dg.AssetCheckResult:
         try:
             snapshot = table.log().snapshot()
+            has_checksum = validate_checksum(snapshot)
         except DeltaOpsError as error:
             return dg.AssetCheckResult(passed=False, description=str(error))
-        return dg.AssetCheckResult(passed=True, metadata={"delta/version": snapshot.version})
+        return dg.AssetCheckResult(
+            passed=True,
+            description="its version checksum agrees" if has_checksum else None,
+            metadata={"delta/version": snapshot.version},
+        )
 
     return log_is_readable
 

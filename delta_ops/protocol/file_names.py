@@ -89,3 +89,8 @@ def commit_name(version: int) -> str:
 def checkpoint_name(version: int) -> str:
     """The name of the classic single-file checkpoint of a version."""
     return f"{version:020d}.checkpoint.parquet"
+
+
+def checksum_name(version: int) -> str:
+    """The name of the version checksum of a version."""
+    return f"{version:020d}.crc"
