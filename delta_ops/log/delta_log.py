@@ -25,6 +25,8 @@ class DeltaLog:
         storage_options: What fsspec's file system takes.
         storage: Already opened, for callers that wrap one; `uri` and options are then its own.
         log_directory: Relative to the table's root.
+        base: A snapshot from another log of the same files that the first commit of this one
+            follows; versions are counted on from it.
     """
 
     def __init__(
@@ -34,9 +36,11 @@ class DeltaLog:
         *,
         storage: Storage | None = None,
         log_directory: str = LOG_DIRECTORY,
+        base: Snapshot | None = None,
     ) -> None:
         self.storage = storage if storage is not None else open_storage(uri, storage_options)
         self.log_directory = log_directory
+        self.base = base
 
     @property
     def uri(self) -> str:
@@ -48,7 +52,8 @@ class DeltaLog:
 
     def exists(self) -> bool:
         """Whether there is a table here."""
-        return list_log(self.storage, self.log_directory).latest_version is not None
+        latest = list_log(self.storage, self.log_directory).latest_version
+        return latest is not None or self.base is not None
 
     def snapshot(
         self, version: int | None = None, timestamp: str | datetime | None = None
@@ -64,11 +69,11 @@ class DeltaLog:
         if version is not None and timestamp is not None:
             raise InvalidRequestError("give a version or a timestamp, not both")
         if timestamp is not None:
-            latest = open_snapshot(self.storage, self.log_directory)
+            latest = open_snapshot(self.storage, self.log_directory, base=self.base)
             version = version_at(latest, timestamp)
             if version == latest.version:
                 return latest
-        return open_snapshot(self.storage, self.log_directory, version)
+        return open_snapshot(self.storage, self.log_directory, version, self.base)
 
     def snapshot_if_exists(self) -> Snapshot | None:
         """The latest version, or None where there is no table yet."""

@@ -103,8 +103,13 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
     )
 
 
-def find_segment(storage: Storage, directory: str, version: int | None = None) -> Segment:
+def find_segment(
+    storage: Storage, directory: str, version: int | None = None, *, base_version: int | None = None
+) -> Segment:
     """The segment of a version; of the latest one if `version` is None.
+
+    Args:
+        base_version: Of a snapshot from elsewhere that the first commit here follows.
 
     Raises:
         TableNotFoundError: The directory holds neither commits nor checkpoints.
@@ -115,20 +120,31 @@ def find_segment(storage: Storage, directory: str, version: int | None = None) -
     if hint is not None and (version is None or version >= hint):
         listing = list_log(storage, directory, from_version=hint)
         if any(checkpoint.version == hint for checkpoint in listing.checkpoints):
-            return segment_from_listing(listing, storage.uri, version)
-    return segment_from_listing(list_log(storage, directory), storage.uri, version)
+            return segment_from_listing(listing, storage.uri, version, base_version)
+    return segment_from_listing(list_log(storage, directory), storage.uri, version, base_version)
 
 
-def segment_from_listing(listing: LogListing, table: str, version: int | None) -> Segment:
+def segment_from_listing(
+    listing: LogListing, table: str, version: int | None, base_version: int | None = None
+) -> Segment:
     """Choose the checkpoint and the commits of a version."""
     latest = listing.latest_version
+    if latest is None or (base_version is not None and latest < base_version):
+        latest = base_version
     if latest is None:
         raise TableNotFoundError(table)
     wanted = latest if version is None else version
     if not 0 <= wanted <= latest:
         raise VersionNotFoundError(table, f"version {wanted}", f"its latest version is {latest}")
+    if base_version is not None and wanted < base_version:
+        raise VersionNotFoundError(
+            table, f"version {wanted}", f"this log begins after version {base_version}"
+        )
     checkpoint = _newest(listing.checkpoints, wanted)
-    first = 0 if checkpoint is None else checkpoint.version + 1
+    if checkpoint is None:
+        first = 0 if base_version is None else base_version + 1
+    else:
+        first = checkpoint.version + 1
     missing = next((v for v in range(first, wanted + 1) if v not in listing.commits), None)
     if missing is not None:
         raise _hole(listing, table, wanted, missing, explicit=version is not None)

@@ -62,6 +62,8 @@ class Snapshot:
     metadata: Metadata = field(repr=False)
     state: TableState = field(repr=False)
     tail: Tail = field(repr=False)
+    base: Snapshot | None = field(repr=False, default=None)
+    """What the first commit of the log follows, where there is no checkpoint."""
 
     @property
     def uri(self) -> str:
@@ -131,10 +133,13 @@ class Snapshot:
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Live files with these `arrow_schemas.ADD` columns, in tables of bounded size."""
         yield self.tail.adds.select(list(columns))
-        if self.opened_checkpoint is None:
-            return
         wanted = list(dict.fromkeys([*columns, "path", "deletionVector"]))
-        stored = stream_adds(self.storage, self.opened_checkpoint, wanted)
+        if self.opened_checkpoint is not None:
+            stored = stream_adds(self.storage, self.opened_checkpoint, wanted)
+        elif self.base is not None:
+            stored = self.base.stream_live(wanted)
+        else:
+            return
         for table in unseen(stored, self.tail, self.uri):
             yield table.select(list(columns))
 
@@ -144,6 +149,8 @@ class Snapshot:
         if self.opened_checkpoint is not None:
             stored = stream_removes(self.storage, self.opened_checkpoint)
             tables += unseen(stored, self.tail, self.uri)
+        elif self.base is not None:
+            tables += unseen([self.base.tombstones()], self.tail, self.uri)
         return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
 
     def transactions(self) -> Mapping[str, SetTransaction]:
@@ -165,7 +172,7 @@ class Snapshot:
             return advance(self, read_commits(self.storage, self.log_directory, versions))
         except FileNotFoundError:
             # Cleaned up since: what a checkpoint says of that version is still there.
-            return open_snapshot(self.storage, self.log_directory)
+            return open_snapshot(self.storage, self.log_directory, base=self.base)
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
@@ -193,11 +200,16 @@ _SMALL_BYTES = 512 << 20
 """Of all commits of a segment: so much is reconciled at once."""
 
 
-def open_snapshot(storage: Storage, log_directory: str, version: int | None = None) -> Snapshot:
+def open_snapshot(
+    storage: Storage, log_directory: str, version: int | None = None, base: Snapshot | None = None
+) -> Snapshot:
     """The table at a version, or at its latest one.
 
     A file that a concurrent clean-up deletes between listing and reading is no damage: a fresh
     listing tells what took its place.
+
+    Args:
+        base: A version from another log that the first commit of this one follows.
 
     Raises:
         TableNotFoundError: There is no table here.
@@ -206,9 +218,11 @@ def open_snapshot(storage: Storage, log_directory: str, version: int | None = No
         UnsupportedFeatureError: The table cannot be read by us.
     """
     for attempt in range(1, _LISTINGS + 1):
-        segment = find_segment(storage, log_directory, version)
+        segment = find_segment(
+            storage, log_directory, version, base_version=base.version if base else None
+        )
         try:
-            return load_snapshot(storage, log_directory, segment)
+            return load_snapshot(storage, log_directory, segment, base)
         except FileNotFoundError as error:
             if attempt == _LISTINGS:
                 raise LogCorruptError(
@@ -219,7 +233,9 @@ def open_snapshot(storage: Storage, log_directory: str, version: int | None = No
     raise AssertionError("unreachable")
 
 
-def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Snapshot:
+def load_snapshot(
+    storage: Storage, log_directory: str, segment: Segment, base: Snapshot | None = None
+) -> Snapshot:
     """Open the version that a segment makes up.
 
     Raises:
@@ -229,7 +245,8 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
     """
     tail, of_tail = _replayed(storage, log_directory, segment)
     opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
-    state = _joined_state(opened.state if opened else EMPTY_STATE, of_tail)
+    below = opened.state if opened else base.state if base else EMPTY_STATE
+    state = _joined_state(below, of_tail)
     for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
         if action is None:
             raise LogCorruptError(
@@ -249,6 +266,7 @@ def load_snapshot(storage: Storage, log_directory: str, segment: Segment) -> Sna
         metadata=state.metadata,
         state=state,
         tail=tail,
+        base=base,
     )
 
 
