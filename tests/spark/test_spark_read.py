@@ -21,6 +21,7 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.features import validate_readable
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
 from delta_ops.protocol.schema import StructType
@@ -64,7 +65,8 @@ def readable_tables() -> list[Path]:
 
 def is_readable(folder: Path) -> bool:
     try:
-        DeltaLog(folder / "delta").snapshot()
+        snapshot = DeltaLog(folder / "delta").snapshot()
+        validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
     except DeltaOpsError:
         return False
     return True
