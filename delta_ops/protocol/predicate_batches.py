@@ -40,6 +40,7 @@ from delta_ops.protocol.schema import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     DataType,
+    StructType,
 )
 from delta_ops.protocol.stats import ColumnPath
 
@@ -125,12 +126,14 @@ def might_match_each(
         _evaluate(predicate, files._replace(nan_columns=frozenset(each)), known) for each in subsets
     ]
     keep = reduce(pc.or_, (case.can_be_true for case in cases))
-    return Verdict(keep=keep, is_final=all(leaf.column in known for leaf in looked_at))
+    is_final = all(leaf.column in known and _is_fast(leaf) for leaf in looked_at)
+    return Verdict(keep=keep, is_final=is_final)
 
 
 def _is_fast(leaf: Leaf) -> bool:
     if isinstance(leaf, IsNull):
-        return True
+        # Of a struct, statistics count the nulls of its fields.
+        return not isinstance(resolved_type(leaf), StructType)
     values = [leaf.value] if isinstance(leaf, Comparison) else leaf.values
     has_nan = any(isinstance(each, float) and isnan(each) for each in values)
     return resolved_type(leaf) in _JSON_TYPES and not has_nan

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol.predicate import Not, Predicate, might_match, resolve
+from delta_ops.protocol.predicate import (
+    Comparison,
+    IsNull,
+    Not,
+    Predicate,
+    might_match,
+    resolve,
+)
 from delta_ops.protocol.predicate_batches import PartitionColumn, Verdict, might_match_each
 from delta_ops.protocol.stats import parse_stats
 from tests.protocol.test_predicate_properties import (
@@ -94,3 +101,14 @@ def judged_of(file: File, kind: str) -> Judged:
 @given(predicates(), st.lists(texts, max_size=5))
 def test_predicates_are_judged_alike(predicate: Predicate, drawn: list[tuple[File, str]]) -> None:
     check(resolve(predicate, SCHEMA), [judged_of(*each) for each in drawn])
+
+
+def test_parts_that_are_judged_in_different_ways_go_together() -> None:
+    file = File([row_with(("st", "x"), None)])
+    for both in (
+        IsNull(("flag",)) & Comparison(("flag",), "==", False),
+        IsNull(("st",)) & IsNull(("st", "x")),
+        IsNull(("st", "x")) | IsNull(("st",)),
+        ~IsNull(("st",)) & Comparison(("st", "x"), "==", 1),
+    ):
+        check(resolve(both, SCHEMA), [(file, file.our_json(3, 2)), (file, file.loosest_json(3))])
