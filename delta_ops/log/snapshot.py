@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log import pruning
@@ -179,7 +180,7 @@ class Snapshot:
         files, size = 0, 0
         for table in self.stream_live(["size"]):
             files += len(table)
-            size += sum(table["size"].to_pylist())
+            size += pc.sum(table["size"], min_count=0).as_py()
         return files, size
 
     def _add_table(self, columns: Sequence[str], predicate: Predicate | None) -> pa.Table:

@@ -113,9 +113,20 @@ def might_match_each(
     looked_at = [leaf for leaf in leaves_of(predicate) if leaf.column[0] not in partitions]
     fast = [leaf for leaf in looked_at if _is_fast(leaf)]
     try:
-        parsed = _parsed(stats, fast)
-    except (pa.ArrowException, ValueError):
-        parsed, fast = _parsed(stats, []), []  # they cannot be read at once
+        return _judged(predicate, partitions, stats, looked_at, fast)
+    except (pa.ArrowException, ValueError):  # a bound is not what its type demands
+        return _judged(predicate, partitions, stats, looked_at, [])
+
+
+def _judged(
+    predicate: Predicate,
+    partitions: Mapping[str, PartitionColumn],
+    stats: pa.Array,
+    looked_at: Sequence[Leaf],
+    fast: Sequence[Leaf],
+) -> Verdict:
+    """The verdict by partitions and by the statistics of the fast leaves."""
+    parsed = _parsed(stats, fast)
     files = _Files(len(stats), partitions, parsed)
     floats = list({leaf.column: None for leaf in fast if _is_float(leaf)})
     known = frozenset(leaf.column for leaf in fast)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.schema import (
@@ -93,11 +92,6 @@ def validate_actions(
             f"{table} is append-only (delta.appendOnly = true), and this commit would delete "
             f"{len(removed)} files; append instead, or unset the property"
         )
-
-
-def live_snapshot_files(snapshot: Snapshot) -> set[str]:
-    """The canonical paths of a snapshot's live files."""
-    return set(snapshot.files(["path"])["path"].to_pylist())
 
 
 def _validate_add(add: AddFile, path: str, metadata: Metadata, table: str) -> None:

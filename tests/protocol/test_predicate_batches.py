@@ -112,3 +112,22 @@ def test_parts_that_are_judged_in_different_ways_go_together() -> None:
         ~IsNull(("st",)) & Comparison(("st", "x"), "==", 1),
     ):
         check(resolve(both, SCHEMA), [(file, file.our_json(3, 2)), (file, file.loosest_json(3))])
+
+
+@pytest.mark.parametrize(
+    ("column", "bound", "literal"),
+    [
+        pytest.param("day", "yesterday", "2026-01-31", id="a date that is none"),
+        pytest.param("ts", "2026-01-31T00:00:00", "2026-01-31", id="an instant without a zone"),
+        pytest.param("ntz", "2026-01-31T00:00:00Z", "2026-01-31", id="a local time with a zone"),
+    ],
+)
+def test_a_bound_that_is_none_of_its_type_leaves_out_no_file(
+    column: str, bound: str, literal: str
+) -> None:
+    bounds = f'{{"{column}":"{bound}"}}'
+    text = f'{{"numRecords":1,"minValues":{bounds},"maxValues":{bounds},"nullCount":{{}}}}'
+    file = File([row_with((column,), None)])
+    predicate = resolve(Comparison((column,), ">", literal), SCHEMA)
+    assert not check(predicate, [(file, text), (file, file.our_json(3, 2))])
+    assert at_once(predicate, [(file, text)]).keep.to_pylist() == [True]
