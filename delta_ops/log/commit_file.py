@@ -5,8 +5,9 @@ Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and neve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -78,13 +79,8 @@ def read_commits(storage: Storage, directory: str, versions: Sequence[int]) -> l
         LogCorruptError: One of them is no sequence of JSON actions.
     """
     names = [f"{directory}/{commit_name(version)}" for version in versions]
-    if len(names) > 1:
-        with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="delta_ops") as pool:
-            contents = list(pool.map(storage.read, names))
-    else:
-        contents = [storage.read(name) for name in names]
     try:
-        decoded = decode_commits(contents)
+        decoded = decode_commits(_contents(storage, names))
     except LineError as error:
         raise LogCorruptError(
             storage.uri,
@@ -111,6 +107,28 @@ def create_commit(
         FileExistsError: That version has been committed.
     """
     storage.create(f"{directory}/{commit_name(version)}", encode_commit(actions))
+
+
+def _contents(storage: Storage, names: Sequence[str]) -> Iterator[bytes]:
+    """Of the files in their order, read ahead of whoever takes them."""
+    if len(names) == 1:
+        yield storage.read(names[0])
+        return
+    # A few to each task: of a thousand small files handing over takes longer than reading.
+    step = max(len(names) // (4 * _READ_THREADS), 1)
+    batches = [names[start : start + step] for start in range(0, len(names), step)]
+    ahead: deque[Future[list[bytes]]] = deque()
+    with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="delta_ops") as pool:
+        for batch in batches:
+            ahead.append(pool.submit(_read_each, storage, batch))
+            if len(ahead) > _READ_THREADS:
+                yield from ahead.popleft().result()
+        while ahead:
+            yield from ahead.popleft().result()
+
+
+def _read_each(storage: Storage, names: Sequence[str]) -> list[bytes]:
+    return [storage.read(name) for name in names]
 
 
 def _commit(version: int, actions: CommitActions) -> Commit:

@@ -6,7 +6,7 @@ a checkpoint is the column written to the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -80,15 +80,6 @@ DOMAIN_METADATA = pa.struct(
 )
 
 
-def file_table(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """The bodies of add or remove actions, as JSON has them, as a table of `schema`.
-
-    Unknown fields are left out. Raises `pa.ArrowException`, `TypeError` or `ValueError` where a
-    value has not the type that the protocol gives it.
-    """
-    return pa.Table.from_pylist([_row(row) for row in rows], schema=schema)
-
-
 def add_files(table: pa.Table) -> list[AddFile]:
     """Rows of the `ADD` schema as values."""
     return [
@@ -140,14 +131,6 @@ def conform(struct: pa.StructArray, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    values = dict(row)
-    for name in ("partitionValues", "tags"):
-        if values.get(name) is not None:
-            values[name] = list(values[name].items())
-    return values
 
 
 def _mapping(pairs: list[tuple[str, str | None]] | None) -> dict[str, str | None] | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError
@@ -28,8 +29,14 @@ from delta_ops.protocol.actions import (
     SetTransaction,
     Sidecar,
 )
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, file_table
-from delta_ops.protocol.json_file_actions import FILE_LINES, decode_file_lines
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE
+from delta_ops.protocol.json_file_actions import (
+    MALFORMED_LINE,
+    file_table,
+    line_decoder,
+    parse_line,
+    parse_lines,
+)
 from delta_ops.protocol.schema import StructType, schema_to_json
 
 
@@ -46,26 +53,16 @@ class CommitActions:
 
 
 _BOM = b"\xef\xbb\xbf"
-_FEW_LINES = 64
-"""Fewer are decoded sooner than Arrow's reader has been set up."""
-_FileLine = tuple[int, Mapping[str, Any]]
-_MALFORMED = (
-    pa.ArrowException,
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
+_MANY_ROWS = 16_384
+_MALFORMED = (*MALFORMED_LINE, KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 class LineError(ValueError):
     """A line of a commit cannot be read; `line` counts from 1, `commit` from 0."""
 
-    def __init__(self, line: int, reason: str) -> None:
+    def __init__(self, line: int, reason: str, commit: int = 0) -> None:
         super().__init__(line, reason)
-        self.line, self.reason, self.commit = line, reason, 0
+        self.line, self.reason, self.commit = line, reason, commit
 
 
 def decode_commit(data: bytes) -> CommitActions:
@@ -78,13 +75,26 @@ def decode_commit(data: bytes) -> CommitActions:
     return actions
 
 
-def decode_commits(commits: Sequence[bytes]) -> list[CommitActions]:
+def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
     """The actions of each of several commit files; many at once take less time than one by one.
 
     Raises:
         LineError: As `decode_commit`; `commit` says in which.
     """
-    return _decode_in_bulk(commits) or [_decode_lines(data, i) for i, data in enumerate(commits)]
+    adds, removes = _Rows(ADD), _Rows(REMOVE)
+    counted: list[tuple[int, int, tuple[Action | Sidecar, ...]]] = []
+    for number, data in enumerate(commits):
+        others: list[Action | Sidecar] = []
+        num_adds, num_removes = len(adds), len(removes)
+        try:
+            for block in parse_lines(data.removeprefix(_BOM), _LINES):
+                adds.extend(block.adds)
+                removes.extend(block.removes)
+                others += [_DECODERS[name](body) for name, body in block.others]
+        except _MALFORMED as error:
+            raise _first_error(data.removeprefix(_BOM), number) from error
+        counted.append((len(adds) - num_adds, len(removes) - num_removes, tuple(others)))
+    return list(_taken_apart(counted, adds.table(), removes.table()))
 
 
 def encode_action(action: Action) -> str:
@@ -171,131 +181,72 @@ def json_body(action: Action) -> dict[str, Any]:
     return _encoded(action)[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SplitCommit:
-    """A commit's lines by how they are decoded."""
+class _Rows:
+    """File actions that become Arrow a good number at a time, which takes less time and memory."""
 
-    files: Sequence[bytes | memoryview]
-    """Lines of adds and removes, to be joined; the last has its end."""
-    num_adds: int
-    num_removes: int
-    others: Sequence[bytes]
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._tables: list[pa.Table] = []
+        self._pending: list[Any] = []
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, actions: Sequence[Any]) -> None:
+        self._pending += actions
+        self._length += len(actions)
+        if len(self._pending) >= _MANY_ROWS:
+            self._flush()
+
+    def table(self) -> pa.Table:
+        if self._pending:
+            self._flush()
+        return pa.concat_tables(self._tables) if self._tables else self._schema.empty_table()
+
+    def _flush(self) -> None:
+        self._tables.append(file_table(self._pending, self._schema))
+        self._pending = []
 
 
-def _decode_in_bulk(commits: Sequence[bytes]) -> list[CommitActions] | None:
-    """All that `_decode_lines` gives, or None where that is for it to say."""
-    split = [_split(data.removeprefix(_BOM)) for data in commits]
-    if sum(each.num_adds + each.num_removes for each in split) < _FEW_LINES:
-        return None
-    kinds = [
-        name
-        for name, total in (
-            ("add", sum(each.num_adds for each in split)),
-            ("remove", sum(each.num_removes for each in split)),
+def _taken_apart(
+    commits: Iterable[tuple[int, int, tuple[Action | Sidecar, ...]]],
+    adds: pa.Table,
+    removes: pa.Table,
+) -> Iterator[CommitActions]:
+    add = remove = 0
+    for num_adds, num_removes, others in commits:
+        yield CommitActions(
+            adds=adds.slice(add, num_adds),
+            removes=removes.slice(remove, num_removes),
+            others=others,
         )
-        if total
-    ]
-    files = decode_file_lines(b"".join(part for each in split for part in each.files), kinds)
+        add, remove = add + num_adds, remove + num_removes
+
+
+def _first_error(data: bytes, commit: int) -> LineError:
+    """What is wrong with the first line that cannot be read."""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        reason = _reason(line) if line.strip() else None
+        if reason:
+            return LineError(number, reason, commit)
+    return LineError(1, "not lines of JSON", commit)
+
+
+def _reason(line: bytes) -> str | None:
+    """What is wrong with a line."""
     try:
-        others = [tuple(_other_actions(each.others)) for each in split]
-    except (LineError, *_MALFORMED):
-        return None
-    if files is None:
-        return None
-    decoded, add, remove = [], 0, 0
-    for each, of_each in zip(split, others, strict=True):
-        adds = files.adds.slice(add, each.num_adds)
-        removes = files.removes.slice(remove, each.num_removes)
-        decoded.append(CommitActions(adds=adds, removes=removes, others=of_each))
-        add, remove = add + each.num_adds, remove + each.num_removes
-    return decoded
-
-
-def _split(data: bytes) -> _SplitCommit:
-    """Lines on files mostly follow each other, so that they can be cut out and counted as one."""
-    begin, end = 0, len(data)
-    while begin < end and not data.startswith(FILE_LINES, begin):
-        begin = data.find(b"\n", begin) + 1 or end
-    while begin < end:
-        last = max(data.rfind(b"\n", begin, end - 1) + 1, begin)
-        if data.startswith(FILE_LINES, last):
-            break
-        end = last
-    files: list[bytes | memoryview] = [memoryview(data)[begin:end]]
-    if begin < end and not data.endswith(b"\n", begin, end):
-        files.append(b"\n")
-    between: list[bytes] = []
-    num_lines = data.count(b"\n", begin, end) + len(files) - 1
-    adds = _count(data, FILE_LINES[0], begin, end)
-    removes = _count(data, FILE_LINES[1], begin, end) if adds < num_lines else 0
-    if adds + removes != num_lines:
-        lines = data[begin:end].split(b"\n")
-        between = [line for line in lines if not line.startswith(FILE_LINES)]
-        kept = [line for line in lines if line.startswith(FILE_LINES)]
-        adds = sum(line.startswith(FILE_LINES[0]) for line in kept)
-        files, removes = [b"".join(line + b"\n" for line in kept)], len(kept) - adds
-    others = [data[:begin], *between, data[end:]]
-    return _SplitCommit(
-        files=files,
-        num_adds=adds,
-        num_removes=removes,
-        others=[line for lines in others for line in lines.split(b"\n") if line.strip()],
-    )
-
-
-def _count(data: bytes, start: bytes, begin: int, end: int) -> int:
-    """How many lines start so."""
-    return data.count(b"\n" + start, begin, end) + data.startswith(start, begin, end)
-
-
-def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar]:
-    for line in lines:
-        for name, body in _objects(line, 0):
-            if name not in _DECODERS:
-                raise LineError(0, "spelled in a way that is not for the bulk")
-            yield _DECODERS[name](body)
-
-
-def _decode_lines(data: bytes, commit: int) -> CommitActions:
-    adds: list[_FileLine] = []
-    removes: list[_FileLine] = []
-    others: list[Action | Sidecar] = []
-    try:
-        for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
-            for name, body in _objects(line, number) if line.strip() else ():
-                if name in _DECODERS:
-                    others.append(_decoded(name, body, number))
-                else:
-                    kept = adds if name == "add" else removes
-                    kept.append((number, _decoded(name, body, number)))
-        return CommitActions(
-            adds=_files(adds, ADD), removes=_files(removes, REMOVE), others=tuple(others)
-        )
-    except LineError as error:
-        error.commit = commit
-        raise
-
-
-def _decoded(name: str, body: Any, number: int) -> Any:
-    try:
-        return _DECODERS[name](body) if name in _DECODERS else _file_body(body, name)
-    except _MALFORMED as error:
-        raise LineError(number, f"{name} is malformed ({error!r})") from error
-
-
-def _objects(line: bytes, number: int) -> list[tuple[str, Any]]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise LineError(number, f"not valid JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise LineError(number, "not a JSON object")
-    actions = [(n, body) for n, body in value.items() if n in _ACTIONS and body is not None]
-    if len(actions) > 1:
-        # Readers differ in which they take.
-        names = " and ".join(name for name, _ in actions)
-        raise LineError(number, f"more than one action ({names})")
-    return actions
+        parsed = parse_line(line, _LINES)
+    except msgspec.ValidationError as error:
+        return f"malformed: {error}"
+    except MALFORMED_LINE as error:
+        return f"not valid JSON: {error}"
+    for name, body in parsed.others:
+        try:
+            _DECODERS[name](body)
+        except _MALFORMED as error:
+            return f"{name} is malformed ({error!r})"
+    return None
 
 
 def _text(value: Any) -> str:
@@ -334,26 +285,6 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value or {})
 
 
-def _file_body(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    if not isinstance(body["path"], str):
-        raise TypeError("path is not a string")
-    if name == "add" and _long(body["size"]) < 0:
-        raise ValueError("size is negative")
-    return body
-
-
-def _files(lines: Sequence[_FileLine], schema: pa.Schema) -> pa.Table:
-    try:
-        return file_table([body for _, body in lines], schema)
-    except _MALFORMED:
-        for number, body in lines:
-            try:
-                file_table([body], schema)
-            except _MALFORMED as error:
-                raise LineError(number, f"{body['path']} is malformed ({error})") from error
-        raise
-
-
 def _commit_info(body: Mapping[str, Any]) -> CommitInfo:
     return CommitInfo(values=_mapping(body))
 
@@ -376,7 +307,7 @@ _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar]] = {
     "commitInfo": _commit_info,
     "cdc": _cdc,
 }
-_ACTIONS = frozenset({"add", "remove", *_DECODERS})
+_LINES = line_decoder(_DECODERS)
 
 
 def _names(values: Any) -> tuple[str, ...] | None:

@@ -141,11 +141,13 @@ def test_what_is_missing_of_protocol_and_metadata_is_said(tmp_path: Path, missin
     ("line", "reason"),
     [
         pytest.param('{"add":{"path":"x"', "not valid JSON", id="a truncated line"),
-        pytest.param('["add"]', "not a JSON object", id="no object"),
-        pytest.param('{"add":{"size":1}}', "add is malformed", id="an add without a path"),
-        pytest.param('{"add":{"path":"x","size":"1"}}', "add is malformed", id="a size of text"),
+        pytest.param('["add"]', "Expected `object`", id="no object"),
+        pytest.param('{"add":{"size":1}}', "missing required field `path`", id="no path"),
+        pytest.param('{"add":{"path":"x","size":"1"}}', "`int`, got `str`.*size", id="a size"),
         pytest.param(
-            '{"add":{"path":"x","size":1,"partitionValues":{"p":{}}}}', "x is malformed", id="a map"
+            '{"add":{"path":"x","size":1,"partitionValues":{"p":{}}}}',
+            "got `object`.*partitionValues",
+            id="a map",
         ),
         pytest.param('{"txn":{"appId":"a"}}', "txn is malformed", id="a txn without a version"),
     ],

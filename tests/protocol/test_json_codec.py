@@ -58,7 +58,7 @@ def test_a_malformed_action_is_an_error_of_its_line(action: dict[str, Any]) -> N
 
 def test_a_line_nested_beyond_all_measure_is_an_error_of_its_line() -> None:
     with pytest.raises(LineError, match="not valid JSON"):
-        decode_commit(b'{"add":' + b"[" * 200_000)
+        decode_commit(b'{"novelty":' + b"[" * 200_000)
 
 
 def test_a_property_that_is_null_is_not_set() -> None:

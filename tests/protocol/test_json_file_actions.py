@@ -1,19 +1,32 @@
-"""Lines on files in bulk give what they give one by one."""
+"""Lines on files give what the standard library's parser gives."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol import json_codec
-from delta_ops.protocol.actions import AddFile, CommitInfo, DeletionVector, RemoveFile
-from delta_ops.protocol.json_codec import LineError, decode_commits, encode_action, encode_commit
-from delta_ops.protocol.json_file_actions import decode_file_lines
+from delta_ops.protocol import json_codec, json_file_actions
+from delta_ops.protocol.actions import (
+    AddFile,
+    CommitInfo,
+    DeletionVector,
+    RemoveFile,
+    SetTransaction,
+)
+from delta_ops.protocol.arrow_schemas import ADD, DELETION_VECTOR, REMOVE
+from delta_ops.protocol.json_codec import (
+    CommitActions,
+    LineError,
+    decode_commits,
+    encode_action,
+    encode_commit,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 KEYS = st.sampled_from(["p", "q", "a b", "ü"])
@@ -54,44 +67,39 @@ REMOVES = st.builds(
 LINES = st.lists(ADDS | REMOVES, min_size=1, max_size=12)
 
 
-def said(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows; a key without a value is as good as none."""
-    rows: list[dict[str, Any]] = table.to_pylist()
-    for row in rows:
-        for name in ("partitionValues", "tags"):
-            if row[name] is not None:
-                row[name] = {key: value for key, value in row[name] if value is not None}
-    return rows
+def expected(action: AddFile | RemoveFile) -> dict[str, Any]:
+    """The row of an action, by the standard library's parser."""
+    (body,) = json.loads(encode_action(action)).values()
+    schema = ADD if isinstance(action, AddFile) else REMOVE
+    row = {field.name: body.get(field.name) for field in schema}
+    for name in ("partitionValues", "tags"):
+        row[name] = None if row[name] is None else list(row[name].items())
+    if row["deletionVector"] is not None:
+        row["deletionVector"] = {f.name: row["deletionVector"].get(f.name) for f in DELETION_VECTOR}
+    return row
 
 
-@given(LINES)
+def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFile]) -> None:
+    assert decoded.adds.schema == ADD
+    assert decoded.removes.schema == REMOVE
+    assert decoded.adds.to_pylist() == [expected(a) for a in actions if isinstance(a, AddFile)]
+    assert decoded.removes.to_pylist() == [
+        expected(a) for a in actions if isinstance(a, RemoveFile)
+    ]
+
+
+@given(st.lists(LINES, min_size=1, max_size=4), st.integers(1, 40))
 @settings(max_examples=300, deadline=None)
-def test_bulk_equals_one_by_one(actions: list[AddFile | RemoveFile]) -> None:
-    data = encode_commit(actions)
-    kinds = {"add" if isinstance(each, AddFile) else "remove" for each in actions}
-    bulk = decode_file_lines(data, kinds)
-    assert bulk is not None
-    single = json_codec._decode_lines(data, 0)
-    for name in ("adds", "removes"):
-        assert getattr(bulk, name).schema == getattr(single, name).schema
-        assert said(getattr(bulk, name)) == said(getattr(single, name))
-
-
-@given(st.lists(LINES, min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
-def test_commits_that_are_decoded_together_stay_apart(commits: list[Any]) -> None:
-    few = json_codec._FEW_LINES
-    json_codec._FEW_LINES = 0
-    try:
-        datas = [encode_commit([CommitInfo(values={"n": i}), *c]) for i, c in enumerate(commits)]
+def test_commits_that_are_decoded_together_stay_apart(commits: list[Any], many: int) -> None:
+    datas = [encode_commit([CommitInfo(values={"n": i}), *c]) for i, c in enumerate(commits)]
+    with (
+        mock.patch.object(json_codec, "_MANY_ROWS", many),
+        mock.patch.object(json_file_actions, "_BLOCK_BYTES", 20 * many),
+    ):
         together = decode_commits(datas)
-    finally:
-        json_codec._FEW_LINES = few
-    for data, decoded in zip(datas, together, strict=True):
-        single = json_codec._decode_lines(data, 0)
-        assert decoded.others == single.others
-        assert said(decoded.adds) == said(single.adds)
-        assert said(decoded.removes) == said(single.removes)
+    for i, (decoded, actions) in enumerate(zip(together, commits, strict=True)):
+        assert decoded.others == (CommitInfo(values={"n": i}),)
+        assert_decoded(decoded, actions)
 
 
 def add_line(**changes: Any) -> bytes:
@@ -103,7 +111,7 @@ MANY = [encode_action(AddFile(path=f"{i}", size=i, partition_values={}, modifica
         for i in range(100)]  # fmt: skip
 
 
-def decoded_among_many(*lines: bytes) -> json_codec.CommitActions:
+def decoded_among_many(*lines: bytes) -> CommitActions:
     """The actions of a commit that is large enough for the bulk, with these lines in its middle."""
     before, after = ("\n".join(part).encode() for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([before, *lines, after])])
@@ -126,23 +134,31 @@ def decoded_among_many(*lines: bytes) -> json_codec.CommitActions:
     ],
 )
 def test_odd_lines_among_many_are_read(line: bytes) -> None:
-    adds = decoded_among_many(line, b"", b'{"txn":{"appId":"a","version":1}}').adds
-    assert len(adds) == 101
-    expected = json_codec._decode_lines(line, 0).adds
-    assert said(adds.slice(50, 1)) == said(expected)
+    decoded = decoded_among_many(line, b"", b'{"txn":{"appId":"a","version":1}}')
+    assert decoded.others == (SetTransaction(app_id="a", version=1),)
+    assert len(decoded.adds) == 101
+    body = json.loads(line)["add"]
+    row = decoded.adds.slice(50, 1).to_pylist()[0]
+    assert {name: row[name] for name in ("path", "size", "stats")} == {
+        name: body.get(name) for name in ("path", "size", "stats")
+    }
+    for name in ("partitionValues", "tags"):
+        assert dict(row[name] or {}) == (body.get(name) or {})
 
 
 def test_other_actions_keep_their_order_wherever_they_stand() -> None:
     txns = [f'{{"txn":{{"appId":"a","version":{n}}}}}'.encode() for n in range(3)]
     before, after = ("\n".join(part).encode() for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([txns[0], before, txns[1], after, txns[2]])])
-    assert [each.version for each in decoded.others if hasattr(each, "app_id")] == [0, 1, 2]
+    assert [each.version for each in decoded.others if isinstance(each, SetTransaction)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     "line",
     [
         pytest.param(b'{"add":{"path":"x"', id="truncated"),
+        pytest.param(add_line() + add_line(), id="two objects"),
+        pytest.param(add_line() + b" " + add_line(), id="two objects and a space"),
         pytest.param(b'{"add":{"size":1}}', id="no path"),
         pytest.param(b'{"add":{"path":"x"}}', id="no size"),
         pytest.param(b'{"add":{"path":"x","size":1.5}}', id="a fraction"),
