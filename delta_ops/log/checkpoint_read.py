@@ -115,8 +115,8 @@ def _open_json(storage: Storage, part: FileInfo) -> OpenCheckpoint:
             domains={each.domain: each for each in others if isinstance(each, DomainMetadata)},
         ),
         files=tuple(_located(each, part) for each in others if isinstance(each, Sidecar)),
-        adds=actions.adds,
-        removes=actions.removes,
+        adds=actions.adds.select(ADD.names),
+        removes=actions.removes.select(REMOVE.names),
     )
 
 

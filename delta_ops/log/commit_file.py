@@ -43,9 +43,9 @@ class Commit:
 
     version: int
     adds: pa.Table
-    """Schema `arrow_schemas.ADD`."""
+    """Schema `arrow_schemas.ADD`, with a `PATH_HASH`."""
     removes: pa.Table
-    """Schema `arrow_schemas.REMOVE`."""
+    """Schema `arrow_schemas.REMOVE`, with a `PATH_HASH`."""
     protocol: Protocol | None
     metadata: Metadata | None
     transactions: tuple[SetTransaction, ...]

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import (
     physical_name,
     physical_predicate,
     physical_schema,
 )
-from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.partition_values import parse, parse_array
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
@@ -28,7 +28,7 @@ from delta_ops.protocol.schema import DataType, StructType, find_field
 from delta_ops.protocol.stats import parse_stats
 
 _SOURCES = {
-    "path": "path",
+    "path": CANONICAL_PATH,
     "log_path": "path",
     "size": "size",
     "modification_time": "modificationTime",
@@ -194,8 +194,6 @@ def _stored_names(table: TableShape) -> Mapping[str, str]:
 def _view_column(name: str, adds: pa.Table, table: TableShape) -> Any:
     column = adds[_SOURCES[name]].combine_chunks()
     match name:
-        case "path":
-            return canonical_paths(_flat(column), table.uri)
         case "partition_values":
             return _partition_struct(_flat(column), table)
         case "num_records":

@@ -13,57 +13,98 @@ No I/O: the caller supplies the actions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log.commit_file import Commit
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE
+from delta_ops.protocol.arrow_schemas import (
+    ADD,
+    PATH_HASH,
+    REMOVE,
+    hashed,
+)
 from delta_ops.protocol.file_paths import canonical_paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """File actions with what identifies their files.
+
+    Nearly always the paths stand in the log as they are compared: then they are kept once.
+    """
+
+    rows: pa.Table
+    """`path` and `deletionVector`, as in the log, and whatever else is wanted."""
+    canonical: pa.ChunkedArray | None = None
+    """Canonical paths; None: those of `rows` are."""
+    identified: pa.ChunkedArray | None = None
+    """Paths with the id of the deletion vector; None: there are no deletion vectors."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def paths(self) -> pa.ChunkedArray:
+        """Canonical paths."""
+        return self.rows["path"] if self.canonical is None else self.canonical
+
+    @property
+    def keys(self) -> pa.ChunkedArray:
+        """What identifies each file: its canonical path, with the deletion vector's id if any."""
+        return self.paths if self.identified is None else self.identified
+
+    def filter(self, mask: pa.Array) -> FileRows:
+        """The rows of which `mask` is true."""
+        return FileRows(
+            rows=self.rows.filter(mask),
+            canonical=None if self.canonical is None else self.canonical.filter(mask),
+            identified=None if self.identified is None else self.identified.filter(mask),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
     """The reconciled file actions of the commits after the checkpoint."""
 
-    adds: pa.Table
-    """Schema `ADD`; live files."""
-    removes: pa.Table
-    """Schema `REMOVE`; tombstones, expired ones included."""
-    add_keys: pa.ChunkedArray
-    """The `file_keys` of `adds`."""
-    remove_keys: pa.ChunkedArray
-    """The `file_keys` of `removes`."""
+    adds: FileRows
+    """Live files; schema `ADD`, with a `PATH_HASH`."""
+    removes: FileRows
+    """Tombstones, expired ones included; schema `REMOVE`, with a `PATH_HASH`."""
 
-    @property
-    def keys(self) -> pa.ChunkedArray:
-        """Keys of both: what the checkpoint says of them is out of date."""
-        return pa.chunked_array([*self.add_keys.chunks, *self.remove_keys.chunks], pa.string())
+    def __len__(self) -> int:
+        return len(self.adds) + len(self.removes)
 
 
+EMPTY_TAIL = Tail(
+    adds=FileRows(rows=hashed(ADD).empty_table()),
+    removes=FileRows(rows=hashed(REMOVE).empty_table()),
+)
 _SMALL_CHUNK = 4096
 """Rows; chunk by chunk, smaller ones take longer than copying them into one."""
-_NO_KEYS = pa.chunked_array([], pa.string())
-EMPTY_TAIL = Tail(
-    adds=ADD.empty_table(),
-    removes=REMOVE.empty_table(),
-    add_keys=_NO_KEYS,
-    remove_keys=_NO_KEYS,
-)
+# Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
+_POOL = pa.system_memory_pool()
 
 
-def file_keys(files: pa.Table, table_uri: str) -> pa.ChunkedArray:
-    """What identifies each file: its canonical path, with the deletion vector's id if it has one.
+def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
+    """Rows with what identifies their files.
 
     Args:
-        files: Columns `path` and `deletionVector`, as in the log.
+        rows: Columns `path` and `deletionVector`, as in the log, among others.
     """
-    identifying = files.select(["path", "deletionVector"])
-    if identifying["path"].num_chunks * _SMALL_CHUNK > len(files):
-        identifying = identifying.combine_chunks()
-    keys = [_keys(batch, table_uri) for batch in identifying.to_batches()]
-    return pa.chunked_array(keys, pa.string())
+    if rows["path"].num_chunks * _SMALL_CHUNK > len(rows):
+        rows = rows.combine_chunks()
+    stored = rows["path"].chunks
+    paths = [canonical_paths(chunk, table_uri) for chunk in stored]
+    is_canonical = all(path is chunk for path, chunk in zip(paths, stored, strict=True))
+    found = FileRows(
+        rows=rows, canonical=None if is_canonical else pa.chunked_array(paths, pa.string())
+    )
+    if rows["deletionVector"].null_count == len(rows):
+        return found
+    return replace(found, identified=_identified(found.paths, rows["deletionVector"]))
 
 
 def extend_tail(tail: Tail, commits: Sequence[Commit], table_uri: str) -> Tail:
@@ -76,54 +117,54 @@ def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
     if not commits:
         return EMPTY_TAIL
     newest_first = list(reversed(commits))
-    adds = pa.concat_tables([c.adds for c in newest_first])
-    removes = pa.concat_tables([c.removes for c in newest_first])
-    add_keys, remove_keys = file_keys(adds, table_uri), file_keys(removes, table_uri)
-    order, is_add = _in_order_of_decision(add_keys, remove_keys, newest_first)
-    decides = _is_first(order)
-    if decides is None:
-        return Tail(adds=adds, removes=removes, add_keys=add_keys, remove_keys=remove_keys)
-    of_adds, of_removes = decides.filter(is_add), decides.filter(pc.invert(is_add))
+    adds = file_rows(pa.concat_tables([c.adds for c in newest_first]), table_uri)
+    removes = file_rows(pa.concat_tables([c.removes for c in newest_first]), table_uri)
+    if _all_differ(adds, removes):
+        return Tail(adds=adds, removes=removes)
+    keys, is_add = _in_order_of_decision(adds.keys, removes.keys, newest_first)
+    decides = _is_first(keys)
     return Tail(
-        adds=adds.filter(of_adds),
-        removes=removes.filter(of_removes),
-        add_keys=add_keys.filter(of_adds),
-        remove_keys=remove_keys.filter(of_removes),
+        adds=adds.filter(decides.filter(is_add)),
+        removes=removes.filter(decides.filter(pc.invert(is_add))),
     )
 
 
 def merge(newer: Tail, older: Tail) -> Tail:
     """One tail of two that follow each other: what the newer one says of a file counts."""
-    if not len(newer.add_keys) + len(newer.remove_keys):
-        return older
-    decides = _is_first(_joined(newer.keys, older.add_keys, older.remove_keys))
-    if decides is None:
-        return Tail(
-            adds=pa.concat_tables([newer.adds, older.adds]),
-            removes=pa.concat_tables([newer.removes, older.removes]),
-            add_keys=_joined(newer.add_keys, older.add_keys),
-            remove_keys=_joined(newer.remove_keys, older.remove_keys),
-        )
-    of_older = decides.slice(len(newer.add_keys) + len(newer.remove_keys))
-    of_adds = of_older.slice(0, len(older.add_keys))
-    of_removes = of_older.slice(len(older.add_keys))
+    if not len(newer) or not len(older):
+        return newer if len(newer) else older
+    if not _all_differ(newer.adds, newer.removes, older.adds, older.removes):
+        known = _joined(newer.adds.keys, newer.removes.keys)
+        older = Tail(adds=_unseen(older.adds, known), removes=_unseen(older.removes, known))
     return Tail(
-        adds=pa.concat_tables([newer.adds, older.adds.filter(of_adds)]),
-        removes=pa.concat_tables([newer.removes, older.removes.filter(of_removes)]),
-        add_keys=_joined(newer.add_keys, older.add_keys.filter(of_adds)),
-        remove_keys=_joined(newer.remove_keys, older.remove_keys.filter(of_removes)),
+        adds=_concatenated(newer.adds, older.adds),
+        removes=_concatenated(newer.removes, older.removes),
     )
 
 
-def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[pa.Table]:
+def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
     """The rows of a checkpoint that no later commit speaks of."""
-    keys = tail.keys
+    known = _joined(tail.adds.keys, tail.removes.keys)
+    # Each time, Arrow takes in all that is known first.
+    for batch in _in_tables_of(batches, len(known)):
+        rows = file_rows(batch, table_uri)
+        yield _unseen(rows, known) if len(known) else rows
+
+
+def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:
+    return files.filter(pc.invert(pc.is_in(files.keys, value_set=known)))
+
+
+def _in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of at least so many, but for the last."""
+    pending: list[pa.Table] = []
     for batch in batches:
-        if not len(keys):
-            yield batch
-            continue
-        seen = pc.is_in(file_keys(batch, table_uri), value_set=keys)
-        yield batch.filter(pc.invert(seen))
+        pending.append(batch)
+        if sum(map(len, pending)) >= num_rows:
+            yield pa.concat_tables(pending)
+            pending = []
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 def _in_order_of_decision(
@@ -142,12 +183,17 @@ def _in_order_of_decision(
     return pa.chunked_array(chunks, pa.string()), pa.chunked_array(is_add, pa.bool_())
 
 
-def _is_first(keys: pa.ChunkedArray) -> pa.Array | None:
-    """Whether each key is the first of its kind; None if all are."""
-    # Arrow's own default pool takes three times as long here.
-    encoded = pc.dictionary_encode(keys, memory_pool=pa.system_memory_pool())
-    if not len(keys) or len(encoded.chunk(0).dictionary) == len(keys):
-        return None
+def _all_differ(*files: FileRows) -> bool:
+    """True only if no file stands there twice; whole numbers are compared sooner than paths."""
+    if any(each.canonical is not None for each in files):
+        return False
+    hashes = _joined(*(each.rows[PATH_HASH] for each in files))
+    return len(pc.unique(hashes, memory_pool=_POOL)) == len(hashes)
+
+
+def _is_first(keys: pa.ChunkedArray) -> pa.Array:
+    """Whether each key is the first of its kind."""
+    encoded = pc.dictionary_encode(keys, memory_pool=_POOL)
     # Codes are given in the order of appearance: a new one is greater than all before it.
     codes = pa.concat_arrays([chunk.indices for chunk in encoded.chunks])
     greatest = pc.cumulative_max(codes)
@@ -155,11 +201,7 @@ def _is_first(keys: pa.ChunkedArray) -> pa.Array | None:
     return pc.greater(greatest, before)
 
 
-def _keys(files: pa.RecordBatch, table_uri: str) -> pa.Array:
-    paths = canonical_paths(files.column("path"), table_uri)
-    vectors = files.column("deletionVector")
-    if vectors.null_count == len(vectors):
-        return paths
+def _identified(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     place = pc.binary_join_element_wise(
         pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""
     )
@@ -171,5 +213,18 @@ def _keys(files: pa.RecordBatch, table_uri: str) -> pa.Array:
     return pc.if_else(pc.is_valid(place), with_vector, paths)
 
 
+def _concatenated(newer: FileRows, older: FileRows) -> FileRows:
+    both = (newer, older)
+    return FileRows(
+        rows=pa.concat_tables([each.rows for each in both]),
+        canonical=None
+        if all(each.canonical is None for each in both)
+        else _joined(*(each.paths for each in both)),
+        identified=None
+        if all(each.identified is None for each in both)
+        else _joined(*(each.keys for each in both)),
+    )
+
+
 def _joined(*arrays: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for each in arrays for chunk in each.chunks], pa.string())
+    return pa.chunked_array(chain.from_iterable(each.chunks for each in arrays), arrays[0].type)

@@ -24,7 +24,16 @@ from delta_ops.log.checkpoint_read import (
     stream_removes,
 )
 from delta_ops.log.commit_file import Commit, read_commits
-from delta_ops.log.replay import EMPTY_TAIL, Tail, extend_tail, merge, reconcile, unseen
+from delta_ops.log.replay import (
+    EMPTY_TAIL,
+    FileRows,
+    Tail,
+    extend_tail,
+    file_rows,
+    merge,
+    reconcile,
+    unseen,
+)
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.protocol.actions import (
     AddFile,
@@ -33,7 +42,7 @@ from delta_ops.protocol.actions import (
     Protocol,
     SetTransaction,
 )
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE, add_files
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import is_mapped
 from delta_ops.protocol.features import validate_openable
@@ -132,26 +141,38 @@ class Snapshot:
         return add_files(self._add_table(ADD.names, predicate))
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Live files with these `arrow_schemas.ADD` columns, in tables of bounded size."""
-        yield self.tail.adds.select(list(columns))
-        wanted = list(dict.fromkeys([*columns, "path", "deletionVector"]))
+        """Live files in tables of bounded size.
+
+        Args:
+            columns: Of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
+        """
+        yield _selected(self.tail.adds, columns)
+        stored = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
+        wanted = [name for name in ADD.names if name in stored]
         if self.opened_checkpoint is not None:
-            stored = stream_adds(self.storage, self.opened_checkpoint, wanted)
+            batches = stream_adds(self.storage, self.opened_checkpoint, wanted)
         elif self.base is not None:
-            stored = self.base.stream_live(wanted)
+            batches = self.base.stream_live(wanted)
         else:
             return
-        for table in unseen(stored, self.tail, self.uri):
-            yield table.select(list(columns))
+        if len(self.tail):
+            found = unseen(batches, self.tail, self.uri)
+        elif CANONICAL_PATH in columns:
+            found = (file_rows(batch, self.uri) for batch in batches)
+        else:
+            found = (FileRows(rows=batch) for batch in batches)
+        for files in found:
+            yield _selected(files, columns)
 
     def tombstones(self) -> pa.Table:
         """Removed files that the log still knows, expired ones included; schema `REMOVE`."""
-        tables = [self.tail.removes]
+        tables = [self.tail.removes.rows.select(REMOVE.names)]
         if self.opened_checkpoint is not None:
             stored = stream_removes(self.storage, self.opened_checkpoint)
-            tables += unseen(stored, self.tail, self.uri)
+            tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
         elif self.base is not None:
-            tables += unseen([self.base.tombstones()], self.tail, self.uri)
+            stored = iter([self.base.tombstones()])
+            tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
         return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
 
     def transactions(self) -> Mapping[str, SetTransaction]:
@@ -190,6 +211,12 @@ class Snapshot:
         wanted = list(dict.fromkeys([*columns, *looked_at]))
         matching = (pruning.matching(table, predicate, self) for table in self.stream_live(wanted))
         return pa.concat_tables(matching).select(list(columns))
+
+
+def _selected(files: FileRows, columns: Sequence[str]) -> pa.Table:
+    return pa.table(
+        {name: files.paths if name == CANONICAL_PATH else files.rows[name] for name in columns}
+    )
 
 
 _LISTINGS = 3

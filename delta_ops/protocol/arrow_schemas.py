@@ -54,6 +54,12 @@ REMOVE = pa.schema(
         ("defaultRowCommitVersion", pa.int64()),
     ]
 )
+CANONICAL_PATH = "canonicalPath"
+"""Beside the fields of a file action: its path as `file_paths.canonical_path` gives it."""
+PATH_HASH = "pathHash"
+"""Beside the fields of a file action of a commit: a hash of its path, of use in this process only.
+
+Paths of different hashes are different."""
 METADATA = pa.struct(
     [
         ("id", pa.string()),
@@ -78,6 +84,11 @@ TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated"
 DOMAIN_METADATA = pa.struct(
     [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]
 )
+
+
+def hashed(schema: pa.Schema) -> pa.Schema:
+    """`ADD` or `REMOVE` with a `PATH_HASH`."""
+    return schema.append(pa.field(PATH_HASH, pa.int64()))
 
 
 def add_files(table: pa.Table) -> list[AddFile]:

@@ -29,7 +29,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
     Sidecar,
 )
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, hashed
 from delta_ops.protocol.json_file_actions import (
     MALFORMED_LINE,
     file_table,
@@ -45,9 +45,9 @@ class CommitActions:
     """The actions of one commit: those on files as Arrow, the others as values."""
 
     adds: pa.Table
-    """Schema `arrow_schemas.ADD`."""
+    """Schema `arrow_schemas.ADD`, with a `PATH_HASH`."""
     removes: pa.Table
-    """Schema `arrow_schemas.REMOVE`."""
+    """Schema `arrow_schemas.REMOVE`, with a `PATH_HASH`."""
     others: tuple[Action | Sidecar, ...]
     """In the order of the file."""
 
@@ -202,7 +202,9 @@ class _Rows:
     def table(self) -> pa.Table:
         if self._pending:
             self._flush()
-        return pa.concat_tables(self._tables) if self._tables else self._schema.empty_table()
+        return (
+            pa.concat_tables(self._tables) if self._tables else hashed(self._schema).empty_table()
+        )
 
     def _flush(self) -> None:
         self._tables.append(file_table(self._pending, self._schema))

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import msgspec
 import pyarrow as pa
 
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, hashed
 
 MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What parsing raises of lines that no writer should write."""
@@ -81,7 +81,7 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
 
 
 def file_table(actions: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """Parsed file actions as a table of `schema`, which is `ADD` or `REMOVE`."""
+    """Parsed file actions as a table of `hashed(schema)`, which is `ADD` or `REMOVE`."""
     kinds = list(set(map(type, actions)))
     columns = []
     for field in schema:
@@ -92,7 +92,8 @@ def file_table(actions: Sequence[Any], schema: pa.Schema) -> pa.Table:
         else:
             values = [getattr(each, field.name, None) for each in actions]
             columns.append(_column(values, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+    hashes = list(map(hash, map(attrgetter("path"), actions)))
+    return pa.Table.from_arrays([*columns, pa.array(hashes, pa.int64())], schema=hashed(schema))
 
 
 def _validate_text(data: bytes) -> None:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from delta_ops.log import pruning
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
 
@@ -138,9 +139,8 @@ def _deleted_read(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Confli
     if ours.only_rearranges or not ours.reads or not len(winner.removes):
         return None
     removed = _removed_paths(winner, snapshot)
-    for files in snapshot.stream_live(["path", "partitionValues", "stats"]):
-        paths = canonical_paths(files["path"].combine_chunks(), snapshot.uri)
-        candidates = files.filter(pc.is_in(paths, value_set=removed))
+    for files in snapshot.stream_live(["path", CANONICAL_PATH, "partitionValues", "stats"]):
+        candidates = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=removed))
         for predicate in ours.reads if len(candidates) else ():
             matching = pruning.matching(candidates, predicate, snapshot)
             if len(matching):

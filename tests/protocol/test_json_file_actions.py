@@ -19,7 +19,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.arrow_schemas import ADD, DELETION_VECTOR, REMOVE
+from delta_ops.protocol.arrow_schemas import ADD, DELETION_VECTOR, REMOVE, hashed
 from delta_ops.protocol.json_codec import (
     CommitActions,
     LineError,
@@ -80,12 +80,13 @@ def expected(action: AddFile | RemoveFile) -> dict[str, Any]:
 
 
 def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFile]) -> None:
-    assert decoded.adds.schema == ADD
-    assert decoded.removes.schema == REMOVE
-    assert decoded.adds.to_pylist() == [expected(a) for a in actions if isinstance(a, AddFile)]
-    assert decoded.removes.to_pylist() == [
-        expected(a) for a in actions if isinstance(a, RemoveFile)
-    ]
+    for table, schema, kind in (
+        (decoded.adds, ADD, AddFile),
+        (decoded.removes, REMOVE, RemoveFile),
+    ):
+        assert table.schema == hashed(schema)
+        rows = table.select(schema.names).to_pylist()
+        assert rows == [expected(action) for action in actions if isinstance(action, kind)]
 
 
 @given(st.lists(LINES, min_size=1, max_size=4), st.integers(1, 40))
@@ -150,7 +151,11 @@ def test_other_actions_keep_their_order_wherever_they_stand() -> None:
     txns = [f'{{"txn":{{"appId":"a","version":{n}}}}}'.encode() for n in range(3)]
     before, after = ("\n".join(part).encode() for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([txns[0], before, txns[1], after, txns[2]])])
-    assert [each.version for each in decoded.others if isinstance(each, SetTransaction)] == [0, 1, 2]
+    assert [each.version for each in decoded.others if isinstance(each, SetTransaction)] == [
+        0,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(
