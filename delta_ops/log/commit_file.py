@@ -35,6 +35,8 @@ from delta_ops.storage import Storage
 T = TypeVar("T")
 
 _READ_THREADS = 16
+_AHEAD_BYTES = 16 << 20
+"""Of commits that are read while others are decoded, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +118,17 @@ def _contents(storage: Storage, names: Sequence[str]) -> Iterator[bytes]:
         return
     # A few to each task: of a thousand small files handing over takes longer than reading.
     step = max(len(names) // (4 * _READ_THREADS), 1)
-    batches = [names[start : start + step] for start in range(0, len(names), step)]
-    ahead: deque[Future[list[bytes]]] = deque()
+    waiting = deque(names[start : start + step] for start in range(0, len(names), step))
+    reading: deque[Future[list[bytes]]] = deque()
+    at_once = _READ_THREADS // 4  # until it is known how large they are
     with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="delta_ops") as pool:
-        for batch in batches:
-            ahead.append(pool.submit(_read_each, storage, batch))
-            if len(ahead) > _READ_THREADS:
-                yield from ahead.popleft().result()
-        while ahead:
-            yield from ahead.popleft().result()
+        while waiting or reading:
+            while waiting and len(reading) < at_once:
+                reading.append(pool.submit(_read_each, storage, waiting.popleft()))
+            contents = reading.popleft().result()
+            fitting = _AHEAD_BYTES // max(sum(map(len, contents)), 1)
+            at_once = min(max(fitting, 2), _READ_THREADS)
+            yield from contents
 
 
 def _read_each(storage: Storage, names: Sequence[str]) -> list[bytes]:

@@ -7,13 +7,13 @@ they are missing, malformed or of no use, it stays.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import (
     physical_name,
@@ -76,6 +76,7 @@ def sources(columns: Sequence[str]) -> list[str]:
 
 def file_view(adds: pa.Table, columns: Sequence[str], table: TableShape) -> pa.Table:
     """Rows of `ADD` columns as the columns that users ask for."""
+    adds = evened(adds)
     return pa.table({name: _view_column(name, adds, table) for name in columns})
 
 
@@ -191,14 +192,15 @@ def _stored_names(table: TableShape) -> Mapping[str, str]:
     }
 
 
-def _view_column(name: str, adds: pa.Table, table: TableShape) -> Any:
-    column = adds[_SOURCES[name]].combine_chunks()
+def _view_column(name: str, adds: pa.Table, table: TableShape) -> pa.ChunkedArray:
+    column = adds[_SOURCES[name]]
     match name:
         case "partition_values":
-            return _partition_struct(_flat(column), table)
+            # At once: a value that stands in many chunks is parsed only once.
+            return pa.chunked_array([_partition_struct(column.combine_chunks(), table)])
         case "num_records":
             parsed = (parse_stats(text) for text in column.to_pylist())
-            return pa.array([s.num_records if s else None for s in parsed], pa.int64())
+            return pa.chunked_array([[s.num_records if s else None for s in parsed]], pa.int64())
         case _:
             return column
 
@@ -211,9 +213,3 @@ def _partition_struct(maps: pa.MapArray, table: TableShape) -> pa.StructArray:
     stored = _stored_names(table)
     arrays = [parse_array(_values_of(maps, stored[name]), t) for name, t in types.items()]
     return pa.StructArray.from_arrays(arrays, fields=fields)
-
-
-def _flat(column: Any) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return column

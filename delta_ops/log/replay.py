@@ -13,7 +13,9 @@ No I/O: the caller supplies the actions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import pyarrow as pa
@@ -24,6 +26,7 @@ from delta_ops.protocol.arrow_schemas import (
     ADD,
     PATH_HASH,
     REMOVE,
+    evened,
     hashed,
 )
 from delta_ops.protocol.file_paths import canonical_paths
@@ -82,8 +85,6 @@ EMPTY_TAIL = Tail(
     adds=FileRows(rows=hashed(ADD).empty_table()),
     removes=FileRows(rows=hashed(REMOVE).empty_table()),
 )
-_SMALL_CHUNK = 4096
-"""Rows; chunk by chunk, smaller ones take longer than copying them into one."""
 # Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
 _POOL = pa.system_memory_pool()
 
@@ -94,10 +95,10 @@ def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
     Args:
         rows: Columns `path` and `deletionVector`, as in the log, among others.
     """
-    if rows["path"].num_chunks * _SMALL_CHUNK > len(rows):
-        rows = rows.combine_chunks()
+    rows = evened(rows)
     stored = rows["path"].chunks
-    paths = [canonical_paths(chunk, table_uri) for chunk in stored]
+    with ThreadPoolExecutor(pa.cpu_count()) as pool:
+        paths = list(pool.map(partial(canonical_paths, table_uri=table_uri), stored))
     is_canonical = all(path is chunk for path, chunk in zip(paths, stored, strict=True))
     found = FileRows(
         rows=rows, canonical=None if is_canonical else pa.chunked_array(paths, pa.string())

@@ -54,6 +54,8 @@ REMOVE = pa.schema(
         ("defaultRowCommitVersion", pa.int64()),
     ]
 )
+_SMALL_CHUNK = 1024
+"""Rows; chunk by chunk, smaller ones take longer than copying them into one."""
 CANONICAL_PATH = "canonicalPath"
 """Beside the fields of a file action: its path as `file_paths.canonical_path` gives it."""
 PATH_HASH = "pathHash"
@@ -89,6 +91,12 @@ DOMAIN_METADATA = pa.struct(
 def hashed(schema: pa.Schema) -> pa.Schema:
     """`ADD` or `REMOVE` with a `PATH_HASH`."""
     return schema.append(pa.field(PATH_HASH, pa.int64()))
+
+
+def evened(table: pa.Table) -> pa.Table:
+    """The same rows in chunks that are worth a call each."""
+    chunks = max((column.num_chunks for column in table.columns), default=0)
+    return table.combine_chunks() if chunks * _SMALL_CHUNK > len(table) else table
 
 
 def add_files(table: pa.Table) -> list[AddFile]:

@@ -7,7 +7,7 @@ out on reading, as the protocol asks. No I/O.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,10 @@ from delta_ops.protocol.actions import (
     SetTransaction,
     Sidecar,
 )
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, hashed
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.json_file_actions import (
     MALFORMED_LINE,
-    file_table,
+    FileTableBuilder,
     line_decoder,
     parse_line,
     parse_lines,
@@ -53,7 +53,6 @@ class CommitActions:
 
 
 _BOM = b"\xef\xbb\xbf"
-_MANY_ROWS = 16_384
 _MALFORMED = (*MALFORMED_LINE, KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -81,7 +80,7 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
     Raises:
         LineError: As `decode_commit`; `commit` says in which.
     """
-    adds, removes = _Rows(ADD), _Rows(REMOVE)
+    adds, removes = FileTableBuilder(ADD), FileTableBuilder(REMOVE)
     counted: list[tuple[int, int, tuple[Action | Sidecar, ...]]] = []
     for number, data in enumerate(commits):
         others: list[Action | Sidecar] = []
@@ -179,36 +178,6 @@ def sidecar_from_json(body: Mapping[str, Any]) -> Sidecar:
 def json_body(action: Action) -> dict[str, Any]:
     """The action's body by JSON name, absent fields left out."""
     return _encoded(action)[1]
-
-
-class _Rows:
-    """File actions that become Arrow a good number at a time, which takes less time and memory."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._tables: list[pa.Table] = []
-        self._pending: list[Any] = []
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def extend(self, actions: Sequence[Any]) -> None:
-        self._pending += actions
-        self._length += len(actions)
-        if len(self._pending) >= _MANY_ROWS:
-            self._flush()
-
-    def table(self) -> pa.Table:
-        if self._pending:
-            self._flush()
-        return (
-            pa.concat_tables(self._tables) if self._tables else hashed(self._schema).empty_table()
-        )
-
-    def _flush(self) -> None:
-        self._tables.append(file_table(self._pending, self._schema))
-        self._pending = []
 
 
 def _taken_apart(

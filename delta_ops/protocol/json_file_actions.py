@@ -11,6 +11,7 @@ No I/O.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -26,8 +27,9 @@ MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What parsing raises of lines that no writer should write."""
 
 _STARTS = (b'{"add":{', b'{"remove":{')
-_BLOCK_BYTES = 8 << 20
-"""Of lines that are parsed at once: as values they take several times as much memory."""
+_BLOCK_BYTES = 1 << 18
+"""Of lines that are parsed at once: what they become should fit into the cache of a core."""
+_MANY_ROWS = 4096
 _INT32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _SIZE = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -80,20 +82,55 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
     return _actions([decoder.decode(line)])
 
 
-def file_table(actions: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """Parsed file actions as a table of `hashed(schema)`, which is `ADD` or `REMOVE`."""
-    kinds = list(set(map(type, actions)))
-    columns = []
-    for field in schema:
-        if not any(hasattr(kind, field.name) for kind in kinds):
-            columns.append(pa.nulls(len(actions), field.type))
-        elif len(kinds) == 1:
-            columns.append(_column(list(map(attrgetter(field.name), actions)), field.type))
-        else:
-            values = [getattr(each, field.name, None) for each in actions]
-            columns.append(_column(values, field.type))
-    hashes = list(map(hash, map(attrgetter("path"), actions)))
-    return pa.Table.from_arrays([*columns, pa.array(hashes, pa.int64())], schema=hashed(schema))
+class FileTableBuilder:
+    """Parsed file actions as a table of `hashed(schema)`, which is `ADD` or `REMOVE`.
+
+    Values are taken out of each block as soon as it is parsed, while a core has them in its cache,
+    and become Arrow a good number at a time.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._tables = [hashed(schema).empty_table()]
+        self._values: dict[str, list[Any]] = {name: [] for name in schema.names}
+        self._hashes = array("q")
+        self._num_flushed = 0
+
+    def __len__(self) -> int:
+        return self._num_flushed + len(self._hashes)
+
+    def extend(self, actions: Sequence[Any]) -> None:
+        """Take over actions that were parsed from one block."""
+        if not actions:
+            return
+        for name in actions[0].__struct_fields__:
+            values = self._values[name]
+            values += [None] * (len(self._hashes) - len(values))  # of others, which have it not
+            values += map(attrgetter(name), actions)
+        self._hashes.extend(map(hash, map(attrgetter("path"), actions)))
+        if len(self._hashes) >= _MANY_ROWS:
+            self._flush()
+
+    def table(self) -> pa.Table:
+        """All of them, in their order."""
+        self._flush()
+        return pa.concat_tables(self._tables)
+
+    def _flush(self) -> None:
+        count = len(self._hashes)
+        columns = []
+        for field in self._schema:
+            values = self._values[field.name]
+            if values:
+                values += [None] * (count - len(values))
+                columns.append(_column(values, field.type))
+            else:
+                columns.append(pa.nulls(count, field.type))
+        hashes = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(self._hashes)])
+        self._tables.append(pa.table([*columns, hashes], schema=hashed(self._schema)))
+        self._values = {name: [] for name in self._schema.names}
+        self._hashes = array("q")
+        self._num_flushed += count
 
 
 def _validate_text(data: bytes) -> None:
@@ -115,19 +152,16 @@ def _parsed(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any
 
 def _actions(lines: Sequence[Any]) -> ParsedLines:
     names = lines[0].__struct_fields__ if lines else ("add", "remove")
+    adds = [line.add for line in lines if line.add is not None]
+    removes = [line.remove for line in lines if line.remove is not None]
+    if len(names) == 2 and not (adds and removes):
+        return ParsedLines(adds=adds, removes=removes, others=[])
     rows = list(map(attrgetter(*names), lines))
     if any(row.count(None) < len(names) - 1 for row in rows):
         raise msgspec.ValidationError("more than one action in a line")
-    return ParsedLines(
-        adds=[row[0] for row in rows if row[0] is not None],
-        removes=[row[1] for row in rows if row[1] is not None],
-        others=[
-            (name, body)
-            for row in (rows if names[2:] else ())
-            for name, body in zip(names[2:], row[2:], strict=True)
-            if body is not None
-        ],
-    )
+    bodies = ((name, body) for row in rows for name, body in zip(names[2:], row[2:], strict=True))
+    others = [(name, body) for name, body in bodies if body is not None]
+    return ParsedLines(adds=adds, removes=removes, others=others)
 
 
 def _file_lines(data: bytes) -> tuple[int, int]:
@@ -151,17 +185,35 @@ def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     return pa.array(values, data_type, memory_pool=_POOL)
 
 
-def _map_array(values: Sequence[dict[str, str | None] | None], data_type: pa.MapType) -> pa.Array:
-    is_null = [value is None for value in values]
-    mask = pa.array(is_null, pa.bool_()) if any(is_null) else None
-    maps: Sequence[dict[str, str | None]] = [value or {} for value in values]
-    keys, items = list(chain.from_iterable(maps)), list(chain.from_iterable(map(dict.values, maps)))
+def _map_array(values: Sequence[Any], data_type: pa.MapType) -> pa.Array:
+    names = list(values[0] or ()) if values else []
+    try:
+        columns = [[each[name] for each in values] for name in names]
+        is_uniform = bool(names) and set(map(len, values)) == {len(names)}
+    except (KeyError, TypeError):
+        is_uniform = False
+    if not is_uniform:
+        return _uneven_map_array(values, data_type)
+    keys = names * len(values)
+    items = (
+        columns[0] if len(columns) == 1 else list(chain.from_iterable(zip(*columns, strict=True)))
+    )
     return pa.MapArray.from_arrays(
-        pa.array(list(accumulate(map(len, maps), initial=0)), pa.int32()),
+        pa.array(range(0, len(keys) + 1, len(names)), pa.int32()),
         pa.array(keys, pa.string(), memory_pool=_POOL),
         pa.array(items, pa.string(), memory_pool=_POOL),
         data_type,
-        mask=mask,
+    )
+
+
+def _uneven_map_array(values: Sequence[Any], data_type: pa.MapType) -> pa.Array:
+    maps = [value or {} for value in values]
+    return pa.MapArray.from_arrays(
+        pa.array(list(accumulate(map(len, maps), initial=0)), pa.int32()),
+        pa.array(list(chain.from_iterable(maps)), pa.string(), memory_pool=_POOL),
+        pa.array(list(chain.from_iterable(map(dict.values, maps))), pa.string(), memory_pool=_POOL),
+        data_type,
+        mask=pa.array([value is None for value in values], pa.bool_()),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.protocol import json_codec, json_file_actions
+from delta_ops.protocol import json_file_actions
 from delta_ops.protocol.actions import (
     AddFile,
     CommitInfo,
@@ -72,8 +72,6 @@ def expected(action: AddFile | RemoveFile) -> dict[str, Any]:
     (body,) = json.loads(encode_action(action)).values()
     schema = ADD if isinstance(action, AddFile) else REMOVE
     row = {field.name: body.get(field.name) for field in schema}
-    for name in ("partitionValues", "tags"):
-        row[name] = None if row[name] is None else list(row[name].items())
     if row["deletionVector"] is not None:
         row["deletionVector"] = {f.name: row["deletionVector"].get(f.name) for f in DELETION_VECTOR}
     return row
@@ -85,7 +83,7 @@ def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFil
         (decoded.removes, REMOVE, RemoveFile),
     ):
         assert table.schema == hashed(schema)
-        rows = table.select(schema.names).to_pylist()
+        rows = table.select(schema.names).to_pylist(maps_as_pydicts="strict")
         assert rows == [expected(action) for action in actions if isinstance(action, kind)]
 
 
@@ -94,7 +92,7 @@ def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFil
 def test_commits_that_are_decoded_together_stay_apart(commits: list[Any], many: int) -> None:
     datas = [encode_commit([CommitInfo(values={"n": i}), *c]) for i, c in enumerate(commits)]
     with (
-        mock.patch.object(json_codec, "_MANY_ROWS", many),
+        mock.patch.object(json_file_actions, "_MANY_ROWS", many),
         mock.patch.object(json_file_actions, "_BLOCK_BYTES", 20 * many),
     ):
         together = decode_commits(datas)
