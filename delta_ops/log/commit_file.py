@@ -6,7 +6,6 @@ Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and neve
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,10 +29,9 @@ from delta_ops.protocol.json_codec import (
     encode_commit,
 )
 from delta_ops.storage import Storage
+from delta_ops.storage.concurrency import in_parallel
 
 T = TypeVar("T")
-
-_READ_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +76,7 @@ def read_commits(storage: Storage, directory: str, versions: Sequence[int]) -> l
         LogCorruptError: One of them is no sequence of JSON actions.
     """
     names = [f"{directory}/{commit_name(version)}" for version in versions]
-    if len(names) > 1:
-        with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="delta_ops") as pool:
-            contents = list(pool.map(storage.read, names))
-    else:
-        contents = [storage.read(name) for name in names]
+    contents = in_parallel(storage.read, names)
     try:
         decoded = decode_commits(contents)
     except LineError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
@@ -31,8 +31,12 @@ def in_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     return list(_pool().map(call, todo))
 
 
-def read_ahead(reads: Iterable[tuple[int, Callable[[], R]]], max_bytes: int) -> Iterator[R]:
+def read_ahead(
+    reads: Iterable[tuple[int, Callable[[], R]]], max_bytes: int
+) -> Generator[R, None, None]:
     """What each read returns, in their order, while the next ones are under way.
+
+    Those that are not taken before it is closed are given up.
 
     Args:
         reads: How many bytes a read will hold, and the read.

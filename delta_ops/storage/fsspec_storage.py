@@ -16,7 +16,6 @@ import io
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
 from typing import IO, Any
@@ -24,6 +23,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
+from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.contract import FileInfo
 from delta_ops.storage.exclusive import memory_lock, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
-_DELETE_THREADS = 16
 _DELETE_BATCH = 1000
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -124,12 +123,14 @@ class FsspecStorage:
 
     def create(self, path: str, data: bytes) -> None:
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
+        full = self._full(path)
         create = way_to_create(self._protocols, self._uri)
         with self._failing_as(path, "created", FileExistsError):
-            create(self._fs, self._full(path), data)
+            create(self._fs, full, data)
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
         """See `create`; what `write` writes is kept in memory until it returns."""
+        validate(path)
         way_to_create(self._protocols, self._uri)  # refuses before anything is written
         stream = _KeptBytes()
         write(stream)
@@ -165,10 +166,9 @@ class FsspecStorage:
         """See `Storage`; why a file could not be deleted goes to the log."""
         remaining = map(validate, paths)
         kept: list[str] = []
-        with ThreadPoolExecutor(_DELETE_THREADS) as pool:
-            while batch := list(islice(remaining, _DELETE_BATCH)):
-                gone = pool.map(self._is_deleted, batch)
-                kept += [path for path, is_gone in zip(batch, gone, strict=True) if not is_gone]
+        while batch := list(islice(remaining, _DELETE_BATCH)):
+            gone = in_parallel(self._is_deleted, batch)
+            kept += [path for path, is_gone in zip(batch, gone, strict=True) if not is_gone]
         return kept
 
     @property

@@ -30,8 +30,8 @@ _TAIL_BYTES = 64 << 10
 """Of a file's end that are read unasked; holds the footer of most files, and small files whole."""
 _FOOTER_BYTES = 512 << 20
 """The longest footer that is read."""
-_HOLE_BYTES = 1 << 20
-"""Unwanted bytes that are read rather than asked around; a request takes as long as these."""
+_HOLE_BYTES = 256 << 10
+"""Unwanted bytes that are read rather than asked around; one request of many takes as long."""
 _REQUEST_BYTES = 8 << 20
 WINDOW_BYTES = 64 << 20
 
