@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.servers.s3"]
+pytest_plugins = ["tests.servers.s3", "tests.servers.gcs", "tests.servers.azure"]
 
 TIME_ZONE = "spark.sql.session.timeZone"
 

@@ -27,7 +27,12 @@ from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.contract import FileInfo
 from delta_ops.storage.exclusive import memory_lock, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
-from delta_ops.storage.object_stores import Entry, options_of_read, way_to_list_from
+from delta_ops.storage.object_stores import (
+    Entry,
+    is_taken_for_another,
+    options_of_read,
+    way_to_list_from,
+)
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 
@@ -186,7 +191,13 @@ class FsspecStorage:
         return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
     def _full(self, path: str) -> str:
-        return f"{self._root}/{validate(path)}"
+        if is_taken_for_another(self._protocols, validate(path)):
+            reason = (
+                f"the client of {self._protocols[0]} would reach another object, because it cuts "
+                "the name at its question mark; give the object another name with another program"
+            )
+            raise StorageError(self.locate(path), "reached", reason)
+        return f"{self._root}/{path}"
 
     def _full_directory(self, directory: str) -> str:
         return self._full(directory) if directory else self._root

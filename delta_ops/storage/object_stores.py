@@ -3,6 +3,7 @@
 1. A listing begins at a name: `ls` lists a whole directory, page after page, where the new names of
    a log come last. Each store has a word for it of its own.
 2. A whole object is read by one request: some clients ask for its size first.
+3. A name means itself: a client that takes a part of it for something else is not given it.
 
 A file system of any other kind is asked by the common calls. Entries are as fsspec lists them.
 """
@@ -34,6 +35,11 @@ def options_of_read(protocols: tuple[str, ...]) -> Mapping[str, Any]:
     """What `cat_file` is given to read a whole object by one request."""
     # s3fs would ask for the size, in case parts of the object can be read side by side.
     return {"max_concurrency": 1} if "s3" in protocols else {}
+
+
+def is_taken_for_another(protocols: tuple[str, ...], path: str) -> bool:
+    """Whether the client would cut off a part of the name, and so reach another object."""
+    return ("abfs" in protocols and "?" in path) or ("s3" in protocols and "?versionId=" in path)
 
 
 def options_to_open(scheme: str, given: Mapping[str, Any]) -> Mapping[str, Any]:

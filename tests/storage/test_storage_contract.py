@@ -20,6 +20,8 @@ import pytest
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged, staged_name
+from tests.servers.azure import AzureServer
+from tests.servers.gcs import GcsServer
 from tests.servers.s3 import S3Server
 
 LOG = "_delta_log"
@@ -43,7 +45,17 @@ def s3_storage(s3_server: S3Server) -> Storage:
     return open_storage(f"s3://{s3_server.new_bucket()}/table", s3_server.storage_options)
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture
+def gcs_storage(gcs_server: GcsServer) -> Storage:
+    return open_storage(f"gs://{gcs_server.new_bucket()}/table", gcs_server.storage_options)
+
+
+@pytest.fixture
+def azure_storage(azure_server: AzureServer) -> Storage:
+    return open_storage(f"az://{azure_server.new_container()}/table", azure_server.storage_options)
+
+
+@pytest.fixture(params=["local", "memory", "s3", "gcs", "azure"])
 def storage(request: pytest.FixtureRequest) -> Storage:
     found: Storage = request.getfixturevalue(f"{request.param}_storage")
     return found
@@ -443,18 +455,42 @@ def test_persist_takes_files_of_others(storage: Storage) -> None:
         "a;b",
         "~a",
         "a*",
-        "a?",
         "[ab]",
         "{a}",
     ],
 )
 def test_a_name_means_itself(storage: Storage, name: str) -> None:
+    check_a_name(storage, name)
+
+
+@pytest.mark.parametrize("storage", ["local", "memory", "s3", "gcs"], indirect=True)
+def test_a_question_mark_means_itself(storage: Storage) -> None:
+    check_a_name(storage, "a?")
+
+
+def check_a_name(storage: Storage, name: str) -> None:
     storage.replace(f"d/{name}", b"content")
     storage.replace("d/ab", b"")
     assert names(storage) == sorted([f"d/{name}", "d/ab"])
     assert storage.read(f"d/{name}") == b"content"
     assert storage.delete_many([f"d/{name}"]) == []
     assert names(storage) == ["d/ab"]
+
+
+@pytest.mark.parametrize(
+    ("storage", "name"),
+    [("azure", "a?"), ("azure", "a?b"), ("s3", "a?versionId=1")],
+    indirect=["storage"],
+)
+def test_a_name_that_a_client_takes_for_another_is_refused(storage: Storage, name: str) -> None:
+    storage.replace("d/a", b"content")
+    for call in (storage.read, storage.stat, storage.open_input, storage.delete):
+        with pytest.raises(StorageError, match="would reach another object"):
+            call(f"d/{name}")
+    with pytest.raises(StorageError, match="would reach another object"):
+        storage.replace(f"d/{name}", b"")
+    assert storage.delete_many([f"d/{name}"]) == [f"d/{name}"]
+    assert storage.read("d/a") == b"content"
 
 
 @pytest.mark.parametrize(
