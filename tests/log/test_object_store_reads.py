@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name
 from tests.counting_storage import CountingStorage
@@ -170,8 +172,14 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_what_is_opened_pickles_and_shows_no_credential(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
-    log = uploaded(s3_server, checkpoint_of(tmp_path, 1), 1, num_after=0)
-    shown = repr(log) + repr(log.storage) + repr(log.snapshot()) + log.uri
+    log = uploaded(s3_server, checkpoint_of(tmp_path, 3_000, 1_000), 1, num_after=1)
+    snapshot = log.snapshot()
+    copies: list[DeltaLog | Snapshot] = pickle.loads(pickle.dumps([log, snapshot]))
+    copied_log, copied = copies
+    assert isinstance(copied_log, DeltaLog)
+    assert isinstance(copied, Snapshot)
+    assert live_paths(copied_log) == set(copied.files(["path"])["path"].to_pylist())
+    shown = "".join(map(repr, [log, log.storage, snapshot, *copies]))
     assert s3_server.storage_options["secret"] not in shown
     assert s3_server.storage_options["key"] not in shown
 

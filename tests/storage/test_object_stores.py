@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+
 import fsspec
 import pytest
 
+from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import S3Server, kinds
@@ -67,3 +70,20 @@ def test_gcs_is_asked_from_the_name_on(
     monkeypatch.setattr(fs, "call", recorded)
     assert [info.path for info in storage.list_from("d", "1")] == ["d/1"]
     assert asked == [(bucket, "t/d/", "t/d/1")]
+
+
+def test_a_store_that_cannot_be_reached_is_an_error_without_credentials(
+    s3_server: S3Server,
+) -> None:
+    options = {
+        **s3_server.storage_options,
+        "endpoint_url": "http://127.0.0.1:9",  # of a service that nobody runs
+        "config_kwargs": {"retries": {"max_attempts": 0}},
+    }
+    storage = open_storage("s3://bucket/t", options)
+    for call in (lambda: storage.list_from("d", ""), lambda: storage.read("a")):
+        with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9") as caught:
+            call()
+        shown = "".join(traceback.format_exception(caught.value)) + repr(storage)
+        assert options["key"] not in shown
+        assert options["secret"] not in shown
