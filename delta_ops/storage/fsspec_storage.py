@@ -23,7 +23,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
 from delta_ops.storage.contract import FileInfo
 from delta_ops.storage.exclusive import memory_lock, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
@@ -258,7 +258,10 @@ class FsspecStorage:
 
     def _ranges_of(self, full: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
-        answers = self._fs.cat_ranges([full] * len(ranges), starts, ends, on_error="return")
+        bounded = {"batch_size": MAX_CONCURRENCY} if self._fs.async_impl else {}
+        answers = self._fs.cat_ranges(
+            [full] * len(ranges), starts, ends, on_error="return", **bounded
+        )
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer

@@ -72,6 +72,16 @@ def test_gcs_is_asked_from_the_name_on(
     assert asked == [(bucket, "t/d/", "t/d/1")]
 
 
+def test_ranges_are_read_at_the_same_time(s3_server: S3Server) -> None:
+    bucket = s3_server.new_bucket()
+    s3_server.put(bucket, {"t/a": bytes(range(40))})
+    storage = open_storage(f"s3://{bucket}/t", s3_server.storage_options)
+    with s3_server.holding(until=16):
+        parts = storage.read_ranges("a", [(start, start + 1) for start in range(40)])
+        assert s3_server.most_held == 16
+    assert b"".join(parts) == bytes(range(40))
+
+
 def test_a_store_that_cannot_be_reached_is_an_error_without_credentials(
     s3_server: S3Server,
 ) -> None:
