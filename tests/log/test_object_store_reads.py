@@ -150,15 +150,15 @@ def test_a_forked_process_reads_at_the_same_time_as_well(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
     """Connections, event loop and threads stay behind in the parent."""
-    log = uploaded(s3_server, checkpoint_of(tmp_path, 1), 1, num_after=16)
+    log = uploaded(s3_server, checkpoint_of(tmp_path, 1), 1, num_after=48)
     program = f"""
 import os
 from delta_ops import DeltaLog
 log = DeltaLog({log.uri!r}, {s3_server.storage_options!r})
-assert log.snapshot().files().num_rows == 17
+assert log.snapshot().files().num_rows == 49
 child = os.fork()
 if not child:
-    os._exit(log.snapshot().files().num_rows != 17)
+    os._exit(log.snapshot().files().num_rows != 49)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     with s3_server.holding(until=16):
