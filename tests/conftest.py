@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process."""
+"""One Spark session for all tests of a process, and the servers of `tests/servers`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytest_plugins = ["tests.servers.s3", "tests.servers.gcs", "tests.servers.azure"]
 
 TIME_ZONE = "spark.sql.session.timeZone"
 

@@ -25,7 +25,7 @@ class CountingStorage:
     """`inner`, with `on_call` around each call that reaches the store.
 
     "after" comes when the call raised too. A listing is read to its end between the two moments.
-    `uri` and `locate` reach no store and are not counted.
+    `uri`, `locate` and `has_native_input` reach no store and are not counted.
     """
 
     def __init__(self, inner: Storage, on_call: OnCall) -> None:
@@ -37,6 +37,10 @@ class CountingStorage:
     @property
     def uri(self) -> str:
         return self.inner.uri
+
+    @property
+    def has_native_input(self) -> bool:
+        return self.inner.has_native_input
 
     def locate(self, path: str) -> str:
         return self.inner.locate(path)

@@ -7,16 +7,22 @@ read, and file actions are streamed: a checkpoint may hold millions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from delta_ops.errors import LogCorruptError, StorageError
+from delta_ops.errors import LogCorruptError
+from delta_ops.log.checkpoint_parts import (
+    CURE,
+    Columns,
+    Piece,
+    iter_pieces,
+    load_footers,
+    reading,
+)
 from delta_ops.log.parsed_stats import with_json_stats
 from delta_ops.log.segment import Checkpoint
 from delta_ops.protocol.actions import (
@@ -36,6 +42,7 @@ from delta_ops.protocol.json_codec import (
     sidecar_from_json,
 )
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.parquet_ranges import Footer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +58,6 @@ class TableState:
 
 
 SIDECARS = "_sidecars"
-_CURE = "delete it if the commits it covers are still there, else restore it from a backup"
 EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
 
@@ -65,6 +71,8 @@ class OpenCheckpoint:
     adds: pa.Table = field(default_factory=ADD.empty_table)
     """Those that stand in a top-level file of JSON."""
     removes: pa.Table = field(default_factory=REMOVE.empty_table)
+    footers: Mapping[str, Footer] = field(default_factory=dict)
+    """By path, of the Parquet files that were read to open it."""
 
 
 def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
@@ -78,12 +86,13 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
         return _open_json(storage, checkpoint.parts[0])
     rows: list[Mapping[str, Any]] = []
     transactions: dict[str, SetTransaction] = {}
-    for part in checkpoint.parts:
-        with open_part(storage, part) as file, reading(storage, part):
-            names = file.schema_arrow.names
-            rows.extend(_state_rows(file, [name for name in _STATE_COLUMNS if name in names]))
+    footers = load_footers(storage, checkpoint.parts)
+    for piece in iter_pieces(storage, checkpoint.parts, footers, _columns_of_state):
+        with reading(storage, piece.part):
+            names = piece.file.schema_arrow.names
+            rows.extend(_state_rows(piece, [name for name in _STATE_COLUMNS if name in names]))
             if "txn" in names:
-                transactions.update((txn.app_id, txn) for txn in _transactions(file))
+                transactions.update((txn.app_id, txn) for txn in _transactions(piece))
     with reading(storage, checkpoint.parts[-1]):
         domains = [domain_metadata_from_json(body) for body in _bodies(rows, "domainMetadata")]
         state = TableState(
@@ -96,6 +105,7 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
     return OpenCheckpoint(
         state=state,
         files=(*checkpoint.parts, *(_located(each, checkpoint.parts[0]) for each in sidecars)),
+        footers=footers,
     )
 
 
@@ -104,7 +114,7 @@ def _open_json(storage: Storage, part: FileInfo) -> OpenCheckpoint:
         (actions,) = decode_commits([storage.read(part.path)])
     except LineError as error:
         raise LogCorruptError(
-            storage.uri, f"{part.path}, line {error.line}", f"{error.reason}; {_CURE}"
+            storage.uri, f"{part.path}, line {error.line}", f"{error.reason}; {CURE}"
         ) from error
     others = actions.others
     return OpenCheckpoint(
@@ -155,10 +165,16 @@ _STATE_COLUMNS = {
 }
 
 
-def _state_rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[dict[str, Any]]:
+def _columns_of_state(_part: FileInfo, schema: pa.Schema) -> Columns | None:
+    names = [name for name in ("txn", *_STATE_COLUMNS) if name in schema.names]
+    keys = [f"{name}.{_STATE_COLUMNS.get(name, 'appId')}" for name in names]
+    return Columns(names, keys) if names else None
+
+
+def _state_rows(piece: Piece, columns: list[str]) -> Iterator[dict[str, Any]]:
     if not columns:
         return
-    for batch in file.iter_batches(columns=columns):
+    for batch in piece.file.iter_batches(columns=columns, row_groups=piece.row_groups):
         present = pa.array([False]).take(pa.array([0] * len(batch), pa.int8()))
         for name in columns:
             key = pc.struct_field(batch.column(name), _STATE_COLUMNS[name])
@@ -173,9 +189,9 @@ def _bodies(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Mapping[st
             yield body
 
 
-def _transactions(file: pq.ParquetFile) -> Iterator[SetTransaction]:
+def _transactions(piece: Piece) -> Iterator[SetTransaction]:
     """By columns: a table may hold one identifier for each of very many sources."""
-    for batch in file.iter_batches(columns=["txn"]):
+    for batch in piece.file.iter_batches(columns=["txn"], row_groups=piece.row_groups):
         stored = batch.column("txn")
         rows = conform(stored.filter(pc.struct_field(stored, "appId").is_valid()), _TXN)
         for app_id, version, last_updated in zip(
@@ -187,71 +203,33 @@ def _transactions(file: pq.ParquetFile) -> Iterator[SetTransaction]:
 def _stream(
     storage: Storage, checkpoint: OpenCheckpoint, action: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    for part in checkpoint.files:
-        with _open_listed(storage, part) as file, reading(storage, part):
-            if action not in file.schema_arrow.names:
-                continue
-            stored = file.schema_arrow.field(action).type
-            names = {stored.field(i).name for i in range(stored.num_fields)}
-            if "path" not in names:
-                raise LogCorruptError(storage.uri, part.path, f"its {action} has no path")
-            wanted = {name for name in schema.names if name in names} | {"path"}
-            if "stats" in schema.names and "stats_parsed" in names:
-                wanted.add("stats_parsed")
-            for batch in file.iter_batches(columns=[f"{action}.{name}" for name in wanted]):
-                rows = pc.struct_field(batch.column(0), "path").is_valid()
-                yield conform(with_json_stats(batch.column(0).filter(rows)), schema)
+    def columns_of_action(part: FileInfo, stored: pa.Schema) -> Columns | None:
+        if action not in stored.names:
+            return None
+        struct = stored.field(action).type
+        names = {struct.field(i).name for i in range(struct.num_fields)}
+        if "path" not in names:
+            raise LogCorruptError(storage.uri, part.path, f"its {action} has no path")
+        wanted = {name for name in schema.names if name in names} | {"path"}
+        if "stats" in schema.names and "stats_parsed" in names:
+            wanted.add("stats_parsed")
+        return Columns([f"{action}.{name}" for name in sorted(wanted)], [f"{action}.path"])
 
-
-def open_part(storage: Storage, part: FileInfo) -> pq.ParquetFile:
-    """A checkpoint's file; the caller closes it.
-
-    Raises:
-        FileNotFoundError: It is gone.
-        LogCorruptError: It is no Parquet file.
-    """
-    with reading(storage, part):
-        return pq.ParquetFile(
-            storage.open_input(part.path), pre_buffer=True, coerce_int96_timestamp_unit="us"
-        )
-
-
-def _open_listed(storage: Storage, part: FileInfo) -> pq.ParquetFile:
     try:
-        return open_part(storage, part)
+        for piece in iter_pieces(storage, checkpoint.files, checkpoint.footers, columns_of_action):
+            with reading(storage, piece.part):
+                for batch in piece.file.iter_batches(
+                    columns=piece.columns, row_groups=piece.row_groups
+                ):
+                    rows = pc.struct_field(batch.column(0), "path").is_valid()
+                    yield conform(with_json_stats(batch.column(0).filter(rows)), schema)
     except FileNotFoundError as error:
         raise LogCorruptError(
             storage.uri,
-            part.path,
+            error.filename,
             "this file of the checkpoint is gone; if a clean-up has deleted it since the table was "
             "opened, open the table again, else restore it from a backup",
         ) from error
-
-
-@contextmanager
-def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
-    """Errors of Arrow and of the store, in our own words."""
-    try:
-        yield
-    except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
-        raise _unreadable(storage, part, error) from error
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        # Arrow reports damaged pages as an OSError of no number; the store's failures have one, or
-        # a type of their own, and say nothing of the file.
-        if error.errno is None and type(error) is OSError:
-            raise _unreadable(storage, part, error) from error
-        raise StorageError(storage.locate(part.path), "read", str(error)) from error
-
-
-def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
-    reason = (str(error).splitlines() or [repr(error)])[0].rstrip(".")
-    return LogCorruptError(
-        storage.uri,
-        part.path,
-        f"the checkpoint cannot be read ({reason}); {_CURE}",
-    )
 
 
 def _last(values: Iterable[Any]) -> Any:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.log.checkpoint_read import open_part
+from delta_ops.log.checkpoint_parts import load_footers
 from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import SetTransaction
@@ -111,8 +111,7 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
 def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
     """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
     info = storage.stat(f"{directory}/{checkpoint_name(version)}")
-    with open_part(storage, info) as file:
-        size = file.metadata.num_rows
+    size = load_footers(storage, [info])[info.path].metadata.num_rows
     write_hint(
         storage, directory, LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
     )

@@ -5,10 +5,11 @@ Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and neve
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -23,20 +24,22 @@ from delta_ops.protocol.actions import (
     Protocol,
     SetTransaction,
 )
-from delta_ops.protocol.file_names import commit_name
+from delta_ops.protocol.file_names import CommitName, commit_name, log_file_name
 from delta_ops.protocol.json_codec import (
     CommitActions,
     LineError,
     decode_commits,
     encode_commit,
 )
-from delta_ops.storage import Storage
+from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import read_ahead
 
 T = TypeVar("T")
 
-_READ_THREADS = 16
 _AHEAD_BYTES = 16 << 20
-"""Of commits that are read while others are decoded, about."""
+"""Of commits that are read while others are decoded."""
+_TOGETHER_BYTES = 1 << 20
+"""Of small files on a disk that are read by one task: handing over takes longer than reading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +72,31 @@ def read_commit(storage: Storage, directory: str, version: int) -> Commit:
         FileNotFoundError: There is no such version.
         LogCorruptError: The file is no sequence of JSON actions.
     """
-    (commit,) = read_commits(storage, directory, [version])
+    name = f"{directory}/{commit_name(version)}"
+    (commit,) = _decoded(storage, [name], [storage.read(name)])
     return commit
 
 
-def read_commits(storage: Storage, directory: str, versions: Sequence[int]) -> list[Commit]:
+def read_commits(storage: Storage, files: Sequence[FileInfo]) -> list[Commit]:
     """Read commit files, several at a time, and decode them together.
 
     Raises:
         FileNotFoundError: One of them is not there.
         LogCorruptError: One of them is no sequence of JSON actions.
     """
-    names = [f"{directory}/{commit_name(version)}" for version in versions]
-    try:
-        decoded = decode_commits(_contents(storage, names))
-    except LineError as error:
-        raise LogCorruptError(
-            storage.uri,
-            f"{names[error.commit]}, line {error.line}",
-            f"{error.reason}; restore the file from a backup",
-        ) from error
-    return [_commit(version, of_one) for version, of_one in zip(versions, decoded, strict=True)]
+    return next(stream_commits(storage, [files]))
+
+
+def stream_commits(
+    storage: Storage, groups: Sequence[Sequence[FileInfo]]
+) -> Iterator[list[Commit]]:
+    """The commits of each group, as `read_commits` gives them, while the next ones are read."""
+    files = [info for group in groups for info in group]
+    with closing(read_ahead(_reads(storage, files), _AHEAD_BYTES)) as reads:
+        contents = chain.from_iterable(reads)
+        for group in groups:
+            names = [info.path for info in group]
+            yield _decoded(storage, names, islice(contents, len(names)))
 
 
 def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:
@@ -111,28 +118,41 @@ def create_commit(
     storage.create(f"{directory}/{commit_name(version)}", encode_commit(actions))
 
 
-def _contents(storage: Storage, names: Sequence[str]) -> Iterator[bytes]:
-    """Of the files in their order, read ahead of whoever takes them."""
-    if len(names) == 1:
-        yield storage.read(names[0])
-        return
-    # A few to each task: of a thousand small files handing over takes longer than reading.
-    step = max(len(names) // (4 * _READ_THREADS), 1)
-    waiting = deque(names[start : start + step] for start in range(0, len(names), step))
-    reading: deque[Future[list[bytes]]] = deque()
-    at_once = _READ_THREADS // 4  # until it is known how large they are
-    with ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="delta_ops") as pool:
-        while waiting or reading:
-            while waiting and len(reading) < at_once:
-                reading.append(pool.submit(_read_each, storage, waiting.popleft()))
-            contents = reading.popleft().result()
-            fitting = _AHEAD_BYTES // max(sum(map(len, contents)), 1)
-            at_once = min(max(fitting, 2), _READ_THREADS)
-            yield from contents
+def _reads(
+    storage: Storage, files: Sequence[FileInfo]
+) -> Iterator[tuple[int, Callable[[], list[bytes]]]]:
+    together: list[str] = []
+    size = 0
+    for info in files:
+        together.append(info.path)
+        size += info.size
+        if size >= _TOGETHER_BYTES or not storage.has_native_input:
+            yield size, partial(_read_each, storage, together)
+            together, size = [], 0
+    if together:
+        yield size, partial(_read_each, storage, together)
 
 
 def _read_each(storage: Storage, names: Sequence[str]) -> list[bytes]:
     return [storage.read(name) for name in names]
+
+
+def _decoded(storage: Storage, names: Sequence[str], contents: Iterable[bytes]) -> list[Commit]:
+    try:
+        decoded = decode_commits(contents)
+    except LineError as error:
+        raise LogCorruptError(
+            storage.uri,
+            f"{names[error.commit]}, line {error.line}",
+            f"{error.reason}; restore the file from a backup",
+        ) from error
+    return [_commit(_version(name), actions) for name, actions in zip(names, decoded, strict=True)]
+
+
+def _version(name: str) -> int:
+    found = log_file_name(name.rpartition("/")[2])
+    assert isinstance(found, CommitName)
+    return found.version
 
 
 def _commit(version: int, actions: CommitActions) -> Commit:

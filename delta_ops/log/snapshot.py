@@ -23,7 +23,7 @@ from delta_ops.log.checkpoint_read import (
     stream_adds,
     stream_removes,
 )
-from delta_ops.log.commit_file import Commit, read_commits
+from delta_ops.log.commit_file import Commit, read_commits, stream_commits
 from delta_ops.log.replay import (
     EMPTY_TAIL,
     FileRows,
@@ -52,7 +52,7 @@ from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
 )
-from delta_ops.storage import Storage
+from delta_ops.storage import FileInfo, Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +189,10 @@ class Snapshot:
         latest = listing.latest_version
         if latest is None:
             return self
-        versions = range(self.version + 1, latest + 1)
         try:
-            return advance(self, read_commits(self.storage, self.log_directory, versions))
-        except FileNotFoundError:
+            files = [listing.commits[v] for v in range(self.version + 1, latest + 1)]
+            return advance(self, read_commits(self.storage, files))
+        except (KeyError, FileNotFoundError):
             # Cleaned up since: what a checkpoint says of that version is still there.
             return open_snapshot(self.storage, self.log_directory, base=self.base)
 
@@ -271,7 +271,7 @@ def load_snapshot(
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """
-    tail, of_tail = _replayed(storage, log_directory, segment)
+    tail, of_tail = _replayed(storage, segment)
     opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
     below = opened.state if opened else base.state if base else EMPTY_STATE
     state = _joined_state(below, of_tail)
@@ -317,17 +317,17 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     )
 
 
-def _replayed(storage: Storage, log_directory: str, segment: Segment) -> tuple[Tail, TableState]:
+def _replayed(storage: Storage, segment: Segment) -> tuple[Tail, TableState]:
     """What the commits of a segment come to, read newest first in groups of bounded size."""
     tail, state = EMPTY_TAIL, EMPTY_STATE
     pending: list[Commit] = []
     pending_bytes = 0
     is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
-    for versions, size in _newest_first(segment):
-        commits = read_commits(storage, log_directory, versions)
+    groups = _newest_first(segment)
+    for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
         state = _joined_state(_advanced_state(EMPTY_STATE, commits), state)
         pending = commits + pending
-        pending_bytes += size
+        pending_bytes += sum(info.size for info in group)
         # Each time takes as long as there are files; in between, old actions take memory.
         if pending_bytes >= _PENDING_BYTES and not is_small:
             tail = merge(tail, reconcile(pending, storage.uri))
@@ -335,19 +335,16 @@ def _replayed(storage: Storage, log_directory: str, segment: Segment) -> tuple[T
     return merge(tail, reconcile(pending, storage.uri)), state
 
 
-def _newest_first(segment: Segment) -> Iterator[tuple[list[int], int]]:
-    """The versions of the segment's commits in groups that are read together, and their bytes."""
-    first = segment.version - len(segment.commits) + 1
-    group: list[int] = []
-    size = 0
-    for i, info in reversed(list(enumerate(segment.commits))):
-        if group and size + info.size > _GROUP_BYTES:
-            yield group[::-1], size
-            group, size = [], 0
-        group.append(first + i)
-        size += info.size
-    if group:
-        yield group[::-1], size
+def _newest_first(segment: Segment) -> list[tuple[FileInfo, ...]]:
+    """The segment's commits in groups that are decoded together; in each they ascend."""
+    groups: list[tuple[FileInfo, ...]] = []
+    end, size = len(segment.commits), 0
+    for start in range(end - 1, -1, -1):
+        size += segment.commits[start].size
+        if size >= _GROUP_BYTES or not start:
+            groups.append(segment.commits[start:end])
+            end, size = start, 0
+    return groups
 
 
 def _advanced_state(state: TableState, commits: Sequence[Commit]) -> TableState:

@@ -48,6 +48,14 @@ class Storage(Protocol):
     def uri(self) -> str:
         """The root as the user named it, without credentials; for messages and `locate`."""
 
+    @property
+    def has_native_input(self) -> bool:
+        """Whether Arrow reads by itself what `open_input` gives.
+
+        Else its threads call Python for each read, which may abort a process that is about to exit;
+        ranges are read better by `read_ranges` then.
+        """
+
     def locate(self, path: str) -> str:
         """The absolute URI or local path of `path`, as other engines take it; "" is the root."""
 

@@ -16,7 +16,6 @@ import io
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
 from typing import IO, Any
@@ -24,9 +23,16 @@ from typing import IO, Any
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
 from delta_ops.storage.contract import FileInfo
 from delta_ops.storage.exclusive import memory_lock, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
+from delta_ops.storage.object_stores import (
+    Entry,
+    is_taken_for_another,
+    options_of_read,
+    way_to_list_from,
+)
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 
@@ -35,11 +41,8 @@ logger = logging.getLogger(__name__)
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
-_DELETE_THREADS = 16
 _DELETE_BATCH = 1000
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
-_Entry = dict[str, Any]
-"""A file or directory as fsspec lists it."""
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -66,6 +69,11 @@ class FsspecStorage:
         """The root as the user named it, without credentials."""
         return self._uri
 
+    @property
+    def has_native_input(self) -> bool:
+        """See `Storage`."""
+        return False
+
     def locate(self, path: str) -> str:
         """The full URI; "" is the root."""
         return f"{self._uri}/{validate(path)}" if path else self._uri
@@ -74,7 +82,7 @@ class FsspecStorage:
         """See `Storage`."""
         first = f"{directory}/{start}" if directory else start
         with self._failing_as(directory, "listed"):
-            infos = sorted(self._infos_of(self._entries_of(directory), directory))
+            infos = sorted(self._infos_of(self._entries_of(directory, start), directory))
         return (info for info in infos if info.path >= first)
 
     def list_tree(self, directory: str) -> Iterator[FileInfo]:
@@ -95,7 +103,8 @@ class FsspecStorage:
     def read(self, path: str) -> bytes:
         """See `Storage`."""
         with self._reading(path):
-            return bytes(self._fs.cat_file(self._full(path)))
+            options = options_of_read(self._protocols)
+            return bytes(self._fs.cat_file(self._full(path), **options))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""
@@ -119,12 +128,14 @@ class FsspecStorage:
 
     def create(self, path: str, data: bytes) -> None:
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
+        full = self._full(path)
         create = way_to_create(self._protocols, self._uri)
         with self._failing_as(path, "created", FileExistsError):
-            create(self._fs, self._full(path), data)
+            create(self._fs, full, data)
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
         """See `create`; what `write` writes is kept in memory until it returns."""
+        validate(path)
         way_to_create(self._protocols, self._uri)  # refuses before anything is written
         stream = _KeptBytes()
         write(stream)
@@ -160,10 +171,9 @@ class FsspecStorage:
         """See `Storage`; why a file could not be deleted goes to the log."""
         remaining = map(validate, paths)
         kept: list[str] = []
-        with ThreadPoolExecutor(_DELETE_THREADS) as pool:
-            while batch := list(islice(remaining, _DELETE_BATCH)):
-                gone = pool.map(self._is_deleted, batch)
-                kept += [path for path, is_gone in zip(batch, gone, strict=True) if not is_gone]
+        while batch := list(islice(remaining, _DELETE_BATCH)):
+            gone = in_parallel(self._is_deleted, batch)
+            kept += [path for path, is_gone in zip(batch, gone, strict=True) if not is_gone]
         return kept
 
     @property
@@ -181,7 +191,13 @@ class FsspecStorage:
         return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
     def _full(self, path: str) -> str:
-        return f"{self._root}/{validate(path)}"
+        if is_taken_for_another(self._protocols, validate(path)):
+            reason = (
+                f"the client of {self._protocols[0]} would reach another object, because it cuts "
+                "the name at its question mark; give the object another name with another program"
+            )
+            raise StorageError(self.locate(path), "reached", reason)
+        return f"{self._root}/{path}"
 
     def _full_directory(self, directory: str) -> str:
         return self._full(directory) if directory else self._root
@@ -190,20 +206,24 @@ class FsspecStorage:
         """Keeps fsspec's store in memory from changing under a call that walks it."""
         return memory_lock if "memory" in self._protocols else contextlib.nullcontext()
 
-    def _entries_of(self, directory: str) -> list[_Entry]:
+    def _entries_of(self, directory: str, start: str = "") -> list[Entry]:
+        full = self._full_directory(directory)
+        list_from = way_to_list_from(self._protocols)
         with contextlib.suppress(*_NOTHING_THERE), self._alone():
+            if list_from is not None:
+                return list(list_from(self._fs, full, start))
             self._fs.invalidate_cache()
-            return list(self._fs.ls(self._full_directory(directory), detail=True))
+            return list(self._fs.ls(full, detail=True))
         return []
 
-    def _find(self, directory: str) -> Iterable[_Entry]:
+    def _find(self, directory: str) -> Iterable[Entry]:
         with contextlib.suppress(*_NOTHING_THERE), self._alone():
             self._fs.invalidate_cache()
             found = self._fs.find(self._full_directory(directory), detail=True)
             return list(found.values()) if isinstance(found, dict) else []
         return []
 
-    def _walk(self, directory: str) -> Iterable[_Entry]:
+    def _walk(self, directory: str) -> Iterable[Entry]:
         """Like `_find`, which in fsspec's own walk leaves out what cannot be listed."""
         pending = [directory]
         while pending:
@@ -215,7 +235,7 @@ class FsspecStorage:
                 elif path != inner and is_valid(path):
                     pending.append(path)
 
-    def _infos_of(self, entries: Iterable[_Entry], directory: str) -> Iterator[FileInfo]:
+    def _infos_of(self, entries: Iterable[Entry], directory: str) -> Iterator[FileInfo]:
         """The files among `entries` that are in `directory`, which may itself be listed."""
         prefix = f"{directory}/" if directory else ""
         for entry in entries:
@@ -230,7 +250,7 @@ class FsspecStorage:
         name = name.lstrip("/")
         return name[len(prefix) :] if name.startswith(prefix) else ""
 
-    def _modified_ms(self, entry: _Entry) -> int:
+    def _modified_ms(self, entry: Entry) -> int:
         for key in _TIME_KEYS:
             if entry.get(key) is not None:
                 return _ms_of(entry[key])
@@ -238,7 +258,10 @@ class FsspecStorage:
 
     def _ranges_of(self, full: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
-        answers = self._fs.cat_ranges([full] * len(ranges), starts, ends, on_error="return")
+        bounded = {"batch_size": MAX_CONCURRENCY} if self._fs.async_impl else {}
+        answers = self._fs.cat_ranges(
+            [full] * len(ranges), starts, ends, on_error="return", **bounded
+        )
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer

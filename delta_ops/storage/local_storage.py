@@ -68,6 +68,11 @@ class LocalStorage:
         """The absolute path of the root; links in it are kept."""
         return self._root
 
+    @property
+    def has_native_input(self) -> bool:
+        """See `Storage`."""
+        return True
+
     def locate(self, path: str) -> str:
         """The absolute path; "" is the root."""
         return os.path.join(self._root, *validate(path).split("/")) if path else self._root

@@ -13,6 +13,7 @@ import fsspec
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.storage.failures import reveals, said_by
 from delta_ops.storage.fsspec_storage import FsspecStorage
+from delta_ops.storage.object_stores import options_to_open
 from delta_ops.storage.paths import redact, split_uri
 
 _LOCAL_SCHEMES = frozenset({"file", "local"})
@@ -61,7 +62,7 @@ def open_remote(address: str, storage_options: Mapping[str, Any]) -> FsspecStora
     _validate_remote(address, scheme, rest)
     _validate_scheme(address, scheme)
     uri = f"{scheme}://{rest.rstrip('/')}"
-    options = {**storage_options, "use_listings_cache": False}
+    options = {**options_to_open(scheme, storage_options), "use_listings_cache": False}
     try:
         fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise

@@ -1,0 +1,185 @@
+"""Checkpoint parts: the Parquet files of a checkpoint, opened by the columns that are wanted.
+
+Files that Arrow cannot read by itself are read by ranges: their footers many at a time, and their
+columns ahead of whoever decodes them. Row groups whose statistics say that there is nothing of an
+action are passed over. Errors of Arrow and of the store are raised in our own words.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.errors import DeltaOpsError, LogCorruptError, StorageError
+from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, read_ahead
+from delta_ops.storage.parquet_ranges import (
+    WINDOW_BYTES,
+    Footer,
+    Window,
+    open_window,
+    plan_windows,
+    read_footer,
+    read_window,
+    row_groups_with,
+)
+
+CURE = "delete it if the commits it covers are still there, else restore it from a backup"
+_OPTIONS: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+
+
+class Columns(NamedTuple):
+    """What is wanted of a part."""
+
+    names: Sequence[str]
+    """As `ParquetFile.iter_batches` takes them."""
+    keys: Collection[str]
+    """Leaf columns; a row group without a value in any of them holds nothing that is wanted."""
+
+
+class Piece(NamedTuple):
+    """Row groups of a part that can be read."""
+
+    part: FileInfo
+    file: pq.ParquetFile
+    row_groups: Sequence[int]
+    columns: Sequence[str]
+
+
+Choose = Callable[[FileInfo, pa.Schema], Columns | None]
+"""Takes a part and its schema; None if nothing of it is wanted."""
+
+
+def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Footer]:
+    """The footers of these files by path.
+
+    Raises:
+        FileNotFoundError: One of them is gone; its `filename` is the path of the part.
+        LogCorruptError: One of them is no Parquet file.
+    """
+    footers = in_parallel(partial(_load_footer, storage), parts)
+    return {part.path: footer for part, footer in zip(parts, footers, strict=True)}
+
+
+def iter_pieces(
+    storage: Storage, parts: Sequence[FileInfo], known: Mapping[str, Footer], choose: Choose
+) -> Iterator[Piece]:
+    """The parts in their order, as pieces of which only the chosen columns may be read.
+
+    Args:
+        storage: Holds the parts.
+        parts: Parquet files.
+        known: Footers that were loaded before, by path.
+        choose: Says what is wanted of each part.
+
+    Raises:
+        FileNotFoundError: A part is gone; its `filename` is the path of the part.
+        LogCorruptError: A part cannot be read.
+    """
+    chosen = _chosen(storage, parts, known, choose)
+    if storage.has_native_input:
+        for part, footer, columns, row_groups in chosen:
+            with _open_native(storage, part, footer) as file:
+                yield Piece(part, file, row_groups, columns.names)
+        return
+    for part, footer, window, columns, content in read_ahead(_reads(storage, chosen), WINDOW_BYTES):
+        with reading(storage, part):
+            file = open_window(footer, content, **_OPTIONS)
+        with file:
+            yield Piece(part, file, window.row_groups, columns.names)
+
+
+_Chosen = Iterator[tuple[FileInfo, Footer, Columns, list[int]]]
+_Read = tuple[FileInfo, Footer, Window, Columns, pa.Buffer]
+
+
+def _chosen(
+    storage: Storage, parts: Sequence[FileInfo], known: Mapping[str, Footer], choose: Choose
+) -> _Chosen:
+    for first in range(0, len(parts), MAX_CONCURRENCY):
+        group = parts[first : first + MAX_CONCURRENCY]
+        footers = {**known, **load_footers(storage, [p for p in group if p.path not in known])}
+        for part in group:
+            footer = footers[part.path]
+            with reading(storage, part):
+                columns = choose(part, footer.metadata.schema.to_arrow_schema())
+                row_groups = row_groups_with(footer.metadata, columns.keys) if columns else []
+            if columns and row_groups:
+                yield part, footer, columns, row_groups
+
+
+def _reads(storage: Storage, chosen: _Chosen) -> Iterator[tuple[int, Callable[[], _Read]]]:
+    for part, footer, columns, row_groups in chosen:
+        with reading(storage, part):
+            windows = list(plan_windows(footer, columns.names, row_groups, WINDOW_BYTES // 2))
+        for window in windows:
+            yield window.num_bytes, partial(_read, storage, part, footer, window, columns)
+
+
+def _read(
+    storage: Storage, part: FileInfo, footer: Footer, window: Window, columns: Columns
+) -> _Read:
+    with reading(storage, part):
+        return part, footer, window, columns, read_window(storage, part.path, footer, window)
+
+
+def _load_footer(storage: Storage, part: FileInfo) -> Footer:
+    with reading(storage, part):
+        if not storage.has_native_input:
+            return read_footer(storage, part.path, part.size)
+        with pq.ParquetFile(storage.open_input(part.path)) as file:
+            return Footer(metadata=file.metadata, size=part.size, content=b"")
+
+
+def _open_native(storage: Storage, part: FileInfo, footer: Footer) -> pq.ParquetFile:
+    with reading(storage, part):
+        source = storage.open_input(part.path)
+        return pq.ParquetFile(source, metadata=footer.metadata, pre_buffer=True, **_OPTIONS)
+
+
+@contextmanager
+def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
+    """Errors of Arrow and of the store, in our own words; `FileNotFoundError` with the part."""
+    try:
+        yield
+    except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(storage, part, error) from error
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part.path) from error
+    except OSError as error:
+        # Arrow reports damaged pages as an OSError of no number; the store's failures have one, or
+        # a type of their own, and say nothing of the file.
+        if error.errno is None and type(error) is OSError:
+            raise _unreadable(storage, part, error) from error
+        raise StorageError(storage.locate(part.path), "read", str(error)) from error
+    except StorageError as error:
+        if (shorter := _shorter(storage, part)) is not None:
+            raise _unreadable(storage, part, shorter) from error
+        raise
+
+
+def _shorter(storage: Storage, part: FileInfo) -> ValueError | None:
+    """What is wrong if the file is shorter than what refers to it says: stores merely fail."""
+    try:
+        size = storage.stat(part.path).size
+    except (OSError, DeltaOpsError):
+        return None
+    if size >= part.size:
+        return None
+    return ValueError(f"it has {size} bytes, and {part.size} are listed")
+
+
+def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
+    reason = (str(error).splitlines() or [repr(error)])[0].rstrip(".")
+    return LogCorruptError(
+        storage.uri,
+        part.path,
+        f"the checkpoint cannot be read ({reason}); {CURE}",
+    )

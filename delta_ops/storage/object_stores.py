@@ -1,0 +1,139 @@
+"""Object stores: what fsspec's common calls cannot say to each kind of them.
+
+1. A listing begins at a name: `ls` lists a whole directory, page after page, where the new names of
+   a log come last. Each store has a word for it of its own.
+2. A whole object is read by one request: some clients ask for its size first.
+3. A name means itself: a client that takes a part of it for something else is not given it.
+
+A file system of any other kind is asked by the common calls. Entries are as fsspec lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from fsspec.asyn import sync
+
+from delta_ops.storage.concurrency import MAX_CONCURRENCY
+
+Entry = dict[str, Any]
+"""A file as fsspec lists it: name, size, type and a time."""
+ListFrom = Callable[[Any, str, str], Iterator[Entry]]
+"""Takes a file system, a directory by its full path, and the name to begin at; "" is the first.
+
+Files directly in the directory; some before that name may be among them. None if it is not there.
+"""
+
+
+def way_to_list_from(protocols: tuple[str, ...]) -> ListFrom | None:
+    """How to list from a name on in a store of one of these fsspec protocols, if it can be."""
+    return next((_WAYS[protocol] for protocol in protocols if protocol in _WAYS), None)
+
+
+def options_of_read(protocols: tuple[str, ...]) -> Mapping[str, Any]:
+    """What `cat_file` is given to read a whole object by one request."""
+    # s3fs would ask for the size, in case parts of the object can be read side by side.
+    return {"max_concurrency": 1} if "s3" in protocols else {}
+
+
+def is_taken_for_another(protocols: tuple[str, ...], path: str) -> bool:
+    """Whether the client would cut off a part of the name, and so reach another object."""
+    return ("abfs" in protocols and "?" in path) or ("s3" in protocols and "?versionId=" in path)
+
+
+def options_to_open(scheme: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`given`, and what lets as many requests be under way as we send, unless it says else."""
+    if scheme not in {"s3", "s3a"}:
+        return given
+    kept = {"max_pool_connections": MAX_CONCURRENCY, **(given.get("config_kwargs") or {})}
+    return {**given, "config_kwargs": kept}  # botocore's own limit is ten
+
+
+def _list_s3(fs: Any, directory: str, start: str) -> Iterator[Entry]:
+    bucket, prefix = _split(directory)
+    request = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
+    if start and not bucket.endswith(("--x-s3", "--xa-s3")):  # directory buckets have no order
+        request["StartAfter"] = prefix + _just_before(start)
+    while True:
+        page = fs.call_s3("list_objects_v2", **request)
+        for found in page.get("Contents", []):
+            yield {
+                "name": f"{bucket}/{found['Key']}",
+                "size": found["Size"],
+                "type": "file",
+                "LastModified": found["LastModified"],
+            }
+        if not page.get("IsTruncated"):
+            return
+        request["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _just_before(name: str) -> str:
+    """A name before `name`, with next to none between: S3 lists what comes after a name."""
+    last = name[-1]
+    if not "!" < last <= "~":
+        return name[:-1]
+    before = chr(ord(last) - 1) if last != "0" else "."  # a slash would be a directory
+    return f"{name[:-1]}{before}~"
+
+
+def _list_gcs(fs: Any, directory: str, start: str) -> Iterator[Entry]:
+    bucket, prefix = _split(directory)
+    request = {"prefix": prefix, "delimiter": "/", "startOffset": prefix + start}
+    while True:
+        page = fs.call("GET", "b/{}/o", bucket, json_out=True, **request)
+        for found in page.get("items", []):
+            yield {
+                "name": f"{bucket}/{found['name']}",
+                "size": found.get("size", 0),
+                "type": "file",
+                "updated": found["updated"],
+            }
+        if "nextPageToken" not in page:
+            return
+        request["pageToken"] = page["nextPageToken"]
+
+
+def _list_azure(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa: ARG001
+    """The whole directory, by one request a page, where `ls` first looks for the directory.
+
+    Its clients know a `start_from`; whether that is relative to the prefix, they do not agree on,
+    and a guess that is wrong would hide the newest versions.
+    """
+    from azure.core.exceptions import ResourceNotFoundError
+    from azure.storage.blob import BlobProperties
+
+    container, prefix = _split(directory)
+
+    async def found() -> list[Entry]:
+        async with fs.service_client.get_container_client(container=container) as client:
+            return [
+                {
+                    "name": f"{container}/{blob.name}",
+                    "size": blob.size,
+                    "type": "file",
+                    "last_modified": blob.last_modified,
+                }
+                async for blob in client.walk_blobs(name_starts_with=prefix, include=["metadata"])
+                if isinstance(blob, BlobProperties) and not _is_directory(blob)
+            ]
+
+    try:
+        yield from sync(fs.loop, found)
+    except ResourceNotFoundError as error:
+        raise FileNotFoundError(directory) from error
+
+
+def _is_directory(blob: Any) -> bool:
+    """Whether it stands for a directory, as an account with a hierarchical namespace lists it."""
+    return (blob.metadata or {}).get("hdi_isfolder") == "true"
+
+
+def _split(directory: str) -> tuple[str, str]:
+    """The bucket, and what the names of all objects in the directory begin with."""
+    bucket, _, path = directory.strip("/").partition("/")
+    return bucket, f"{path}/" if path else ""
+
+
+_WAYS: Mapping[str, ListFrom] = {"s3": _list_s3, "gs": _list_gcs, "abfs": _list_azure}

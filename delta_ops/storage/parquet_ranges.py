@@ -1,0 +1,238 @@
+"""Parquet by ranges: of a file that lies in a store, the footer and the columns that are wanted.
+
+1. The file's end is read first, and once more if the footer is longer than what came.
+2. The columns wanted are read in windows of row groups, so that memory does not grow with the file.
+   Ranges that are next to each other are one request, and long ones several.
+3. Arrow gets a window as a file in memory whose other pages are never touched, so that its threads
+   never call Python: a thread that does may abort a process that is about to exit.
+
+What the file says of itself is compared with its size before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import struct
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.storage.contract import Storage
+
+_MAGIC = b"PAR1"
+_LENGTH_AND_MAGIC = 8
+_TAIL_BYTES = 64 << 10
+"""Of a file's end that are read unasked; holds the footer of most files, and small files whole."""
+_FOOTER_BYTES = 512 << 20
+"""The longest footer that is read."""
+_HOLE_BYTES = 256 << 10
+"""Unwanted bytes that are read rather than asked around; one request of many takes as long."""
+_REQUEST_BYTES = 8 << 20
+WINDOW_BYTES = 64 << 20
+
+ByteRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """What a Parquet file says of itself."""
+
+    metadata: pq.FileMetaData
+    size: int
+    """Of the file, in bytes."""
+    content: bytes
+    """The whole file where its end was all of it, else nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Row groups that are read together."""
+
+    row_groups: tuple[int, ...]
+    ranges: tuple[ByteRange, ...]
+    """Ascending, apart from each other."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that are read."""
+        return sum(end - start for start, end in self.ranges)
+
+
+def read_footer(storage: Storage, path: str, size: int) -> Footer:
+    """The footer of a Parquet file.
+
+    Args:
+        storage: Holds the file.
+        path: Of the file.
+        size: Of the file, in bytes.
+
+    Raises:
+        ValueError: It is no Parquet file of that size.
+        FileNotFoundError: It is not there.
+        StorageError: It could not be read, or ends earlier.
+    """
+    if size < len(_MAGIC) + _LENGTH_AND_MAGIC:
+        raise ValueError(f"a file of {size} bytes is too short for Parquet")
+    start = max(0, size - _TAIL_BYTES)
+    (tail,) = storage.read_ranges(path, [(start, size)])
+    if tail[-len(_MAGIC) :] != _MAGIC:
+        raise ValueError(f"its bytes up to {size} do not end as Parquet does")
+    (length,) = struct.unpack_from("<I", tail, len(tail) - _LENGTH_AND_MAGIC)
+    footer_start = size - _LENGTH_AND_MAGIC - length
+    if footer_start < len(_MAGIC) or length > _FOOTER_BYTES:
+        raise ValueError(f"a footer of {length} bytes does not belong in a file of {size} bytes")
+    content = tail if start == 0 else b""
+    if footer_start < start:
+        (before,) = storage.read_ranges(path, [(footer_start, start)])
+        tail, start = before + tail, footer_start
+    # Arrow looks for the footer at the end of what it is given, and has no use for the rest here.
+    metadata = pq.read_metadata(pa.BufferReader(memoryview(tail)[footer_start - start :]))
+    return Footer(metadata=metadata, size=size, content=content)
+
+
+def row_groups_with(metadata: pq.FileMetaData, leaves: Collection[str]) -> list[int]:
+    """The row groups that may hold a value in one of these leaf columns.
+
+    Args:
+        metadata: Of the file.
+        leaves: As the file names them, parts joined by dots; those it lacks hold no value.
+    """
+    columns = [i for i in range(metadata.num_columns) if _leaf(metadata, i) in leaves]
+    return [
+        group
+        for group in range(metadata.num_row_groups)
+        if any(not _is_null(metadata.row_group(group).column(column)) for column in columns)
+    ]
+
+
+def plan_windows(
+    footer: Footer, columns: Collection[str], row_groups: Iterable[int], max_bytes: int
+) -> Iterator[Window]:
+    """The windows that hold these columns of these row groups.
+
+    Args:
+        footer: Of the file.
+        columns: Leaf columns, or groups of them.
+        row_groups: Ascending.
+        max_bytes: Of a window; one row group is one, however large it is.
+
+    Raises:
+        ValueError: A column would lie outside of the file.
+    """
+    metadata = footer.metadata
+    wanted = [
+        i for i in range(metadata.num_columns) if _is_among(metadata.schema.column(i).path, columns)
+    ]
+    groups: list[int] = []
+    ranges: list[ByteRange] = []
+    num_bytes = 0
+    for group in row_groups:
+        of_group = metadata.row_group(group)
+        of_next = [_range_of(of_group.column(i), footer.size) for i in wanted]
+        next_bytes = sum(end - start for start, end in of_next)
+        if groups and num_bytes + next_bytes > max_bytes:
+            yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))
+            groups, ranges, num_bytes = [], [], 0
+        groups.append(group)
+        ranges += of_next
+        num_bytes += next_bytes
+    if groups:
+        yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))
+
+
+def read_window(storage: Storage, path: str, footer: Footer, window: Window) -> pa.Buffer:
+    """The bytes of a window where they are in the file, as `open_window` takes them.
+
+    Raises:
+        FileNotFoundError: The file is gone.
+        StorageError: It could not be read, or ends earlier.
+    """
+    if footer.content:
+        return pa.py_buffer(footer.content)
+    pieces = [piece for each in window.ranges for piece in _split(each)]
+    sparse = _sparse_bytes(max((end for _, end in pieces), default=1))
+    for (start, end), part in zip(pieces, storage.read_ranges(path, pieces), strict=True):
+        sparse[start:end] = part
+    return pa.py_buffer(sparse)
+
+
+def open_window(footer: Footer, content: pa.Buffer, **options: Any) -> pq.ParquetFile:
+    """The file, of which only a window's row groups and columns may be read.
+
+    Args:
+        footer: Of the file.
+        content: From `read_window`.
+        options: Of `pyarrow.parquet.ParquetFile`.
+    """
+    return pq.ParquetFile(pa.BufferReader(content), metadata=footer.metadata, **options)
+
+
+def _leaf(metadata: pq.FileMetaData, column: int) -> str:
+    return str(metadata.schema.column(column).path)
+
+
+def _is_among(leaf: str, columns: Collection[str]) -> bool:
+    return any(leaf == name or leaf.startswith(f"{name}.") for name in columns)
+
+
+def _is_null(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether it says twice that it holds nothing but nulls."""
+    statistics = chunk.statistics
+    return (
+        statistics is not None
+        and statistics.has_null_count
+        and statistics.null_count == chunk.num_values
+        and not statistics.has_min_max
+    )
+
+
+def _range_of(chunk: pq.ColumnChunkMetaData, size: int) -> ByteRange:
+    start, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
+    if dictionary is not None and 0 < dictionary < start:
+        start = dictionary
+    end = start + chunk.total_compressed_size
+    if not 0 <= start <= end <= size:
+        raise ValueError(
+            f"its column {chunk.path_in_schema} is said to lie in the bytes [{start}, {end}) of "
+            f"a file of {size} bytes"
+        )
+    return start, end
+
+
+def _merged(ranges: Iterable[ByteRange]) -> Iterator[ByteRange]:
+    """Ranges that cover these, with neighbours in one; none of them empty."""
+    covered: ByteRange | None = None
+    for start, end in sorted(each for each in ranges if each[0] < each[1]):
+        if covered is not None and start <= covered[1] + _HOLE_BYTES:
+            covered = covered[0], max(covered[1], end)
+            continue
+        if covered is not None:
+            yield covered
+        covered = start, end
+    if covered is not None:
+        yield covered
+
+
+def _split(whole: ByteRange) -> Sequence[ByteRange]:
+    start, end = whole
+    return [
+        (first, min(first + _REQUEST_BYTES, end)) for first in range(start, end, _REQUEST_BYTES)
+    ]
+
+
+def _sparse_bytes(size: int) -> mmap.mmap:
+    """Zeros, of which those that are never touched take no memory."""
+    if sys.platform != "linux":
+        return mmap.mmap(-1, size)
+    # Reserved, a table larger than memory would be refused; 0x4000 is MAP_NORESERVE, which the
+    # module knows from Python 3.13 on.
+    kept = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    sparse = mmap.mmap(-1, size, flags=kept)
+    with contextlib.suppress(OSError):  # of a kernel without huge pages
+        sparse.madvise(mmap.MADV_NOHUGEPAGE)  # a page is touched whole
+    return sparse

@@ -1,0 +1,81 @@
+"""An Azure Blob Storage of the test's own: Azurite, from npm, in a folder of the checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VERSION = "3.37.0"
+_FOLDER = Path(__file__).resolve().parents[2] / ".servers" / f"azurite-{VERSION}"
+_PROGRAM = _FOLDER / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+_LISTENS = re.compile(rb"listens on http://[^:]*:([0-9]+)")
+_ACCOUNT = "devstoreaccount1"
+_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""The same in every Azurite, by its documentation."""
+
+
+class AzureServer:
+    """A server in a process of its own, which keeps its blobs in memory."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = (
+            f"DefaultEndpointsProtocol=http;AccountName={_ACCOUNT};AccountKey={_KEY};"
+            f"BlobEndpoint=http://127.0.0.1:{port}/{_ACCOUNT};"
+        )
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        return {"connection_string": self._connection}
+
+    def new_container(self) -> str:
+        from azure.storage.blob import BlobServiceClient
+
+        name = f"container-{uuid.uuid4().hex}"
+        with BlobServiceClient.from_connection_string(self._connection) as client:
+            client.create_container(name)
+        return name
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("Azurite needs node and npm")
+    if not _PROGRAM.exists():
+        _install(npm)
+    place = ["--blobHost", "127.0.0.1", "--blobPort", "0"]
+    quietly = ["--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
+    with subprocess.Popen(
+        [node, str(_PROGRAM), *place, *quietly], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            ports = (_LISTENS.search(line) for line in process.stdout)
+            yield AzureServer(int(next(found[1] for found in ports if found)))
+        finally:
+            process.terminate()
+
+
+def _install(npm: str) -> None:
+    """Into a folder that gets its name when it is complete, since several runs may begin here."""
+    folder = _FOLDER.with_name(f".{_FOLDER.name}-{uuid.uuid4().hex}")
+    folder.mkdir(parents=True)
+    command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund"]
+    try:
+        done = subprocess.run(
+            [*command, f"azurite@{VERSION}"], check=False, capture_output=True, timeout=600
+        )
+        if done.returncode:
+            pytest.skip(f"npm cannot install Azurite: {done.stderr.decode()[-300:]}")
+        if not _FOLDER.exists():
+            os.replace(folder, _FOLDER)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

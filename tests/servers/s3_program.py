@@ -1,0 +1,110 @@
+"""A program: moto's S3 server on a free port of loopback, which notes what it is asked.
+
+Prints its port. Beside S3 it answers three requests of the tests: GET /_requests are the requests
+since the last DELETE of it, PUT /_objects puts many objects at once, and PUT /_hold holds back each
+GET of an object until so many are under way or a second has passed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import unquote
+
+from moto.backends import get_backend
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
+
+_LONGEST_HOLD_S = 1.0
+
+
+class RecordingApp:
+    """moto's WSGI application behind one that notes each request."""
+
+    def __init__(self) -> None:
+        self._s3 = DomainDispatcherApplication(create_backend_app)
+        self._requests: list[dict[str, str]] = []
+        self._lock = threading.Condition()
+        self._under_way = 0
+        self._most_under_way = 0
+        self._awaited = 0
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path.startswith("/_"):
+            answer = self._administer(environ["REQUEST_METHOD"], path, environ)
+            start_response("200 OK", [("Content-Length", str(len(answer)))])
+            return [answer]
+        request = {
+            "method": environ["REQUEST_METHOD"],
+            "path": unquote(path).lstrip("/"),
+            "query": environ.get("QUERY_STRING", ""),
+            "range": environ.get("HTTP_RANGE", ""),
+        }
+        with self._lock:
+            self._requests.append(request)
+        if request["method"] == "GET" and "list-type" not in request["query"]:
+            self._hold()
+        return self._s3(environ, start_response)  # type: ignore[no-any-return]
+
+    def _hold(self) -> None:
+        with self._lock:
+            if not self._awaited:
+                return
+            self._under_way += 1
+            self._most_under_way = max(self._most_under_way, self._under_way)
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self._most_under_way >= self._awaited, _LONGEST_HOLD_S)
+            self._under_way -= 1
+
+    def _administer(self, method: str, path: str, environ: dict[str, Any]) -> bytes:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        match method, path:
+            case "GET", "/_requests":
+                with self._lock:
+                    return json.dumps(self._requests).encode()
+            case "DELETE", "/_requests":
+                with self._lock:
+                    self._requests.clear()
+            case "PUT", "/_objects":
+                given = json.loads(body)
+                backend = get_backend("s3")[DEFAULT_ACCOUNT_ID]["aws"]
+                for key, data in given["objects"].items():
+                    backend.put_object(given["bucket"], key, b64decode(data))
+            case "PUT", "/_hold":
+                with self._lock:
+                    self._awaited, self._most_under_way = json.loads(body), 0
+            case "GET", "/_hold":
+                with self._lock:
+                    return json.dumps(self._most_under_way).encode()
+        return b""
+
+
+class QuietHandler(MotoRequestHandler):
+    """Keeps connections open, and keeps to itself what it serves."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002
+        """Nothing: what counts is asked for by request."""
+
+
+def main() -> None:
+    """Serve until killed."""
+    server = make_server(
+        "127.0.0.1", 0, RecordingApp(), threaded=True, request_handler=QuietHandler
+    )
+    print(server.server_port, flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Listings that begin at a name, as each object store is asked for them."""
+
+from __future__ import annotations
+
+import traceback
+
+import fsspec
+import pytest
+
+from delta_ops.errors import StorageError
+from delta_ops.storage import Storage, open_storage
+from tests.servers.gcs import GcsServer
+from tests.servers.s3 import S3Server, kinds
+
+NAMES = ["!", "-", "0", "00", "01", "09~", "0é", "1", "10", "A", "a b", "a~", "~", "é", "漢"]
+STARTS = [*NAMES, " ", "0/", "0~", "2", "a", "a ", "ê", "\u0080", "~~", "\U0001f600"]
+
+
+@pytest.fixture(params=["s3", "gcs"])
+def storage(request: pytest.FixtureRequest, s3_server: S3Server, gcs_server: GcsServer) -> Storage:
+    if request.param == "s3":
+        return open_storage(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    return open_storage(f"gs://{gcs_server.new_bucket()}/t", gcs_server.storage_options)
+
+
+def test_a_listing_from_a_name_on_lacks_nothing_that_comes_after_it(storage: Storage) -> None:
+    for name in NAMES:
+        storage.replace(f"d/{name}", b"")
+    listed = {start: [info.path[2:] for info in storage.list_from("d", start)] for start in STARTS}
+    assert listed == {start: [name for name in NAMES if name >= start] for start in STARTS}
+
+
+def test_the_root_of_a_bucket_is_listed(s3_server: S3Server, gcs_server: GcsServer) -> None:
+    for address, options in [
+        (f"s3://{s3_server.new_bucket()}", s3_server.storage_options),
+        (f"gs://{gcs_server.new_bucket()}", gcs_server.storage_options),
+    ]:
+        storage = open_storage(address, options)
+        for path in ["a", "b", "c/d"]:
+            storage.replace(path, b"")
+        assert [info.path for info in storage.list_from("", "b")] == ["b"]
+
+
+def test_s3_is_asked_for_a_page_at_a_time_from_the_name_on(s3_server: S3Server) -> None:
+    bucket = s3_server.new_bucket()
+    s3_server.put(bucket, {f"t/d/{number:05}": b"" for number in range(3_000)})
+    storage = open_storage(f"s3://{bucket}/t", s3_server.storage_options)
+    requests = {}
+    for start in ["02990", "01000", ""]:
+        with s3_server.recording() as recorded:
+            assert len(list(storage.list_from("d", start))) == 3_000 - int(start or 0)
+        requests[start] = kinds(recorded)
+    assert requests == {"02990": {"LIST": 1}, "01000": {"LIST": 2}, "": {"LIST": 3}}
+
+
+def test_gcs_is_asked_from_the_name_on(
+    gcs_server: GcsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = gcs_server.new_bucket()
+    options = gcs_server.storage_options
+    storage = open_storage(f"gs://{bucket}/t", options)
+    storage.replace("d/1", b"")
+    fs = fsspec.filesystem("gs", **options, use_listings_cache=False)  # the very same
+    call, asked = fs.call, []
+
+    def recorded(*args: object, **request: object) -> object:
+        asked.append((args[2], request["prefix"], request["startOffset"]))
+        return call(*args, **request)
+
+    monkeypatch.setattr(fs, "call", recorded)
+    assert [info.path for info in storage.list_from("d", "1")] == ["d/1"]
+    assert asked == [(bucket, "t/d/", "t/d/1")]
+
+
+def test_ranges_are_read_at_the_same_time(s3_server: S3Server) -> None:
+    bucket = s3_server.new_bucket()
+    s3_server.put(bucket, {"t/a": bytes(range(40))})
+    storage = open_storage(f"s3://{bucket}/t", s3_server.storage_options)
+    with s3_server.holding(until=16):
+        parts = storage.read_ranges("a", [(start, start + 1) for start in range(40)])
+        assert s3_server.most_held == 16
+    assert b"".join(parts) == bytes(range(40))
+
+
+def test_a_store_that_cannot_be_reached_is_an_error_without_credentials(
+    s3_server: S3Server,
+) -> None:
+    options = {
+        **s3_server.storage_options,
+        "endpoint_url": "http://127.0.0.1:9",  # of a service that nobody runs
+        "config_kwargs": {"retries": {"max_attempts": 0}},
+    }
+    storage = open_storage("s3://bucket/t", options)
+    for call in (lambda: storage.list_from("d", ""), lambda: storage.read("a")):
+        with pytest.raises(StorageError, match=r"http://127\.0\.0\.1:9") as caught:
+            call()
+        shown = "".join(traceback.format_exception(caught.value)) + repr(storage)
+        assert options["key"] not in shown
+        assert options["secret"] not in shown

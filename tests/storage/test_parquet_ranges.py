@@ -1,0 +1,146 @@
+"""Reading columns of a Parquet file by ranges comes to what Arrow reads of the whole file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delta_ops.storage import Storage, open_storage
+from delta_ops.storage.parquet_ranges import (
+    Footer,
+    open_window,
+    plan_windows,
+    read_footer,
+    read_window,
+    row_groups_with,
+)
+from tests.counting_storage import CountingStorage
+
+PATH = "a.parquet"
+COLUMNS = ["s.x", "s.y", "s", "list", "text", "number", "never"]
+
+
+def table(num_rows: int) -> pa.Table:
+    """Columns of several kinds; random bytes keep the file about as large as its values."""
+    random = Random(0)
+    noise = [random.randbytes(40) for _ in range(num_rows)]
+    return pa.table(
+        {
+            "s": pa.array(
+                [None if i % 5 == 0 else {"x": i, "y": str(i)} for i in range(num_rows)],
+                pa.struct({"x": pa.int64(), "y": pa.string()}),
+            ),
+            "noise": pa.array(noise),
+            "list": pa.array([[i] * (i % 4) for i in range(num_rows)], pa.list_(pa.int32())),
+            "text": pa.array([f"text {i % 7}" for i in range(num_rows)]),
+            "number": pa.array(range(num_rows), pa.int64()),
+            "never": pa.nulls(num_rows, pa.string()),
+        }
+    )
+
+
+def put(content: bytes) -> Storage:
+    storage = open_storage("memory://parquet-ranges/t")
+    storage.replace(PATH, content)
+    return storage
+
+
+@cache
+def parquet(num_rows: int, row_group_size: int) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table(num_rows), sink, row_group_size=row_group_size)
+    return sink.getvalue()
+
+
+def read(
+    storage: Storage, footer: Footer, columns: Sequence[str], groups: Sequence[int], max_bytes: int
+) -> tuple[pa.Table, int]:
+    """The columns of the row groups, and in how many windows they came."""
+    tables = []
+    for window in plan_windows(footer, columns, groups, max_bytes):
+        file = open_window(footer, read_window(storage, PATH, footer, window))
+        tables.append(file.read_row_groups(list(window.row_groups), columns=list(columns)))
+    return pa.concat_tables(tables), len(tables)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    columns=st.lists(st.sampled_from(COLUMNS), min_size=1, unique=True),
+    chosen=st.sets(st.integers(0, 9), min_size=1),
+    max_bytes=st.sampled_from([1, 10_000, 100_000, 1 << 30]),
+    num_rows=st.sampled_from([10, 20_000]),
+)
+def test_windows_hold_what_the_whole_file_holds(
+    columns: list[str], chosen: set[int], max_bytes: int, num_rows: int
+) -> None:
+    content = parquet(num_rows, num_rows // 10)
+    groups = sorted(chosen)
+    storage = put(content)
+    footer = read_footer(storage, PATH, len(content))
+    found, num_windows = read(storage, footer, columns, groups, max_bytes)
+    whole = pq.ParquetFile(pa.BufferReader(content))
+    assert found.equals(whole.read_row_groups(groups, columns=columns))
+    assert num_windows == len(groups) if max_bytes == 1 else num_windows <= len(groups)
+
+
+def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
+    content = parquet(40_000, 40_000)
+    storage = put(content)
+    footer = read_footer(storage, PATH, len(content))
+    (apart,) = plan_windows(footer, ["s.x", "number"], [0], 1 << 30)
+    (together,) = plan_windows(footer, ["list", "text", "number"], [0], 1 << 30)
+    assert (len(apart.ranges), len(together.ranges)) == (2, 1)
+    assert apart.num_bytes < len(content) / 2
+
+
+def test_a_long_range_is_asked_for_in_parts() -> None:
+    content = parquet(500_000, 500_000)
+    storage = put(content)
+    footer = read_footer(storage, PATH, len(content))
+    ranges: list[tuple[int, int]] = []
+
+    class Seen(CountingStorage):
+        def read_ranges(self, path: str, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+            ranges.extend(wanted)
+            return super().read_ranges(path, wanted)
+
+    (window,) = plan_windows(footer, ["noise"], [0], 1)
+    read_window(Seen(storage, lambda *_: None), PATH, footer, window)
+    assert len(window.ranges) == 1
+    assert len(ranges) > 1
+    assert max(end - start for start, end in ranges) <= 8 << 20
+    assert sum(end - start for start, end in ranges) == window.num_bytes
+
+
+def test_row_groups_without_a_value_are_known_by_their_statistics() -> None:
+    sink = io.BytesIO()
+    some = pa.array([{"x": 1, "y": None}, None, None], table(0).schema.field("s").type)
+    with pq.ParquetWriter(sink, pa.schema({"s": some.type})) as writer:
+        for rows in [[0], [1], [1, 2], [0, 1]]:
+            writer.write_table(pa.table({"s": some.take(pa.array(rows))}))
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    assert row_groups_with(metadata, ["s.x"]) == [0, 3]
+    assert row_groups_with(metadata, ["s.y"]) == []
+    assert row_groups_with(metadata, ["s.y", "s.x"]) == [0, 3]
+    assert row_groups_with(metadata, ["absent"]) == []
+
+
+def test_row_groups_without_statistics_may_hold_a_value() -> None:
+    sink = io.BytesIO()
+    pq.write_table(table(10), sink, row_group_size=5, write_statistics=False)
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    assert row_groups_with(metadata, ["never"]) == [0, 1]
+
+
+@pytest.mark.parametrize("size", [0, -1, 11])
+def test_a_size_that_no_parquet_file_has_is_refused_unread(size: int) -> None:
+    with pytest.raises(ValueError, match="too short"):
+        read_footer(open_storage("memory://nothing/t"), PATH, size)
