@@ -107,21 +107,22 @@ def encode_commit(actions: Iterable[Action]) -> bytes:
 
 def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
     """The body of a `metaData` action, of JSON or of a checkpoint row."""
-    stored = body.get("format") or {}
+    stored = _mapping(body.get("format"))
     return Metadata(
         id=_text(body["id"]),
-        name=body.get("name"),
-        description=body.get("description"),
+        name=_text_or_none(body.get("name")),
+        description=_text_or_none(body.get("description")),
         format=Format(
-            provider=stored.get("provider") or "parquet", options=dict(stored.get("options") or {})
+            provider=_text(stored.get("provider") or "parquet"),
+            options=_mapping(stored.get("options")),
         ),
         # Tables that are set up before their columns are known have none at first.
         schema_string=_text(body.get("schemaString") or schema_to_json(StructType())),
-        partition_columns=tuple(_text(name) for name in body.get("partitionColumns") or ()),
+        partition_columns=_names(body.get("partitionColumns")) or (),
         # Some writers have a null for a property that is not set.
         configuration={
             name: _text(value)
-            for name, value in dict(body.get("configuration") or {}).items()
+            for name, value in _mapping(body.get("configuration")).items()
             if value is not None
         },
         created_time=_long_or_none(body.get("createdTime")),
@@ -131,8 +132,8 @@ def metadata_from_json(body: Mapping[str, Any]) -> Metadata:
 def protocol_from_json(body: Mapping[str, Any]) -> Protocol:
     """The body of a `protocol` action, of JSON or of a checkpoint row."""
     return Protocol(
-        min_reader_version=int(body["minReaderVersion"]),
-        min_writer_version=int(body["minWriterVersion"]),
+        min_reader_version=_long(body["minReaderVersion"]),
+        min_writer_version=_long(body["minWriterVersion"]),
         reader_features=_names(body.get("readerFeatures")),
         writer_features=_names(body.get("writerFeatures")),
     )
@@ -151,8 +152,8 @@ def domain_metadata_from_json(body: Mapping[str, Any]) -> DomainMetadata:
     """The body of a `domainMetadata` action, of JSON or of a checkpoint row."""
     return DomainMetadata(
         domain=_text(body["domain"]),
-        configuration=body.get("configuration") or "",
-        removed=bool(body.get("removed")),
+        configuration=_text(body.get("configuration") or ""),
+        removed=_flag(body.get("removed")),
     )
 
 
@@ -223,16 +224,17 @@ def _split(data: bytes) -> _SplitCommit:
     files: list[bytes | memoryview] = [memoryview(data)[begin:end]]
     if begin < end and not data.endswith(b"\n", begin, end):
         files.append(b"\n")
-    others = [data[:begin], data[end:]]
+    between: list[bytes] = []
     num_lines = data.count(b"\n", begin, end) + len(files) - 1
     adds = _count(data, FILE_LINES[0], begin, end)
     removes = _count(data, FILE_LINES[1], begin, end) if adds < num_lines else 0
     if adds + removes != num_lines:
         lines = data[begin:end].split(b"\n")
-        others += [line for line in lines if not line.startswith(FILE_LINES)]
+        between = [line for line in lines if not line.startswith(FILE_LINES)]
         kept = [line for line in lines if line.startswith(FILE_LINES)]
         adds = sum(line.startswith(FILE_LINES[0]) for line in kept)
         files, removes = [b"".join(line + b"\n" for line in kept)], len(kept) - adds
+    others = [data[:begin], *between, data[end:]]
     return _SplitCommit(
         files=files,
         num_adds=adds,
@@ -249,10 +251,9 @@ def _count(data: bytes, start: bytes, begin: int, end: int) -> int:
 def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar]:
     for line in lines:
         for name, body in _objects(line, 0):
-            if name in ("add", "remove"):
+            if name not in _DECODERS:
                 raise LineError(0, "spelled in a way that is not for the bulk")
-            if name in _DECODERS:
-                yield _DECODERS[name](body)
+            yield _DECODERS[name](body)
 
 
 def _decode_lines(data: bytes, commit: int) -> CommitActions:
@@ -262,11 +263,11 @@ def _decode_lines(data: bytes, commit: int) -> CommitActions:
     try:
         for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
             for name, body in _objects(line, number) if line.strip() else ():
-                if name in ("add", "remove"):
+                if name in _DECODERS:
+                    others.append(_decoded(name, body, number))
+                else:
                     kept = adds if name == "add" else removes
                     kept.append((number, _decoded(name, body, number)))
-                elif name in _DECODERS:
-                    others.append(_decoded(name, body, number))
         return CommitActions(
             adds=_files(adds, ADD), removes=_files(removes, REMOVE), others=tuple(others)
         )
@@ -289,7 +290,12 @@ def _objects(line: bytes, number: int) -> list[tuple[str, Any]]:
         raise LineError(number, f"not valid JSON ({error})") from error
     if not isinstance(value, dict):
         raise LineError(number, "not a JSON object")
-    return [(name, body) for name, body in value.items() if body is not None]
+    actions = [(n, body) for n, body in value.items() if n in _ACTIONS and body is not None]
+    if len(actions) > 1:
+        # Readers differ in which they take.
+        names = " and ".join(name for name, _ in actions)
+        raise LineError(number, f"more than one action ({names})")
+    return actions
 
 
 def _text(value: Any) -> str:
@@ -300,22 +306,39 @@ def _text(value: Any) -> str:
     return value
 
 
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
 def _long(value: Any) -> int:
-    number = int(value)
-    if not -(2**63) <= number < 2**63:
-        raise OverflowError(f"{number} does not fit 64 bits")
-    return number
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError(f"{value} does not fit 64 bits")
+    return value
 
 
 def _long_or_none(value: Any) -> int | None:
     return None if value is None else _long(value)
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool | None):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return bool(value)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping | None):
+        raise TypeError(f"{value!r} is not an object")
+    return dict(value or {})
+
+
 def _file_body(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if not isinstance(body["path"], str):
         raise TypeError("path is not a string")
-    if name == "add" and not isinstance(body["size"], int):
-        raise TypeError("size is not a whole number")
+    if name == "add" and _long(body["size"]) < 0:
+        raise ValueError("size is negative")
     return body
 
 
@@ -332,15 +355,15 @@ def _files(lines: Sequence[_FileLine], schema: pa.Schema) -> pa.Table:
 
 
 def _commit_info(body: Mapping[str, Any]) -> CommitInfo:
-    return CommitInfo(values=dict(body))
+    return CommitInfo(values=_mapping(body))
 
 
 def _cdc(body: Mapping[str, Any]) -> AddCdcFile:
     return AddCdcFile(
-        path=body["path"],
-        size=int(body["size"]),
-        partition_values=dict(body.get("partitionValues") or {}),
-        tags=body.get("tags"),
+        path=_text(body["path"]),
+        size=_long(body["size"]),
+        partition_values=_mapping(body.get("partitionValues")),
+        tags=None if body.get("tags") is None else _mapping(body["tags"]),
     )
 
 
@@ -353,10 +376,13 @@ _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar]] = {
     "commitInfo": _commit_info,
     "cdc": _cdc,
 }
+_ACTIONS = frozenset({"add", "remove", *_DECODERS})
 
 
-def _names(values: Iterable[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
+def _names(values: Any) -> tuple[str, ...] | None:
+    if not isinstance(values, list | None):
+        raise TypeError(f"{values!r} is not a list of names")
+    return None if values is None else tuple(_text(value) for value in values)
 
 
 def _encoded(action: Action) -> tuple[str, dict[str, Any]]:

@@ -50,6 +50,8 @@ def decode_file_lines(lines: bytes, kinds: Collection[str]) -> FileActions | Non
     try:
         names = {kind: _names_of_line(_first_line(lines, _STARTS[kind]), kind) for kind in kinds}
         rows = _rows(lines, names)
+        if not pc.all(reduce(pc.xor, (rows[name].is_valid() for name in kinds))).as_py():
+            raise ValueError("a line holds more than one action, or none")
         tables = {
             name: _table(rows[name], name) if name in kinds else schema.empty_table()
             for name, schema in _SCHEMAS.items()
@@ -74,11 +76,20 @@ def _rows(lines: bytes, names: Mapping[str, _MapNames]) -> pa.Table:
     try:
         return read_json_lines(lines, _explicit(names), "error")
     except pa.ArrowInvalid:
+        _validate_text(lines)
         return read_json_lines(lines, _explicit(_all_names(lines, names)), "ignore")
+
+
+def _validate_text(lines: bytes) -> None:
+    """Arrow's reader looks at no byte of the names that it ignores: one could be a damaged one."""
+    offsets = pa.array([0, len(lines)], pa.int64()).buffers()[1]
+    pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(lines)).validate(full=True)
 
 
 def _all_names(lines: bytes, actions: Iterable[str]) -> Mapping[str, _MapNames]:
     found = read_json_lines(lines, None, "infer").schema
+    if any(each.name not in actions and not pa.types.is_null(each.type) for each in found):
+        raise ValueError("a line holds something beside its action")
     return {
         action: {name: _field_names(found.field(action).type, name) for name in _maps(action)}
         for action in actions
@@ -120,6 +131,8 @@ def _table(column: pa.ChunkedArray, action: str) -> pa.Table:
     table = pa.concat_tables([_conformed(chunk, schema) for chunk in present])
     if any(table[name].null_count for name in _REQUIRED[action]):
         raise ValueError("a required field is missing")
+    if action == "add" and pc.any(pc.less(table["size"], 0)).as_py():
+        raise ValueError("a size is negative")
     return table
 
 

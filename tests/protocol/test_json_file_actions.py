@@ -19,6 +19,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 KEYS = st.sampled_from(["p", "q", "a b", "ü"])
 MAPS = st.dictionaries(KEYS, st.none() | TEXTS, max_size=3)
 LONGS = st.integers(-(2**63), 2**63 - 1)
+SIZES = st.integers(0, 2**63 - 1)
 VECTORS = st.builds(
     DeletionVector,
     storage_type=st.sampled_from("uip"),
@@ -30,7 +31,7 @@ VECTORS = st.builds(
 ADDS = st.builds(
     AddFile,
     path=TEXTS,
-    size=LONGS,
+    size=SIZES,
     partition_values=MAPS,
     modification_time=LONGS,
     data_change=st.booleans(),
@@ -120,6 +121,8 @@ def decoded_among_many(*lines: bytes) -> json_codec.CommitActions:
         pytest.param(add_line(stats="x" * 5_000_000), id="a line longer than a block"),
         pytest.param(add_line(path="\\u00e9\U0001f600"), id="escapes"),
         pytest.param(add_line().replace(b'"size": 1', b'"size": 1, "size": 2'), id="a name twice"),
+        pytest.param(add_line()[:-1] + b',"remove":null,"txn":null}', id="actions of nulls"),
+        pytest.param(add_line()[:-1] + b',"novelty":{"x":1}}', id="an unknown action beside it"),
     ],
 )
 def test_odd_lines_among_many_are_read(line: bytes) -> None:
@@ -127,6 +130,13 @@ def test_odd_lines_among_many_are_read(line: bytes) -> None:
     assert len(adds) == 101
     expected = json_codec._decode_lines(line, 0).adds
     assert said(adds.slice(50, 1)) == said(expected)
+
+
+def test_other_actions_keep_their_order_wherever_they_stand() -> None:
+    txns = [f'{{"txn":{{"appId":"a","version":{n}}}}}'.encode() for n in range(3)]
+    before, after = ("\n".join(part).encode() for part in (MANY[:50], MANY[50:]))
+    (decoded,) = decode_commits([b"\n".join([txns[0], before, txns[1], after, txns[2]])])
+    assert [each.version for each in decoded.others if hasattr(each, "app_id")] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -139,6 +149,10 @@ def test_odd_lines_among_many_are_read(line: bytes) -> None:
         pytest.param(b'{"add":{"path":"\xff","size":1}}', id="bytes that are no text"),
         pytest.param(b'{"add":{"path":"\\ud800","size":1}}', id="half a surrogate pair"),
         pytest.param(add_line(size=2**70), id="a size beyond 64 bits"),
+        pytest.param(add_line(size=-1), id="a negative size"),
+        pytest.param(add_line()[:-1] + b',"txn":{"appId":"a","version":1}}', id="two actions"),
+        pytest.param(add_line()[:-1] + b',"remove":{"path":"y"}}', id="an add and a remove"),
+        pytest.param(add_line(novelty=1).replace(b"nov", b"\xff"), id="a name that is no text"),
         pytest.param(add_line(stats={"numRecords": 1}), id="statistics that are no text"),
     ],
 )
