@@ -6,20 +6,20 @@ read, and file actions are streamed: a checkpoint may hold millions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.errors import LogCorruptError, StorageError
+from delta_ops.errors import InvalidRequestError, LogCorruptError, StorageError
 from delta_ops.log.parsed_stats import with_json_stats
 from delta_ops.log.segment import Checkpoint
 from delta_ops.protocol.actions import (
+    CheckpointMetadata,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -27,8 +27,18 @@ from delta_ops.protocol.actions import (
     Sidecar,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, TXN, conform
+from delta_ops.protocol.checkpoint_rows import (
+    ACTIONS,
+    column_names,
+    present_rows,
+    the_one,
+    validate_names,
+    validate_version,
+)
 from delta_ops.protocol.json_codec import (
+    CommitActions,
     LineError,
+    checkpoint_metadata_from_json,
     decode_commits,
     domain_metadata_from_json,
     metadata_from_json,
@@ -74,49 +84,53 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
         FileNotFoundError: A part is gone.
         LogCorruptError: A part cannot be read.
     """
-    if checkpoint.parts[0].path.endswith(".json"):
-        return _open_json(storage, checkpoint.parts[0])
-    rows: list[Mapping[str, Any]] = []
-    transactions: dict[str, SetTransaction] = {}
-    for part in checkpoint.parts:
-        with open_part(storage, part) as file, reading(storage, part):
-            names = file.schema_arrow.names
-            rows.extend(_state_rows(file, [name for name in _STATE_COLUMNS if name in names]))
-            if "txn" in names:
-                transactions.update((txn.app_id, txn) for txn in _transactions(file))
-    with reading(storage, checkpoint.parts[-1]):
-        domains = [domain_metadata_from_json(body) for body in _bodies(rows, "domainMetadata")]
-        state = TableState(
-            protocol=_last(protocol_from_json(body) for body in _bodies(rows, "protocol")),
-            metadata=_last(metadata_from_json(body) for body in _bodies(rows, "metaData")),
-            transactions=transactions,
-            domains={domain.domain: domain for domain in domains},
-        )
-        sidecars = [sidecar_from_json(body) for body in _bodies(rows, "sidecar")]
-    return OpenCheckpoint(
-        state=state,
-        files=(*checkpoint.parts, *(_located(each, checkpoint.parts[0]) for each in sidecars)),
-    )
+    top = checkpoint.parts[0]
+    if top.path.endswith(".json"):
+        actions = _decoded_json(storage, top)
+        others, adds, removes = actions.others, actions.adds, actions.removes
+        files: tuple[FileInfo, ...] = ()
+    else:
+        others = _state_actions(storage, checkpoint.parts)
+        adds, removes, files = ADD.empty_table(), REMOVE.empty_table(), checkpoint.parts
+    with reading(storage, top):
+        state = _state(others, checkpoint.version)
+    sidecars = tuple(_located(each, top) for each in others if isinstance(each, Sidecar))
+    return OpenCheckpoint(state=state, files=files + sidecars, adds=adds, removes=removes)
 
 
-def _open_json(storage: Storage, part: FileInfo) -> OpenCheckpoint:
+def _decoded_json(storage: Storage, part: FileInfo) -> CommitActions:
     try:
         (actions,) = decode_commits([storage.read(part.path)])
     except LineError as error:
         raise LogCorruptError(
             storage.uri, f"{part.path}, line {error.line}", f"{error.reason}; {_CURE}"
         ) from error
-    others = actions.others
-    return OpenCheckpoint(
-        state=TableState(
-            protocol=_last(each for each in others if isinstance(each, Protocol)),
-            metadata=_last(each for each in others if isinstance(each, Metadata)),
-            transactions={e.app_id: e for e in others if isinstance(e, SetTransaction)},
-            domains={each.domain: each for each in others if isinstance(each, DomainMetadata)},
-        ),
-        files=tuple(_located(each, part) for each in others if isinstance(each, Sidecar)),
-        adds=actions.adds,
-        removes=actions.removes,
+    return actions
+
+
+def _state_actions(storage: Storage, parts: Sequence[FileInfo]) -> tuple[Any, ...]:
+    actions: list[Any] = []
+    for part in parts:
+        with open_part(storage, part) as file, reading(storage, part):
+            names = [name for name in _DECODERS if name in file.schema_arrow.names]
+            actions.extend(_decoded_rows(file, names))
+            if "txn" in file.schema_arrow.names:
+                actions.extend(_transactions(file))
+    return tuple(actions)
+
+
+def _state(actions: Sequence[Any], version: int) -> TableState:
+    """What the actions of a checkpoint come to that are not about files.
+
+    Raises:
+        ValueError: They contradict each other, or the version that the file's name says.
+    """
+    validate_version([a.version for a in actions if isinstance(a, CheckpointMetadata)], version)
+    return TableState(
+        protocol=the_one([a for a in actions if isinstance(a, Protocol)], "protocol"),
+        metadata=the_one([a for a in actions if isinstance(a, Metadata)], "metaData"),
+        transactions={a.app_id: a for a in actions if isinstance(a, SetTransaction)},
+        domains={a.domain: a for a in actions if isinstance(a, DomainMetadata)},
     )
 
 
@@ -145,39 +159,29 @@ def stream_removes(storage: Storage, checkpoint: OpenCheckpoint) -> Iterator[pa.
 
 
 _TXN = pa.schema(list(TXN))
-# The field that every action of the kind has: writers that lose the absence of a struct leave rows
-# of nothing but nulls.
-_STATE_COLUMNS = {
-    "protocol": "minReaderVersion",
-    "metaData": "id",
-    "domainMetadata": "domain",
-    "sidecar": "path",
+_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "protocol": protocol_from_json,
+    "metaData": metadata_from_json,
+    "domainMetadata": domain_metadata_from_json,
+    "sidecar": sidecar_from_json,
+    "checkpointMetadata": checkpoint_metadata_from_json,
 }
 
 
-def _state_rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[dict[str, Any]]:
-    if not columns:
-        return
-    for batch in file.iter_batches(columns=columns):
-        present = pa.array([False]).take(pa.array([0] * len(batch), pa.int8()))
-        for name in columns:
-            key = pc.struct_field(batch.column(name), _STATE_COLUMNS[name])
-            present = pc.or_(present, pc.is_valid(key))
-        yield from batch.filter(present).to_pylist(maps_as_pydicts="strict")
-
-
-def _bodies(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Mapping[str, Any]]:
-    for row in rows:
-        body = row.get(name)
-        if body is not None and body[_STATE_COLUMNS[name]] is not None:
-            yield body
+def _decoded_rows(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[Any]:
+    for name in names:
+        column_names(file.schema_arrow, name)
+    for batch in file.iter_batches(columns=names) if names else ():
+        for name in names:
+            for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
+                yield _DECODERS[name](body)
 
 
 def _transactions(file: pq.ParquetFile) -> Iterator[SetTransaction]:
     """By columns: a table may hold one identifier for each of very many sources."""
+    column_names(file.schema_arrow, "txn")
     for batch in file.iter_batches(columns=["txn"]):
-        stored = batch.column("txn")
-        rows = conform(stored.filter(pc.struct_field(stored, "appId").is_valid()), _TXN)
+        rows = conform(present_rows(batch.column("txn"), "txn"), _TXN)
         for app_id, version, last_updated in zip(
             *(column.to_pylist() for column in rows.columns), strict=True
         ):
@@ -191,16 +195,13 @@ def _stream(
         with _open_listed(storage, part) as file, reading(storage, part):
             if action not in file.schema_arrow.names:
                 continue
-            stored = file.schema_arrow.field(action).type
-            names = {stored.field(i).name for i in range(stored.num_fields)}
-            if "path" not in names:
-                raise LogCorruptError(storage.uri, part.path, f"its {action} has no path")
-            wanted = {name for name in schema.names if name in names} | {"path"}
+            names = column_names(file.schema_arrow, action)
+            wanted = names & {*schema.names, ACTIONS[action].key, ACTIONS[action].witness}
             if "stats" in schema.names and "stats_parsed" in names:
                 wanted.add("stats_parsed")
             for batch in file.iter_batches(columns=[f"{action}.{name}" for name in wanted]):
-                rows = pc.struct_field(batch.column(0), "path").is_valid()
-                yield conform(with_json_stats(batch.column(0).filter(rows)), schema)
+                rows = present_rows(batch.column(0), action)
+                yield conform(with_json_stats(rows), schema)
 
 
 def open_part(storage: Storage, part: FileInfo) -> pq.ParquetFile:
@@ -211,14 +212,23 @@ def open_part(storage: Storage, part: FileInfo) -> pq.ParquetFile:
         LogCorruptError: It is no Parquet file.
     """
     with reading(storage, part):
-        return pq.ParquetFile(
-            storage.open_input(part.path), pre_buffer=True, coerce_int96_timestamp_unit="us"
+        file = pq.ParquetFile(
+            storage.open_input(part.path),
+            pre_buffer=True,
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
         )
+        validate_names(file.schema_arrow)
+        return file
 
 
 def _open_listed(storage: Storage, part: FileInfo) -> pq.ParquetFile:
     try:
         return open_part(storage, part)
+    except InvalidRequestError as error:
+        raise LogCorruptError(
+            storage.uri, part.path, f"the checkpoint names it, and it is no file's name; {_CURE}"
+        ) from error
     except FileNotFoundError as error:
         raise LogCorruptError(
             storage.uri,
@@ -252,10 +262,3 @@ def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorrup
         part.path,
         f"the checkpoint cannot be read ({reason}); {_CURE}",
     )
-
-
-def _last(values: Iterable[Any]) -> Any:
-    found = None
-    for value in values:
-        found = value
-    return found

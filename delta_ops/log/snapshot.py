@@ -132,7 +132,28 @@ class Snapshot:
         return add_files(self._add_table(ADD.names, predicate))
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Live files with these `arrow_schemas.ADD` columns, in tables of bounded size."""
+        """Live files with these `arrow_schemas.ADD` columns, in tables of bounded size.
+
+        Raises:
+            LogCorruptError: A file lacks the partition values that its table demands, or a file of
+                the checkpoint is gone or malformed.
+        """
+        for table in self._stream_live(columns):
+            if "partitionValues" in columns and self.partition_columns:
+                self._validate_partition_values(table["partitionValues"])
+            yield table
+
+    def _validate_partition_values(self, values: pa.ChunkedArray) -> None:
+        if values.null_count:
+            raise LogCorruptError(
+                self.uri,
+                self.log_directory,
+                f"at version {self.version} there are {values.null_count} files without "
+                f"partitionValues, and the table is partitioned by "
+                f"{', '.join(self.partition_columns)}",
+            )
+
+    def _stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         yield self.tail.adds.select(list(columns))
         wanted = list(dict.fromkeys([*columns, "path", "deletionVector"]))
         if self.opened_checkpoint is not None:
@@ -248,14 +269,7 @@ def load_snapshot(
     opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
     below = opened.state if opened else base.state if base else EMPTY_STATE
     state = _joined_state(below, of_tail)
-    for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
-        if action is None:
-            raise LogCorruptError(
-                storage.uri, log_directory, f"there is no {name} at version {segment.version}"
-            )
-    assert state.protocol
-    assert state.metadata
-    validate_openable(state.protocol, state.metadata, table=storage.uri)
+    protocol, metadata = _validated(state, storage.uri, log_directory, segment.version)
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
@@ -263,8 +277,8 @@ def load_snapshot(
         checkpoint=segment.checkpoint,
         opened_checkpoint=opened,
         commits_since_checkpoint=len(segment.commits),
-        protocol=state.protocol,
-        metadata=state.metadata,
+        protocol=protocol,
+        metadata=metadata,
         state=state,
         tail=tail,
         base=base,
@@ -276,18 +290,35 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     if not commits:
         return snapshot
     state = _advanced_state(snapshot.state, commits)
-    assert state.protocol
-    assert state.metadata
-    validate_openable(state.protocol, state.metadata, table=snapshot.uri)
+    version = commits[-1].version
+    protocol, metadata = _validated(state, snapshot.uri, snapshot.log_directory, version)
     return replace(
         snapshot,
-        version=commits[-1].version,
+        version=version,
         commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
-        protocol=state.protocol,
-        metadata=state.metadata,
+        protocol=protocol,
+        metadata=metadata,
         state=state,
         tail=extend_tail(snapshot.tail, commits, snapshot.uri),
     )
+
+
+def _validated(
+    state: TableState, table: str, log_directory: str, version: int
+) -> tuple[Protocol, Metadata]:
+    """Protocol and metadata of a version that we can understand."""
+    for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
+        if action is None:
+            raise LogCorruptError(table, log_directory, f"there is no {name} at version {version}")
+    assert state.protocol
+    assert state.metadata
+    try:
+        validate_openable(state.protocol, state.metadata, table=table)
+    except LogCorruptError as error:
+        raise LogCorruptError(
+            table, f"{log_directory}, version {version}, {error.file}", error.reason
+        ) from error
+    return state.protocol, state.metadata
 
 
 def _replayed(storage: Storage, log_directory: str, segment: Segment) -> tuple[Tail, TableState]:

@@ -18,6 +18,7 @@ from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
     AddFile,
+    CheckpointMetadata,
     CommitInfo,
     DeletionVector,
     DomainMetadata,
@@ -41,7 +42,7 @@ class CommitActions:
     """Schema `arrow_schemas.ADD`."""
     removes: pa.Table
     """Schema `arrow_schemas.REMOVE`."""
-    others: tuple[Action | Sidecar, ...]
+    others: tuple[Action | Sidecar | CheckpointMetadata, ...]
     """In the order of the file."""
 
 
@@ -166,6 +167,11 @@ def sidecar_from_json(body: Mapping[str, Any]) -> Sidecar:
     )
 
 
+def checkpoint_metadata_from_json(body: Mapping[str, Any]) -> CheckpointMetadata:
+    """The body of a `checkpointMetadata` action, of JSON or of a checkpoint row."""
+    return CheckpointMetadata(version=_long(body["version"]))
+
+
 def json_body(action: Action) -> dict[str, Any]:
     """The action's body by JSON name, absent fields left out."""
     return _encoded(action)[1]
@@ -248,7 +254,7 @@ def _count(data: bytes, start: bytes, begin: int, end: int) -> int:
     return data.count(b"\n" + start, begin, end) + data.startswith(start, begin, end)
 
 
-def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar]:
+def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar | CheckpointMetadata]:
     for line in lines:
         for name, body in _objects(line, 0):
             if name not in _DECODERS:
@@ -259,7 +265,7 @@ def _other_actions(lines: Iterable[bytes]) -> Iterator[Action | Sidecar]:
 def _decode_lines(data: bytes, commit: int) -> CommitActions:
     adds: list[_FileLine] = []
     removes: list[_FileLine] = []
-    others: list[Action | Sidecar] = []
+    others: list[Action | Sidecar | CheckpointMetadata] = []
     try:
         for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), start=1):
             for name, body in _objects(line, number) if line.strip() else ():
@@ -367,12 +373,13 @@ def _cdc(body: Mapping[str, Any]) -> AddCdcFile:
     )
 
 
-_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar]] = {
+_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar | CheckpointMetadata]] = {
     "metaData": metadata_from_json,
     "protocol": protocol_from_json,
     "txn": set_transaction_from_json,
     "domainMetadata": domain_metadata_from_json,
     "sidecar": sidecar_from_json,
+    "checkpointMetadata": checkpoint_metadata_from_json,
     "commitInfo": _commit_info,
     "cdc": _cdc,
 }
