@@ -25,7 +25,7 @@ def validate_checksum(snapshot: Snapshot) -> bool:
     path = f"{snapshot.log_directory}/{checksum_name(snapshot.version)}"
     try:
         stored = json.loads(snapshot.storage.read(path))
-    except (FileNotFoundError, DeltaOpsError, ValueError):
+    except (FileNotFoundError, DeltaOpsError, ValueError, RecursionError):
         return False
     if not isinstance(stored, dict):
         return False
@@ -50,7 +50,7 @@ def _compared(stored: Mapping[str, Any], snapshot: Snapshot) -> Iterator[tuple[s
     try:
         protocol = protocol_from_json(stored["protocol"])
         metadata = metadata_from_json(stored["metadata"])
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return
     ours = snapshot.protocol
     yield "protocol.minReaderVersion", protocol.min_reader_version, ours.min_reader_version

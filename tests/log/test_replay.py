@@ -132,6 +132,13 @@ def test_a_remove_cancels_an_add_however_it_spells_the_path(tmp_path: Path, spel
     assert live_paths(log) == {"y.parquet"}
 
 
+def test_a_remove_through_a_link_to_the_table_cancels_an_add(tmp_path: Path) -> None:
+    root, link = tmp_path / "root", tmp_path / "link"
+    write_log(root, [[add("x.parquet"), add("y.parquet")], [remove(f"{root}/x.parquet")]])
+    link.symlink_to(root)
+    assert live_paths(DeltaLog(link)) == {"y.parquet"}
+
+
 def test_statistics_win_that_a_later_add_of_the_same_file_brings(tmp_path: Path) -> None:
     log = write_log(tmp_path, [[add("x.parquet")], [add("x.parquet", stats='{"numRecords":7}')]])
     assert log.snapshot().files(["num_records"])["num_records"].to_pylist() == [7]
