@@ -231,7 +231,8 @@ def open_snapshot(
     listing tells what took its place.
 
     Args:
-        base: A version from another log that the first commit of this one follows.
+        base: A version from another log that the first commit of this one follows; versions
+            before it are opened from that log.
 
     Raises:
         TableNotFoundError: There is no table here.
@@ -239,6 +240,8 @@ def open_snapshot(
         LogCorruptError: The log is damaged, or its files vanish again and again.
         UnsupportedFeatureError: The table cannot be read by us.
     """
+    if base is not None and version is not None and version < base.version:
+        return open_snapshot(base.storage, base.log_directory, version, base.base)
     for attempt in range(1, _LISTINGS + 1):
         segment = find_segment(
             storage, log_directory, version, base_version=base.version if base else None

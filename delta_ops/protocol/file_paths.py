@@ -105,7 +105,8 @@ def _roots(table_uri: str) -> list[str]:
 
 def _place(uri: str) -> str:
     """An absolute path or URI under the one name that stands for all that mean the same."""
-    local = _FILE_SCHEME.sub("/", uri, count=1) if uri[:5].lower() == "file:" else uri
+    is_file = _FILE_SCHEME.match(uri)
+    local = f"/{uri[is_file.end() :]}" if is_file else uri
     if local.startswith("/"):
         # In the keys of an object store they would be no steps.
         return posixpath.normpath(local) if _UNTIDY.search(local) else local
