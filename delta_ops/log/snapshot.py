@@ -1,7 +1,9 @@
 """Snapshot: the table at one version.
 
-Source: PROTOCOL.md, "Action Reconciliation". Protocol, metadata, transactions and domains are read
-when it is opened; files only when they are asked for, and only the columns that are.
+Source: PROTOCOL.md, "Action Reconciliation". Protocol, metadata and the commits since the
+checkpoint are read when it is opened; the files of the checkpoint only when they are asked for, and
+only the columns that are. Where a version checksum says what protocol and metadata are, the
+checkpoint stays closed until its transactions, domains or files are asked for; it has to agree.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from delta_ops.log.checkpoint_read import (
     stream_adds,
     stream_removes,
 )
+from delta_ops.log.checksum_read import VersionChecksum, load_state_checksum, validate_checkpoint
 from delta_ops.log.commit_file import Commit, read_commits
 from delta_ops.log.replay import EMPTY_TAIL, Tail, extend_tail, merge, reconcile, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
@@ -57,14 +60,47 @@ class Snapshot:
     version: int
     checkpoint: Checkpoint | None = field(repr=False)
     """The checkpoint that the version was read from."""
-    opened_checkpoint: OpenCheckpoint | None = field(repr=False)
     commits_since_checkpoint: int
     protocol: Protocol = field(repr=False)
     metadata: Metadata = field(repr=False)
-    state: TableState = field(repr=False)
+    commit_state: TableState = field(repr=False)
+    """What the commits since the checkpoint, or all of them, have of it."""
     tail: Tail = field(repr=False)
     base: Snapshot | None = field(repr=False, default=None)
     """What the first commit of the log follows, where there is no checkpoint."""
+    read_checkpoint: OpenCheckpoint | None = field(repr=False, default=None)
+    """The checkpoint, if it was opened with the snapshot."""
+    checksum: VersionChecksum | None = field(repr=False, default=None)
+    """What protocol and metadata were taken from, if the checkpoint was not opened."""
+
+    @cached_property
+    def opened_checkpoint(self) -> OpenCheckpoint | None:
+        """The checkpoint, opened; None if there is none.
+
+        Raises:
+            LogCorruptError: It is gone, malformed, or contradicts the checksum.
+        """
+        if self.read_checkpoint is not None or self.checkpoint is None:
+            return self.read_checkpoint
+        try:
+            opened = open_checkpoint(self.storage, self.checkpoint)
+        except FileNotFoundError as error:
+            raise LogCorruptError(
+                self.uri,
+                self.checkpoint.parts[0].path,
+                "the checkpoint is gone; if a clean-up has deleted it since the table was opened, "
+                "open the table again, else restore it from a backup",
+            ) from error
+        if self.checksum is not None:
+            validate_checkpoint(self.checksum, opened.state, self.commit_state, self.uri)
+        return opened
+
+    @cached_property
+    def state(self) -> TableState:
+        """Protocol, metadata, transactions and domains."""
+        opened = self.opened_checkpoint
+        below = opened.state if opened else self.base.state if self.base else EMPTY_STATE
+        return _joined_state(below, self.commit_state)
 
     @property
     def uri(self) -> str:
@@ -268,23 +304,32 @@ def load_snapshot(
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """
-    tail, of_tail = _replayed(storage, log_directory, segment)
-    opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
-    below = opened.state if opened else base.state if base else EMPTY_STATE
-    state = _joined_state(below, of_tail)
-    protocol, metadata = _validated(state, storage.uri, log_directory, segment.version)
+    tail, of_commits = _replayed(storage, log_directory, segment)
+    checksum = opened = None
+    if segment.checksum_version is not None:
+        checksum = load_state_checksum(storage, log_directory, segment.checksum_version)
+    if checksum is None and segment.checkpoint is not None:
+        opened = open_checkpoint(storage, segment.checkpoint)
+    below = checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
+    protocol, metadata = _validated(
+        of_commits.protocol or below.protocol,
+        of_commits.metadata or below.metadata,
+        storage.uri,
+        f"{log_directory}, version {segment.version}",
+    )
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
         version=segment.version,
         checkpoint=segment.checkpoint,
-        opened_checkpoint=opened,
         commits_since_checkpoint=len(segment.commits),
         protocol=protocol,
         metadata=metadata,
-        state=state,
+        commit_state=of_commits,
         tail=tail,
         base=base,
+        read_checkpoint=opened,
+        checksum=checksum,
     )
 
 
@@ -292,36 +337,39 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     """The snapshot after the commits that follow it, ascending and without a hole."""
     if not commits:
         return snapshot
-    state = _advanced_state(snapshot.state, commits)
+    of_commits = _advanced_state(snapshot.commit_state, commits)
     version = commits[-1].version
-    protocol, metadata = _validated(state, snapshot.uri, snapshot.log_directory, version)
+    protocol, metadata = _validated(
+        of_commits.protocol or snapshot.protocol,
+        of_commits.metadata or snapshot.metadata,
+        snapshot.uri,
+        f"{snapshot.log_directory}, version {version}",
+    )
     return replace(
         snapshot,
         version=version,
         commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
         protocol=protocol,
         metadata=metadata,
-        state=state,
+        commit_state=of_commits,
         tail=extend_tail(snapshot.tail, commits, snapshot.uri),
+        # Opened once for all versions that are read from it.
+        read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )
 
 
 def _validated(
-    state: TableState, table: str, log_directory: str, version: int
+    protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
 ) -> tuple[Protocol, Metadata]:
     """Protocol and metadata of a version that we can understand."""
-    for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
-        if action is None:
-            raise LogCorruptError(table, log_directory, f"there is no {name} at version {version}")
-    assert state.protocol
-    assert state.metadata
+    if protocol is None or metadata is None:
+        missing = "metaData" if protocol else "protocol"
+        raise LogCorruptError(table, place, f"there is no {missing}")
     try:
-        validate_openable(state.protocol, state.metadata, table=table)
+        validate_openable(protocol, metadata, table=table)
     except LogCorruptError as error:
-        raise LogCorruptError(
-            table, f"{log_directory}, version {version}, {error.file}", error.reason
-        ) from error
-    return state.protocol, state.metadata
+        raise LogCorruptError(table, f"{place}, {error.file}", error.reason) from error
+    return protocol, metadata
 
 
 def _replayed(storage: Storage, log_directory: str, segment: Segment) -> tuple[Tail, TableState]:
