@@ -98,7 +98,9 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
                 checksums.add(version)
     complete: dict[int, Checkpoint] = {}
     for (version, count), found in sorted(parts.items()):
-        if sorted(found) == list(range(1, count + 1)) and version not in complete:
+        # By the number first: a name may speak of thousands of millions of parts.
+        is_complete = len(found) == count and sorted(found) == list(range(1, count + 1))
+        if is_complete and version not in complete:
             files_in_order = tuple(found[part] for part in sorted(found))
             complete[version] = Checkpoint(version=version, parts=files_in_order)
     for version, info in v2_checkpoints.items():

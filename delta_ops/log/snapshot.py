@@ -226,6 +226,8 @@ class Snapshot:
         if latest is None:
             return self
         versions = range(self.version + 1, latest + 1)
+        if any(version not in listing.commits for version in versions):
+            return open_snapshot(self.storage, self.log_directory, base=self.base)
         try:
             return advance(self, read_commits(self.storage, self.log_directory, versions))
         except FileNotFoundError:
