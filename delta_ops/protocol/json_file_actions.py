@@ -27,6 +27,9 @@ _STARTS = dict(zip(("add", "remove"), FILE_LINES, strict=True))
 _SCHEMAS: Mapping[str, pa.Schema] = {"add": ADD, "remove": REMOVE}
 _REQUIRED: Mapping[str, tuple[str, ...]] = {"add": ("path", "size"), "remove": ("path",)}
 
+_MAX_BRACKETS = 500
+"""In a line whose types Arrow's reader finds out: some ten thousand within each other crash it."""
+
 _MapNames = Mapping[str, tuple[str, ...]]
 """The keys of each map of an action, by the map's name."""
 
@@ -56,7 +59,7 @@ def decode_file_lines(lines: bytes, kinds: Collection[str]) -> FileActions | Non
             name: _table(rows[name], name) if name in kinds else schema.empty_table()
             for name, schema in _SCHEMAS.items()
         }
-    except (pa.ArrowException, ValueError, TypeError, KeyError, AttributeError):
+    except (pa.ArrowException, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return FileActions(adds=tables["add"], removes=tables["remove"])
 
@@ -87,6 +90,8 @@ def _validate_text(lines: bytes) -> None:
 
 
 def _all_names(lines: bytes, actions: Iterable[str]) -> Mapping[str, _MapNames]:
+    if any(line.count(b"{") + line.count(b"[") > _MAX_BRACKETS for line in lines.split(b"\n")):
+        raise ValueError("a line may be nested too deeply")
     found = read_json_lines(lines, None, "infer").schema
     if any(each.name not in actions and not pa.types.is_null(each.type) for each in found):
         raise ValueError("a line holds something beside its action")

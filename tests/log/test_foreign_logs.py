@@ -133,7 +133,7 @@ Change = Callable[[Path], object]
                     f"{6:020d}.checkpoint.json",
                     f"{6:020d}.checkpoint.{UUID}.crc",
                     "6.json",
-                    "٠" * 19 + "٦.json",
+                    "\u0660" * 19 + "\u0666.json",
                     f"{2**63}".zfill(20) + ".json",
                     f"{10**20 - 1}.json",
                     f"{10**20 - 1}.checkpoint.parquet",
