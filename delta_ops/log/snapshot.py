@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log import pruning
+from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint_read import (
     EMPTY_STATE,
     OpenCheckpoint,
@@ -159,9 +160,9 @@ class Snapshot:
                 `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
         """
-        return pruning.file_view(
-            self._add_table(pruning.sources(columns), predicate), columns, self
-        )
+        adds = self._add_table(pruning.sources(columns), predicate)
+        with naming_place(self._place_of_checkpoint):
+            return pruning.file_view(adds, columns, self)
 
     def add_files(self, predicate: Predicate | None = None) -> list[AddFile]:
         """The live files as the log has them, for a transaction that changes them."""
@@ -198,15 +199,17 @@ class Snapshot:
             stored = self.base.stream_live(wanted)
         else:
             return
-        for table in unseen(stored, self.tail, self.uri):
-            yield table.select(list(columns))
+        with naming_place(self._place_of_checkpoint):
+            for table in unseen(stored, self.tail, self.uri):
+                yield table.select(list(columns))
 
     def tombstones(self) -> pa.Table:
         """Removed files that the log still knows, expired ones included; schema `REMOVE`."""
         tables = [self.tail.removes]
         if self.opened_checkpoint is not None:
             stored = stream_removes(self.storage, self.opened_checkpoint)
-            tables += unseen(stored, self.tail, self.uri)
+            with naming_place(self._place_of_checkpoint):
+                tables += unseen(stored, self.tail, self.uri)
         elif self.base is not None:
             tables += unseen([self.base.tombstones()], self.tail, self.uri)
         return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
@@ -233,6 +236,10 @@ class Snapshot:
         except FileNotFoundError:
             # Cleaned up since: what a checkpoint says of that version is still there.
             return open_snapshot(self.storage, self.log_directory, base=self.base)
+
+    def _place_of_checkpoint(self, _: str) -> str:
+        """Where a path stands that is not one of the commits, which were looked at before."""
+        return self.checkpoint.parts[0].path if self.checkpoint else self.log_directory
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
@@ -306,7 +313,9 @@ def load_snapshot(
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """
-    tail, of_commits = _replayed(storage, log_directory, segment)
+    newest_first = range(segment.version, segment.version - len(segment.commits), -1)
+    with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
+        tail, of_commits = _replayed(storage, log_directory, segment)
     checksum = opened = None
     if segment.checksum_version is not None:
         checksum = load_state_checksum(storage, log_directory, segment.checksum_version)
@@ -341,6 +350,9 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
         return snapshot
     of_commits = _advanced_state(snapshot.commit_state, commits)
     version = commits[-1].version
+    versions = [commit.version for commit in commits]
+    with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
+        tail = extend_tail(snapshot.tail, commits, snapshot.uri)
     protocol, metadata = _validated(
         of_commits.protocol or snapshot.protocol,
         of_commits.metadata or snapshot.metadata,
@@ -354,7 +366,7 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
         protocol=protocol,
         metadata=metadata,
         commit_state=of_commits,
-        tail=extend_tail(snapshot.tail, commits, snapshot.uri),
+        tail=tail,
         # Opened once for all versions that are read from it.
         read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )

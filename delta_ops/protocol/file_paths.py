@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import LogPathError
 
 # What java.net.URI leaves as it is in a path; non-ASCII characters stay raw there too, but for the
 # spaces, line ends and controls that it refuses.
@@ -59,7 +59,7 @@ def canonical_path(log_path: str, table_uri: str) -> str:
         table_uri: The table's root, a local path or URI, not encoded.
 
     Raises:
-        LogCorruptError: The path is encoded in something else than UTF-8, so that it cannot be
+        LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
             told which file it names, or it is relative and climbs out of the table.
     """
     return _canonical(log_path, table_uri, _roots(table_uri))
@@ -90,7 +90,7 @@ def _canonical(log_path: str, table_uri: str, roots: Sequence[str]) -> str:
         decoded = place.removeprefix(root).lstrip("/")
     relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
     if relative == ".." or relative.startswith("../"):
-        raise LogCorruptError(
+        raise LogPathError(
             table_uri, log_path, "this path climbs out of the table; remove the file from the log"
         )
     return relative
@@ -138,6 +138,6 @@ def _decoded(log_path: str, table_uri: str) -> str:
         return unquote(log_path, errors="strict")
     except UnicodeDecodeError as error:
         # A replacement character would make one file of two that differ in such bytes only.
-        raise LogCorruptError(
+        raise LogPathError(
             table_uri, log_path, "the percent-escapes of this path are not UTF-8"
         ) from error
