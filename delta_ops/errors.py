@@ -2,7 +2,7 @@
 
     change the call   InvalidRequestError, TableNotFoundError, VersionNotFoundError,
                       UnsupportedFeatureError, MissingDependencyError
-    repair the table  LogCorruptError, DataFileError
+    repair the table  LogCorruptError, LogPathError, DataFileError
     run again         CommitConflictError, StaleRunError
     look first        CommitStateUnknownError
     wait              StorageError
@@ -85,6 +85,10 @@ class LogCorruptError(DeltaOpsError):
 
     def __str__(self) -> str:
         return f"{self.table}: {self.file}: {self.reason}."
+
+
+class LogPathError(LogCorruptError):
+    """A path in the log that no file of the table may have; `file` is that path."""
 
 
 class DataFileError(DeltaOpsError):

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_ops.errors import DeltaOpsError, LogCorruptError, StorageError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError, LogCorruptError, StorageError
+from delta_ops.protocol.checkpoint_rows import validate_names
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, read_ahead
 from delta_ops.storage.parquet_ranges import (
@@ -32,7 +33,10 @@ from delta_ops.storage.parquet_ranges import (
 )
 
 CURE = "delete it if the commits it covers are still there, else restore it from a backup"
-_OPTIONS: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+_OPTIONS: Mapping[str, Any] = {
+    "coerce_int96_timestamp_unit": "us",
+    "page_checksum_verification": True,
+}
 
 
 class Columns(NamedTuple):
@@ -109,7 +113,9 @@ def _chosen(
         for part in group:
             footer = footers[part.path]
             with reading(storage, part):
-                columns = choose(part, footer.metadata.schema.to_arrow_schema())
+                schema = footer.metadata.schema.to_arrow_schema()
+                validate_names(schema)
+                columns = choose(part, schema)
                 row_groups = row_groups_with(footer.metadata, columns.keys) if columns else []
             if columns and row_groups:
                 yield part, footer, columns, row_groups
@@ -151,6 +157,10 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
         yield
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise _unreadable(storage, part, error) from error
+    except InvalidRequestError as error:
+        raise LogCorruptError(
+            storage.uri, part.path, f"the checkpoint names it, and it is no file's name; {CURE}"
+        ) from error
     except FileNotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part.path) from error
     except OSError as error:

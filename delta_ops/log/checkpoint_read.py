@@ -6,13 +6,12 @@ read, and file actions are streamed: a checkpoint may hold millions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import (
@@ -26,6 +25,7 @@ from delta_ops.log.checkpoint_parts import (
 from delta_ops.log.parsed_stats import with_json_stats
 from delta_ops.log.segment import Checkpoint
 from delta_ops.protocol.actions import (
+    CheckpointMetadata,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -33,8 +33,17 @@ from delta_ops.protocol.actions import (
     Sidecar,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, TXN, conform
+from delta_ops.protocol.checkpoint_rows import (
+    ACTIONS,
+    column_names,
+    present_rows,
+    the_one,
+    validate_version,
+)
 from delta_ops.protocol.json_codec import (
+    CommitActions,
     LineError,
+    checkpoint_metadata_from_json,
     decode_commits,
     domain_metadata_from_json,
     metadata_from_json,
@@ -82,51 +91,59 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
         FileNotFoundError: A part is gone.
         LogCorruptError: A part cannot be read.
     """
-    if checkpoint.parts[0].path.endswith(".json"):
-        return _open_json(storage, checkpoint.parts[0])
-    rows: list[Mapping[str, Any]] = []
-    transactions: dict[str, SetTransaction] = {}
-    footers = load_footers(storage, checkpoint.parts)
-    for piece in iter_pieces(storage, checkpoint.parts, footers, _columns_of_state):
-        with reading(storage, piece.part):
-            names = piece.file.schema_arrow.names
-            rows.extend(_state_rows(piece, [name for name in _STATE_COLUMNS if name in names]))
-            if "txn" in names:
-                transactions.update((txn.app_id, txn) for txn in _transactions(piece))
-    with reading(storage, checkpoint.parts[-1]):
-        domains = [domain_metadata_from_json(body) for body in _bodies(rows, "domainMetadata")]
-        state = TableState(
-            protocol=_last(protocol_from_json(body) for body in _bodies(rows, "protocol")),
-            metadata=_last(metadata_from_json(body) for body in _bodies(rows, "metaData")),
-            transactions=transactions,
-            domains={domain.domain: domain for domain in domains},
-        )
-        sidecars = [sidecar_from_json(body) for body in _bodies(rows, "sidecar")]
+    top = checkpoint.parts[0]
+    files: tuple[FileInfo, ...] = ()
+    footers: Mapping[str, Footer] = {}
+    if top.path.endswith(".json"):
+        actions = _decoded_json(storage, top)
+        others = actions.others
+        adds, removes = actions.adds.select(ADD.names), actions.removes.select(REMOVE.names)
+    else:
+        files, footers = checkpoint.parts, load_footers(storage, checkpoint.parts)
+        others = _state_actions(storage, files, footers)
+        adds, removes = ADD.empty_table(), REMOVE.empty_table()
+    with reading(storage, top):
+        state = _state(others, checkpoint.version)
+    sidecars = tuple(_located(each, top) for each in others if isinstance(each, Sidecar))
     return OpenCheckpoint(
-        state=state,
-        files=(*checkpoint.parts, *(_located(each, checkpoint.parts[0]) for each in sidecars)),
-        footers=footers,
+        state=state, files=files + sidecars, footers=footers, adds=adds, removes=removes
     )
 
 
-def _open_json(storage: Storage, part: FileInfo) -> OpenCheckpoint:
+def _decoded_json(storage: Storage, part: FileInfo) -> CommitActions:
     try:
         (actions,) = decode_commits([storage.read(part.path)])
     except LineError as error:
         raise LogCorruptError(
             storage.uri, f"{part.path}, line {error.line}", f"{error.reason}; {CURE}"
         ) from error
-    others = actions.others
-    return OpenCheckpoint(
-        state=TableState(
-            protocol=_last(each for each in others if isinstance(each, Protocol)),
-            metadata=_last(each for each in others if isinstance(each, Metadata)),
-            transactions={e.app_id: e for e in others if isinstance(e, SetTransaction)},
-            domains={each.domain: each for each in others if isinstance(each, DomainMetadata)},
-        ),
-        files=tuple(_located(each, part) for each in others if isinstance(each, Sidecar)),
-        adds=actions.adds.select(ADD.names),
-        removes=actions.removes.select(REMOVE.names),
+    return actions
+
+
+def _state_actions(
+    storage: Storage, parts: Sequence[FileInfo], footers: Mapping[str, Footer]
+) -> tuple[Any, ...]:
+    actions: list[Any] = []
+    for piece in iter_pieces(storage, parts, footers, _columns_of_state):
+        with reading(storage, piece.part):
+            actions.extend(_decoded_rows(piece))
+            if "txn" in piece.columns:
+                actions.extend(_transactions(piece))
+    return tuple(actions)
+
+
+def _state(actions: Sequence[Any], version: int) -> TableState:
+    """What the actions of a checkpoint come to that are not about files.
+
+    Raises:
+        ValueError: They contradict each other, or the version that the file's name says.
+    """
+    validate_version([a.version for a in actions if isinstance(a, CheckpointMetadata)], version)
+    return TableState(
+        protocol=the_one([a for a in actions if isinstance(a, Protocol)], "protocol"),
+        metadata=the_one([a for a in actions if isinstance(a, Metadata)], "metaData"),
+        transactions={a.app_id: a for a in actions if isinstance(a, SetTransaction)},
+        domains={a.domain: a for a in actions if isinstance(a, DomainMetadata)},
     )
 
 
@@ -155,45 +172,38 @@ def stream_removes(storage: Storage, checkpoint: OpenCheckpoint) -> Iterator[pa.
 
 
 _TXN = pa.schema(list(TXN))
-# The field that every action of the kind has: writers that lose the absence of a struct leave rows
-# of nothing but nulls.
-_STATE_COLUMNS = {
-    "protocol": "minReaderVersion",
-    "metaData": "id",
-    "domainMetadata": "domain",
-    "sidecar": "path",
+_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "protocol": protocol_from_json,
+    "metaData": metadata_from_json,
+    "domainMetadata": domain_metadata_from_json,
+    "sidecar": sidecar_from_json,
+    "checkpointMetadata": checkpoint_metadata_from_json,
 }
 
 
 def _columns_of_state(_part: FileInfo, schema: pa.Schema) -> Columns | None:
-    names = [name for name in ("txn", *_STATE_COLUMNS) if name in schema.names]
-    keys = [f"{name}.{_STATE_COLUMNS.get(name, 'appId')}" for name in names]
-    return Columns(names, keys) if names else None
+    names = [name for name in ("txn", *_DECODERS) if name in schema.names]
+    keys = [f"{name}.{ACTIONS[name].key}" for name in names]
+    witnesses = [f"{name}.{ACTIONS[name].witness}" for name in names]
+    for name in names:
+        column_names(schema, name)
+    return Columns(names, {*keys, *witnesses}) if names else None
 
 
-def _state_rows(piece: Piece, columns: list[str]) -> Iterator[dict[str, Any]]:
-    if not columns:
+def _decoded_rows(piece: Piece) -> Iterator[Any]:
+    names = [name for name in piece.columns if name in _DECODERS]
+    if not names:
         return
-    for batch in piece.file.iter_batches(columns=columns, row_groups=piece.row_groups):
-        present = pa.array([False]).take(pa.array([0] * len(batch), pa.int8()))
-        for name in columns:
-            key = pc.struct_field(batch.column(name), _STATE_COLUMNS[name])
-            present = pc.or_(present, pc.is_valid(key))
-        yield from batch.filter(present).to_pylist(maps_as_pydicts="strict")
-
-
-def _bodies(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Mapping[str, Any]]:
-    for row in rows:
-        body = row.get(name)
-        if body is not None and body[_STATE_COLUMNS[name]] is not None:
-            yield body
+    for batch in piece.file.iter_batches(columns=names, row_groups=piece.row_groups):
+        for name in names:
+            for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
+                yield _DECODERS[name](body)
 
 
 def _transactions(piece: Piece) -> Iterator[SetTransaction]:
     """By columns: a table may hold one identifier for each of very many sources."""
     for batch in piece.file.iter_batches(columns=["txn"], row_groups=piece.row_groups):
-        stored = batch.column("txn")
-        rows = conform(stored.filter(pc.struct_field(stored, "appId").is_valid()), _TXN)
+        rows = conform(present_rows(batch.column("txn"), "txn"), _TXN)
         for app_id, version, last_updated in zip(
             *(column.to_pylist() for column in rows.columns), strict=True
         ):
@@ -203,17 +213,18 @@ def _transactions(piece: Piece) -> Iterator[SetTransaction]:
 def _stream(
     storage: Storage, checkpoint: OpenCheckpoint, action: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    def columns_of_action(part: FileInfo, stored: pa.Schema) -> Columns | None:
+    def columns_of_action(_part: FileInfo, stored: pa.Schema) -> Columns | None:
         if action not in stored.names:
             return None
-        struct = stored.field(action).type
-        names = {struct.field(i).name for i in range(struct.num_fields)}
-        if "path" not in names:
-            raise LogCorruptError(storage.uri, part.path, f"its {action} has no path")
-        wanted = {name for name in schema.names if name in names} | {"path"}
+        names = column_names(stored, action)
+        telling = {ACTIONS[action].key, ACTIONS[action].witness}
+        wanted = names & {*schema.names, *telling}
         if "stats" in schema.names and "stats_parsed" in names:
             wanted.add("stats_parsed")
-        return Columns([f"{action}.{name}" for name in sorted(wanted)], [f"{action}.path"])
+        return Columns(
+            [f"{action}.{name}" for name in sorted(wanted)],
+            [f"{action}.{name}" for name in telling & names],
+        )
 
     try:
         for piece in iter_pieces(storage, checkpoint.files, checkpoint.footers, columns_of_action):
@@ -221,19 +232,12 @@ def _stream(
                 for batch in piece.file.iter_batches(
                     columns=piece.columns, row_groups=piece.row_groups
                 ):
-                    rows = pc.struct_field(batch.column(0), "path").is_valid()
-                    yield conform(with_json_stats(batch.column(0).filter(rows)), schema)
+                    rows = present_rows(batch.column(0), action)
+                    yield conform(with_json_stats(rows), schema)
     except FileNotFoundError as error:
         raise LogCorruptError(
             storage.uri,
-            error.filename,
+            str(error.filename),
             "this file of the checkpoint is gone; if a clean-up has deleted it since the table was "
             "opened, open the table again, else restore it from a backup",
         ) from error
-
-
-def _last(values: Iterable[Any]) -> Any:
-    found = None
-    for value in values:
-        found = value
-    return found

@@ -75,7 +75,9 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
     counts = {"actions": 0, "adds": 0}
 
     def write(sink: IO[bytes]) -> None:
-        with pq.ParquetWriter(sink, _SCHEMA, compression="snappy") as writer:
+        with pq.ParquetWriter(
+            sink, _SCHEMA, compression="snappy", write_page_checksum=True
+        ) as writer:
             for batch in _rows(snapshot, kept, now_ms):
                 writer.write_table(batch)
                 counts["actions"] += len(batch)

@@ -26,7 +26,7 @@ class DeltaLog:
         storage: Already opened, for callers that wrap one; `uri` and options are then its own.
         log_directory: Relative to the table's root.
         base: A snapshot from another log of the same files that the first commit of this one
-            follows; versions are counted on from it.
+            follows; versions are counted on from it, and those before it are read from its log.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DeltaLog:
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """What each version did, newest first."""
-        return load_history(self.storage, self.log_directory, limit)
+        return load_history(self.storage, self.log_directory, limit, base=self.base)
 
     def commits(self, start_version: int, end_version: int | None = None) -> Iterator[Commit]:
         """The commits from one version to another, both included, oldest first.

@@ -2,7 +2,8 @@
 
 Source: PROTOCOL.md, "Commit Provenance Information" and "In-Commit Timestamps"; the bounds of time
 travel are the reference's: the last version at or before the time; before the first or after the
-last is an error.
+last is an error. Where a log goes on from a version of another one, that version and those before
+it are its history too, and what the other log did since is not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from delta_ops.errors import (
     InvalidRequestError,
@@ -27,6 +28,7 @@ from delta_ops.storage import FileInfo, Storage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_LINE_BYTES = 64 << 10
+_LISTINGS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,38 +48,73 @@ class HistoryEntry:
     """All that the writer said, by JSON name."""
 
 
+class _Logged(NamedTuple):
+    """A commit file, and the log that it stands in."""
+
+    storage: Storage
+    directory: str
+    info: FileInfo
+
+
 def load_history(
-    storage: Storage, directory: str, limit: int | None = None
+    storage: Storage, directory: str, limit: int | None = None, *, base: Snapshot | None = None
 ) -> Iterator[HistoryEntry]:
-    """Versions whose commit file is there, newest first."""
-    listing = list_log(storage, directory)
-    if listing.latest_version is None:
+    """Versions whose commit file is there, newest first.
+
+    Args:
+        base: What the first commit of the log follows.
+    """
+    commits, _ = _commits_with_base(storage, directory, base)
+    if not commits and base is None and list_log(storage, directory).latest_version is None:
         raise TableNotFoundError(storage.uri)
-    times = monotone_times(listing)
+    times = _raised({version: each.info.modified_ms for version, each in commits.items()})
     versions = sorted(times, reverse=True)
     for version in versions if limit is None else versions[:limit]:
-        commit = read_commit_if_there(storage, directory, version)
+        commit = read_commit_if_there(commits[version].storage, commits[version].directory, version)
         if commit is None:
             continue
         values = commit.info.values if commit.info else {}
+        own_time = _in_commit_timestamp(values)
         yield HistoryEntry(
             version=version,
-            timestamp_ms=_in_commit_timestamp(values) or times[version],
-            operation=values.get("operation"),
-            operation_parameters=values.get("operationParameters") or {},
-            operation_metrics=values.get("operationMetrics") or {},
-            engine_info=values.get("engineInfo"),
-            user_metadata=values.get("userMetadata"),
+            timestamp_ms=times[version] if own_time is None else own_time,
+            operation=_text(values.get("operation")),
+            operation_parameters=_mapping(values.get("operationParameters")),
+            operation_metrics=_mapping(values.get("operationMetrics")),
+            engine_info=_text(values.get("engineInfo")),
+            user_metadata=_text(values.get("userMetadata")),
             commit_info=values,
         )
 
 
+def _commits_with_base(
+    storage: Storage, directory: str, base: Snapshot | None
+) -> tuple[dict[int, _Logged], int | None]:
+    """Commits by version, and the earliest version from which every later one can be read."""
+    listing = list_log(storage, directory)
+    earliest = earliest_version(listing)
+    own = {v: _Logged(storage, directory, info) for v, info in listing.commits.items()}
+    if base is None:
+        return own, earliest
+    below, first = _commits_with_base(base.storage, base.log_directory, base.base)
+    commits = {v: each for v, each in below.items() if v <= base.version}
+    commits |= {v: each for v, each in own.items() if v > base.version}
+    follow = [v for v in sorted(commits) if v > base.version]
+    if follow == list(range(base.version + 1, base.version + 1 + len(follow))):
+        earliest = base.version if first is None else min(first, base.version)
+    return commits, earliest
+
+
 def monotone_times(listing: LogListing) -> dict[int, int]:
     """The time of each version in ms, each at least 1 ms after the one before it."""
+    return _raised({version: info.modified_ms for version, info in listing.commits.items()})
+
+
+def _raised(found: Mapping[int, int]) -> dict[int, int]:
     times: dict[int, int] = {}
     previous = None
-    for version in sorted(listing.commits):
-        time = listing.commits[version].modified_ms
+    for version in sorted(found):
+        time = found[version]
         if previous is not None:
             time = max(time, previous + 1)
         times[version] = previous = time
@@ -95,21 +132,39 @@ def version_at(snapshot: Snapshot, timestamp: str | datetime) -> int:
         LogCorruptError: A commit lacks the timestamp that its table demands.
     """
     wanted_ms = timestamp_ms(timestamp)
-    listing = list_log(snapshot.storage, snapshot.log_directory)
-    earliest = earliest_version(listing)
+    for _ in range(_LISTINGS):
+        try:
+            return _version_at(snapshot, wanted_ms)
+        except FileNotFoundError as error:  # cleaned up since it was listed
+            gone = error
+    raise LogCorruptError(
+        snapshot.uri,
+        snapshot.log_directory,
+        f"files that are listed cannot be found when they are read ({gone})",
+    ) from gone
+
+
+def _version_at(snapshot: Snapshot, wanted_ms: int) -> int:
+    commits, earliest = _commits_with_base(snapshot.storage, snapshot.log_directory, snapshot.base)
     if earliest is None:
         raise TableNotFoundError(snapshot.uri)
+    versions = [v for v in sorted(commits) if earliest <= v <= snapshot.version]
     enabled = _enablement(snapshot)
     if enabled is not None and (wanted_ms >= enabled.timestamp_ms or enabled.version <= earliest):
-        versions = [v for v in listing.commits if max(earliest, enabled.version) <= v]
-        versions = [v for v in sorted(versions) if v <= snapshot.version]
+        own = [v for v in versions if v >= enabled.version]
         return _last_before(
-            snapshot, wanted_ms, versions, lambda v: _read_timestamp(snapshot, listing.commits[v])
+            snapshot, wanted_ms, own, lambda v: _read_timestamp(commits[v]), earliest=earliest
         )
-    times = monotone_times(listing)
-    versions = [v for v in times if earliest <= v and (enabled is None or v < enabled.version)]
+    times = _raised({version: each.info.modified_ms for version, each in commits.items()})
+    if enabled is not None:
+        versions = [v for v in versions if v < enabled.version]
     return _last_before(
-        snapshot, wanted_ms, versions, lambda v: times[v], goes_on=enabled is not None
+        snapshot,
+        wanted_ms,
+        versions,
+        times.__getitem__,
+        earliest=earliest,
+        goes_on=enabled is not None,
     )
 
 
@@ -119,12 +174,14 @@ def _last_before(
     versions: Sequence[int],
     time_of: Callable[[int], int],
     *,
+    earliest: int,
     goes_on: bool = False,
 ) -> int:
     """The last of these versions whose time is not after the wanted one.
 
     Args:
-        versions: Ascending, as are their times.
+        versions: Ascending, as are their times; those that can be read and have a time.
+        earliest: The first that can be read; its commit may have been cleaned up.
         goes_on: Whether later versions follow them.
     """
     wanted = f"timestamp {_iso(wanted_ms)}"
@@ -134,10 +191,13 @@ def _last_before(
         )
     first, last = versions[0], versions[-1]
     if wanted_ms < time_of(first):
+        of_first = f"of {_iso(time_of(first))}"
+        if earliest != first:
+            of_first = f"and the earliest whose time is known is {first}, {of_first}"
         raise VersionNotFoundError(
             snapshot.uri,
             wanted,
-            f"the earliest version that can be read is {first}, of {_iso(time_of(first))}",
+            f"the earliest version that can be read is {min(earliest, first)}, {of_first}",
         )
     if not goes_on and wanted_ms > time_of(last):
         raise VersionNotFoundError(
@@ -175,21 +235,20 @@ def _enablement(snapshot: Snapshot) -> _Enablement | None:
     return _Enablement(version=version, timestamp_ms=timestamp)
 
 
-def _read_timestamp(snapshot: Snapshot, commit: FileInfo) -> int:
+def _read_timestamp(commit: _Logged) -> int:
     """A commit's own time, which stands in its first line."""
-    ranges = [(0, min(commit.size, _FIRST_LINE_BYTES))]
-    (head,) = snapshot.storage.read_ranges(commit.path, ranges)
-    if b"\n" not in head and commit.size > _FIRST_LINE_BYTES:
-        head = snapshot.storage.read(commit.path)
+    storage, info = commit.storage, commit.info
+    (head,) = storage.read_ranges(info.path, [(0, min(info.size, _FIRST_LINE_BYTES))])
+    if b"\n" not in head and info.size > _FIRST_LINE_BYTES:
+        head = storage.read(info.path)
     try:
-        info = json.loads(head.partition(b"\n")[0])["commitInfo"]
-        timestamp = _in_commit_timestamp(info)
-    except (ValueError, KeyError, TypeError):
+        timestamp = _in_commit_timestamp(json.loads(head.partition(b"\n")[0])["commitInfo"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         timestamp = None
     if timestamp is None:
         raise LogCorruptError(
-            snapshot.uri,
-            commit.path,
+            storage.uri,
+            info.path,
             "it does not begin with a commitInfo that has an inCommitTimestamp, which the table "
             "demands (delta.enableInCommitTimestamps)",
         )
@@ -199,6 +258,15 @@ def _read_timestamp(snapshot: Snapshot, commit: FileInfo) -> int:
 def _in_commit_timestamp(info: Mapping[str, Any]) -> int | None:
     value = info.get("inCommitTimestamp")
     return value if type(value) is int else None
+
+
+def _text(value: Any) -> str | None:
+    """What a writer said, if it is the text that it should be; `commit_info` has the rest."""
+    return value if isinstance(value, str) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def timestamp_ms(timestamp: str | datetime) -> int:
@@ -219,6 +287,8 @@ def timestamp_ms(timestamp: str | datetime) -> int:
 
 
 def _iso(ms: int) -> str:
+    if not 0 <= ms < 253_402_300_800_000:  # a commit may say any number; Python ends with 9999
+        return f"{ms} ms since 1970"
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 

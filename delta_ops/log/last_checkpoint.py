@@ -17,6 +17,8 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import Storage
 
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCheckpoint:
@@ -37,7 +39,7 @@ def load_hint(storage: Storage, directory: str) -> int | None:
         if stored is not None and stored != checksum_of(hint):
             return None
         version = int(hint["version"])
-    except (FileNotFoundError, DeltaOpsError, ValueError, KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, DeltaOpsError, *_MALFORMED):
         return None
     return version if version >= 0 else None
 

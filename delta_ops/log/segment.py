@@ -24,6 +24,7 @@ from delta_ops.errors import (
 from delta_ops.log.last_checkpoint import load_hint
 from delta_ops.protocol.file_names import (
     CheckpointName,
+    ChecksumName,
     CommitName,
     V2CheckpointName,
     commit_name,
@@ -50,6 +51,8 @@ class Segment:
     checkpoint: Checkpoint | None
     commits: tuple[FileInfo, ...]
     """Ascending; from the version after the checkpoint, or 0, to `version`."""
+    checksum_version: int | None = None
+    """The newest version from the checkpoint's on that has a checksum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,8 @@ class LogListing:
     """Complete ones, ascending; of several at one version, the one of fewest parts."""
     v2_checkpoints: frozenset[int]
     """Versions that have a checkpoint with a UUID in its name."""
+    checksums: frozenset[int] = frozenset()
+    """Versions that have a checksum."""
 
     @property
     def latest_version(self) -> int | None:
@@ -80,6 +85,7 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
     commits: dict[int, FileInfo] = {}
     parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
     v2_checkpoints: dict[int, FileInfo] = {}
+    checksums: set[int] = set()
     for info in files:
         match log_file_name(info.path.rpartition("/")[2]):
             case CommitName(version=version):
@@ -88,9 +94,13 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
                 parts[version, count][part] = info
             case V2CheckpointName(version=version) if info.size:
                 v2_checkpoints[version] = info
+            case ChecksumName(version=version) if info.size:
+                checksums.add(version)
     complete: dict[int, Checkpoint] = {}
     for (version, count), found in sorted(parts.items()):
-        if sorted(found) == list(range(1, count + 1)) and version not in complete:
+        # By the number first: a name may speak of thousands of millions of parts.
+        is_complete = len(found) == count and sorted(found) == list(range(1, count + 1))
+        if is_complete and version not in complete:
             files_in_order = tuple(found[part] for part in sorted(found))
             complete[version] = Checkpoint(version=version, parts=files_in_order)
     for version, info in v2_checkpoints.items():
@@ -100,6 +110,7 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
         commits=commits,
         checkpoints=tuple(complete[version] for version in sorted(complete)),
         v2_checkpoints=frozenset(v2_checkpoints),
+        checksums=frozenset(checksums),
     )
 
 
@@ -152,6 +163,10 @@ def segment_from_listing(
         version=wanted,
         checkpoint=checkpoint,
         commits=tuple(listing.commits[v] for v in range(first, wanted + 1)),
+        checksum_version=max(
+            (v for v in listing.checksums if checkpoint and checkpoint.version <= v <= wanted),
+            default=None,
+        ),
     )
 
 

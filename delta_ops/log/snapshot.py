@@ -1,20 +1,23 @@
 """Snapshot: the table at one version.
 
-Source: PROTOCOL.md, "Action Reconciliation". Protocol, metadata, transactions and domains are read
-when it is opened; files only when they are asked for, and only the columns that are.
+Source: PROTOCOL.md, "Action Reconciliation". Protocol, metadata and the commits since the
+checkpoint are read when it is opened; the files of the checkpoint only when they are asked for, and
+only the columns that are. Where a version checksum says what protocol and metadata are, the
+checkpoint stays closed until its transactions, domains or files are asked for; it has to agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log import pruning
+from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint_read import (
     EMPTY_STATE,
     OpenCheckpoint,
@@ -23,18 +26,11 @@ from delta_ops.log.checkpoint_read import (
     stream_adds,
     stream_removes,
 )
-from delta_ops.log.commit_file import Commit, read_commits, stream_commits
-from delta_ops.log.replay import (
-    EMPTY_TAIL,
-    FileRows,
-    Tail,
-    extend_tail,
-    file_rows,
-    merge,
-    reconcile,
-    unseen,
-)
+from delta_ops.log.checksum_read import VersionChecksum, load_state_checksum, validate_checkpoint
+from delta_ops.log.commit_file import Commit, read_commits
+from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
+from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
 from delta_ops.protocol.actions import (
     AddFile,
     DomainMetadata,
@@ -52,7 +48,7 @@ from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
 )
-from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage import Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +62,47 @@ class Snapshot:
     version: int
     checkpoint: Checkpoint | None = field(repr=False)
     """The checkpoint that the version was read from."""
-    opened_checkpoint: OpenCheckpoint | None = field(repr=False)
     commits_since_checkpoint: int
     protocol: Protocol = field(repr=False)
     metadata: Metadata = field(repr=False)
-    state: TableState = field(repr=False)
+    commit_state: TableState = field(repr=False)
+    """What the commits since the checkpoint, or all of them, have of it."""
     tail: Tail = field(repr=False)
     base: Snapshot | None = field(repr=False, default=None)
     """What the first commit of the log follows, where there is no checkpoint."""
+    read_checkpoint: OpenCheckpoint | None = field(repr=False, default=None)
+    """The checkpoint, if it was opened with the snapshot."""
+    checksum: VersionChecksum | None = field(repr=False, default=None)
+    """What protocol and metadata were taken from, if the checkpoint was not opened."""
+
+    @cached_property
+    def opened_checkpoint(self) -> OpenCheckpoint | None:
+        """The checkpoint, opened; None if there is none.
+
+        Raises:
+            LogCorruptError: It is gone, malformed, or contradicts the checksum.
+        """
+        if self.read_checkpoint is not None or self.checkpoint is None:
+            return self.read_checkpoint
+        try:
+            opened = open_checkpoint(self.storage, self.checkpoint)
+        except FileNotFoundError as error:
+            raise LogCorruptError(
+                self.uri,
+                self.checkpoint.parts[0].path,
+                "the checkpoint is gone; if a clean-up has deleted it since the table was opened, "
+                "open the table again, else restore it from a backup",
+            ) from error
+        if self.checksum is not None:
+            validate_checkpoint(self.checksum, opened.state, self.commit_state, self.uri)
+        return opened
+
+    @cached_property
+    def state(self) -> TableState:
+        """Protocol, metadata, transactions and domains."""
+        opened = self.opened_checkpoint
+        below = opened.state if opened else self.base.state if self.base else EMPTY_STATE
+        return joined_state(below, self.commit_state)
 
     @property
     def uri(self) -> str:
@@ -132,9 +161,9 @@ class Snapshot:
                 `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
         """
-        return pruning.file_view(
-            self._add_table(pruning.sources(columns), predicate), columns, self
-        )
+        adds = self._add_table(pruning.sources(columns), predicate)
+        with naming_place(self._place_of_checkpoint):
+            return pruning.file_view(adds, columns, self)
 
     def add_files(self, predicate: Predicate | None = None) -> list[AddFile]:
         """The live files as the log has them, for a transaction that changes them."""
@@ -145,33 +174,54 @@ class Snapshot:
 
         Args:
             columns: Of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
+
+        Raises:
+            LogCorruptError: A file lacks the partition values that its table demands, or a file of
+                the checkpoint is gone or malformed.
         """
-        yield _selected(self.tail.adds, columns)
-        stored = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
-        wanted = [name for name in ADD.names if name in stored]
+        for files in self._stream_live(columns):
+            if "partitionValues" in columns and self.partition_columns:
+                self._validate_partition_values(files.rows["partitionValues"])
+            yield pa.table(
+                {n: files.paths if n == CANONICAL_PATH else files.rows[n] for n in columns}
+            )
+
+    def _validate_partition_values(self, values: pa.ChunkedArray) -> None:
+        if values.null_count:
+            raise LogCorruptError(
+                self.uri,
+                self.log_directory,
+                f"at version {self.version} there are {values.null_count} files without "
+                f"partitionValues, and the table is partitioned by "
+                f"{', '.join(self.partition_columns)}",
+            )
+
+    def _stream_live(self, columns: Sequence[str]) -> Iterator[FileRows]:
+        yield self.tail.adds
+        names = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
+        wanted = [name for name in ADD.names if name in names]
         if self.opened_checkpoint is not None:
             batches = stream_adds(self.storage, self.opened_checkpoint, wanted)
         elif self.base is not None:
             batches = self.base.stream_live(wanted)
         else:
             return
-        if len(self.tail):
-            found = unseen(batches, self.tail, self.uri)
-        elif CANONICAL_PATH in columns:
-            found = (file_rows(batch, self.uri) for batch in batches)
-        else:
-            found = (FileRows(rows=batch) for batch in batches)
-        for files in found:
-            yield _selected(files, columns)
+        with naming_place(self._place_of_checkpoint):
+            if len(self.tail):
+                yield from unseen(batches, self.tail, self.uri)
+            elif CANONICAL_PATH in columns:
+                yield from (file_rows(batch, self.uri) for batch in batches)
+            else:
+                yield from (FileRows(rows=batch) for batch in batches)
 
     def tombstones(self) -> pa.Table:
         """Removed files that the log still knows, expired ones included; schema `REMOVE`."""
         tables = [self.tail.removes.rows.select(REMOVE.names)]
         if self.opened_checkpoint is not None:
             stored = stream_removes(self.storage, self.opened_checkpoint)
-            tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
-        elif self.base is not None:
-            stored = iter([self.base.tombstones()])
+        else:
+            stored = iter([self.base.tombstones()] if self.base is not None else [])
+        with naming_place(self._place_of_checkpoint):
             tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
         return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
 
@@ -189,12 +239,19 @@ class Snapshot:
         latest = listing.latest_version
         if latest is None:
             return self
+        versions = range(self.version + 1, latest + 1)
+        if any(version not in listing.commits for version in versions):
+            return open_snapshot(self.storage, self.log_directory, base=self.base)
         try:
-            files = [listing.commits[v] for v in range(self.version + 1, latest + 1)]
+            files = [listing.commits[version] for version in versions]
             return advance(self, read_commits(self.storage, files))
-        except (KeyError, FileNotFoundError):
+        except FileNotFoundError:
             # Cleaned up since: what a checkpoint says of that version is still there.
             return open_snapshot(self.storage, self.log_directory, base=self.base)
+
+    def _place_of_checkpoint(self, _: str) -> str:
+        """Where a path stands that is not one of the commits, which were looked at before."""
+        return self.checkpoint.parts[0].path if self.checkpoint else self.log_directory
 
     @cached_property
     def _totals(self) -> tuple[int, int]:
@@ -213,19 +270,7 @@ class Snapshot:
         return pa.concat_tables(matching).select(list(columns))
 
 
-def _selected(files: FileRows, columns: Sequence[str]) -> pa.Table:
-    return pa.table(
-        {name: files.paths if name == CANONICAL_PATH else files.rows[name] for name in columns}
-    )
-
-
 _LISTINGS = 3
-_GROUP_BYTES = 64 << 20
-"""Of commits that are decoded together: more takes memory and gains nothing."""
-_PENDING_BYTES = 128 << 20
-"""Of commits that are decoded and not yet reconciled with newer ones."""
-_SMALL_BYTES = 512 << 20
-"""Of all commits of a segment: so much is reconciled at once."""
 
 
 def open_snapshot(
@@ -237,7 +282,8 @@ def open_snapshot(
     listing tells what took its place.
 
     Args:
-        base: A version from another log that the first commit of this one follows.
+        base: A version from another log that the first commit of this one follows; versions
+            before it are opened from that log.
 
     Raises:
         TableNotFoundError: There is no table here.
@@ -245,6 +291,8 @@ def open_snapshot(
         LogCorruptError: The log is damaged, or its files vanish again and again.
         UnsupportedFeatureError: The table cannot be read by us.
     """
+    if base is not None and version is not None and version < base.version:
+        return open_snapshot(base.storage, base.log_directory, version, base.base)
     for attempt in range(1, _LISTINGS + 1):
         segment = find_segment(
             storage, log_directory, version, base_version=base.version if base else None
@@ -271,30 +319,34 @@ def load_snapshot(
         LogCorruptError: Protocol or metadata is missing, or a file of the segment is malformed.
         UnsupportedFeatureError: The table cannot be read by us.
     """
-    tail, of_tail = _replayed(storage, segment)
-    opened = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
-    below = opened.state if opened else base.state if base else EMPTY_STATE
-    state = _joined_state(below, of_tail)
-    for name, action in (("protocol", state.protocol), ("metaData", state.metadata)):
-        if action is None:
-            raise LogCorruptError(
-                storage.uri, log_directory, f"there is no {name} at version {segment.version}"
-            )
-    assert state.protocol
-    assert state.metadata
-    validate_openable(state.protocol, state.metadata, table=storage.uri)
+    newest_first = range(segment.version, segment.version - len(segment.commits), -1)
+    with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
+        tail, of_commits = replay_commits(storage, segment)
+    checksum = opened = None
+    if segment.checksum_version is not None:
+        checksum = load_state_checksum(storage, log_directory, segment.checksum_version)
+    if checksum is None and segment.checkpoint is not None:
+        opened = open_checkpoint(storage, segment.checkpoint)
+    below = checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
+    protocol, metadata = _validated(
+        of_commits.protocol or below.protocol,
+        of_commits.metadata or below.metadata,
+        storage.uri,
+        f"{log_directory}, version {segment.version}",
+    )
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
         version=segment.version,
         checkpoint=segment.checkpoint,
-        opened_checkpoint=opened,
         commits_since_checkpoint=len(segment.commits),
-        protocol=state.protocol,
-        metadata=state.metadata,
-        state=state,
+        protocol=protocol,
+        metadata=metadata,
+        commit_state=of_commits,
         tail=tail,
         base=base,
+        read_checkpoint=opened,
+        checksum=checksum,
     )
 
 
@@ -302,67 +354,39 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
     """The snapshot after the commits that follow it, ascending and without a hole."""
     if not commits:
         return snapshot
-    state = _advanced_state(snapshot.state, commits)
-    assert state.protocol
-    assert state.metadata
-    validate_openable(state.protocol, state.metadata, table=snapshot.uri)
+    of_commits = joined_state(snapshot.commit_state, state_of_commits(commits))
+    version = commits[-1].version
+    versions = [commit.version for commit in commits]
+    with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
+        tail = extend_tail(snapshot.tail, commits, snapshot.uri)
+    protocol, metadata = _validated(
+        of_commits.protocol or snapshot.protocol,
+        of_commits.metadata or snapshot.metadata,
+        snapshot.uri,
+        f"{snapshot.log_directory}, version {version}",
+    )
     return replace(
         snapshot,
-        version=commits[-1].version,
+        version=version,
         commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
-        protocol=state.protocol,
-        metadata=state.metadata,
-        state=state,
-        tail=extend_tail(snapshot.tail, commits, snapshot.uri),
+        protocol=protocol,
+        metadata=metadata,
+        commit_state=of_commits,
+        tail=tail,
+        # Opened once for all versions that are read from it.
+        read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )
 
 
-def _replayed(storage: Storage, segment: Segment) -> tuple[Tail, TableState]:
-    """What the commits of a segment come to, read newest first in groups of bounded size."""
-    tail, state = EMPTY_TAIL, EMPTY_STATE
-    pending: list[Commit] = []
-    pending_bytes = 0
-    is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
-    groups = _newest_first(segment)
-    for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
-        state = _joined_state(_advanced_state(EMPTY_STATE, commits), state)
-        pending = commits + pending
-        pending_bytes += sum(info.size for info in group)
-        # Each time takes as long as there are files; in between, old actions take memory.
-        if pending_bytes >= _PENDING_BYTES and not is_small:
-            tail = merge(tail, reconcile(pending, storage.uri))
-            pending, pending_bytes = [], 0
-    return merge(tail, reconcile(pending, storage.uri)), state
-
-
-def _newest_first(segment: Segment) -> list[tuple[FileInfo, ...]]:
-    """The segment's commits in groups that are decoded together; in each they ascend."""
-    groups: list[tuple[FileInfo, ...]] = []
-    end, size = len(segment.commits), 0
-    for start in range(end - 1, -1, -1):
-        size += segment.commits[start].size
-        if size >= _GROUP_BYTES or not start:
-            groups.append(segment.commits[start:end])
-            end, size = start, 0
-    return groups
-
-
-def _advanced_state(state: TableState, commits: Sequence[Commit]) -> TableState:
-    for commit in commits:
-        of_commit = TableState(
-            protocol=commit.protocol,
-            metadata=commit.metadata,
-            transactions={txn.app_id: txn for txn in commit.transactions},
-            domains={domain.domain: domain for domain in commit.domains},
-        )
-        state = _joined_state(state, of_commit)
-    return state
-
-
-def _joined_state(older: TableState, newer: TableState) -> TableState:
-    return TableState(
-        protocol=newer.protocol or older.protocol,
-        metadata=newer.metadata or older.metadata,
-        transactions={**older.transactions, **newer.transactions},
-        domains={**older.domains, **newer.domains},
-    )
+def _validated(
+    protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
+) -> tuple[Protocol, Metadata]:
+    """Protocol and metadata of a version that we can understand."""
+    if protocol is None or metadata is None:
+        missing = "metaData" if protocol else "protocol"
+        raise LogCorruptError(table, place, f"there is no {missing}")
+    try:
+        validate_openable(protocol, metadata, table=table)
+    except LogCorruptError as error:
+        raise LogCorruptError(table, f"{place}, {error.file}", error.reason) from error
+    return protocol, metadata

@@ -192,6 +192,16 @@ class Sidecar:
     """Milliseconds since the Unix epoch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMetadata:
+    """What a V2 checkpoint says of itself.
+
+    Source: PROTOCOL.md, "Checkpoint Metadata".
+    """
+
+    version: int
+
+
 FileAction = AddFile | RemoveFile
 Action = (
     Metadata

@@ -140,16 +140,43 @@ def remove_files(table: pa.Table) -> list[RemoveFile]:
 
 
 def conform(struct: pa.StructArray, schema: pa.Schema) -> pa.Table:
-    """A checkpoint's struct column as a table of `schema`: missing fields are null, others cast."""
+    """A checkpoint's struct column as a table of `schema`: missing fields are null, others cast.
+
+    Raises `pa.ArrowInvalid` or `TypeError` where a column holds something else than the schema has.
+    """
     by_name = {struct.type.field(i).name: i for i in range(struct.type.num_fields)}
     children = struct.flatten()
     columns = [
-        children[by_name[field.name]].cast(field.type)
+        _cast(children[by_name[field.name]], field)
         if field.name in by_name
         else pa.nulls(len(struct), field.type)
         for field in schema
     ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    table = pa.Table.from_arrays(columns, schema=schema)
+    table.validate(full=True)  # nobody has looked yet whether the text is text
+    return table
+
+
+_KINDS = (
+    (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary),
+    (pa.types.is_integer,),
+    (pa.types.is_boolean,),
+    (pa.types.is_map,),
+    (pa.types.is_struct,),
+)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column in another width or encoding; what is of another kind is not converted."""
+    stored = column.type
+    kind = stored.value_type if pa.types.is_dictionary(stored) else stored
+    same = any(
+        any(test(kind) for test in tests) and any(test(field.type) for test in tests)
+        for tests in _KINDS
+    )
+    if not same and not pa.types.is_null(kind):
+        raise TypeError(f"{field.name} is {stored} and has to be {field.type}")
+    return column.cast(field.type)
 
 
 def _mapping(pairs: list[tuple[str, str | None]] | None) -> dict[str, str | None] | None:

@@ -1,7 +1,8 @@
 """Names of the files in a log directory.
 
 Source: PROTOCOL.md, "File Types". Versions are zero-padded to 20 digits, so the order of the names
-is the order of the versions. Names that match none of the forms are none of our business.
+is the order of the versions. Names that match none of the forms are none of our business, nor are
+those of versions that do not fit 64 bits.
 """
 
 from __future__ import annotations
@@ -52,28 +53,18 @@ class ChecksumName:
 
 LogFileName = CommitName | CheckpointName | V2CheckpointName | CompactionName | ChecksumName
 
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
-_V2_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
-_COMPACTION = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
-_CHECKSUM = re.compile(r"(\d{20})\.crc")
+_LAST_VERSION = 2**63 - 1
+_COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet", re.ASCII)
+_V2_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)", re.ASCII)
+_COMPACTION = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json", re.ASCII)
+_CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)
 
 
 def log_file_name(name: str) -> LogFileName | None:
     """What a name in the log directory stands for; None for anything else."""
-    if match := _COMMIT.fullmatch(name):
-        return CommitName(version=int(match[1]))
-    if match := _CHECKPOINT.fullmatch(name):
-        return CheckpointName(
-            version=int(match[1]), part=int(match[2] or 1), parts=int(match[3] or 1)
-        )
-    if match := _V2_CHECKPOINT.fullmatch(name):
-        return V2CheckpointName(version=int(match[1]))
-    if match := _COMPACTION.fullmatch(name):
-        return CompactionName(start_version=int(match[1]), version=int(match[2]))
-    if match := _CHECKSUM.fullmatch(name):
-        return ChecksumName(version=int(match[1]))
-    return None
+    found = _parsed(name)
+    return None if found is None or found.version > _LAST_VERSION else found
 
 
 def version_prefix(version: int) -> str:
@@ -94,3 +85,19 @@ def checkpoint_name(version: int) -> str:
 def checksum_name(version: int) -> str:
     """The name of the version checksum of a version."""
     return f"{version:020d}.crc"
+
+
+def _parsed(name: str) -> LogFileName | None:
+    if match := _COMMIT.fullmatch(name):
+        return CommitName(version=int(match[1]))
+    if match := _CHECKPOINT.fullmatch(name):
+        return CheckpointName(
+            version=int(match[1]), part=int(match[2] or 1), parts=int(match[3] or 1)
+        )
+    if match := _V2_CHECKPOINT.fullmatch(name):
+        return V2CheckpointName(version=int(match[1]))
+    if match := _COMPACTION.fullmatch(name):
+        return CompactionName(start_version=int(match[1]), version=int(match[2]))
+    if match := _CHECKSUM.fullmatch(name):
+        return ChecksumName(version=int(match[1]))
+    return None

@@ -4,25 +4,36 @@ Source: PROTOCOL.md, "Add File and Remove File" (a path is a URI as RFC 2396 has
 
 A path is decoded exactly once. Its canonical form is relative to the table's root wherever the file
 lies inside it, so that the same file named absolutely, with `file:`, or encoded otherwise by
-another writer is the same key.
+another writer is the same key. So it is with the names that one store has (`s3`, `s3a`), and with
+a local root that is a symbolic link: the table's own root is resolved, what the log names never is.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import unicodedata
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import LogPathError
 
 # What java.net.URI leaves as it is in a path; non-ASCII characters stay raw there too, but for the
 # spaces, line ends and controls that it refuses.
 _SAFE = "/_-!.~'()*,;:$&+=@"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+_FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
+_STORE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://([^/]*)/?(.*)", re.DOTALL)
+# Every name of a store, by the one that both Hadoop and fsspec know.
+_STORES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3a"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("abfs", "abfss", "az", "wasb", "wasbs"), "abfss"),
+}
 _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
 
@@ -48,22 +59,10 @@ def canonical_path(log_path: str, table_uri: str) -> str:
         table_uri: The table's root, a local path or URI, not encoded.
 
     Raises:
-        LogCorruptError: The path is encoded in something else than UTF-8, so that it cannot be
+        LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
             told which file it names, or it is relative and climbs out of the table.
     """
-    decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
-    if is_absolute(decoded):
-        absolute = _tidy(_without_file_scheme(decoded))
-        root = _without_file_scheme(table_uri).rstrip("/") + "/"
-        if not absolute.startswith(root):
-            return absolute
-        decoded = absolute.removeprefix(root).lstrip("/")
-    relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
-    if relative == ".." or relative.startswith("../"):
-        raise LogCorruptError(
-            table_uri, log_path, "this path climbs out of the table; remove the file from the log"
-        )
-    return relative
+    return _canonical(log_path, table_uri, _roots(table_uri))
 
 
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
@@ -71,13 +70,62 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     touched = pc.match_substring_regex(log_paths, _NEEDS_WORK)
     if not pc.any(touched).as_py():
         return log_paths
+    roots = _roots(table_uri)
     return pa.array(
         (
-            canonical_path(path, table_uri) if needs else path
+            _canonical(path, table_uri, roots) if needs else path
             for path, needs in zip(log_paths.to_pylist(), touched.to_pylist(), strict=True)
         ),
         pa.string(),
     )
+
+
+def _canonical(log_path: str, table_uri: str, roots: Sequence[str]) -> str:
+    decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
+    if is_absolute(decoded):
+        place = _place(decoded)
+        root = next((root for root in roots if place.startswith(root)), None)
+        if root is None:
+            return _as_the_table_names_it(place, table_uri)
+        decoded = place.removeprefix(root).lstrip("/")
+    relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
+    if relative == ".." or relative.startswith("../"):
+        raise LogPathError(
+            table_uri, log_path, "this path climbs out of the table; remove the file from the log"
+        )
+    return relative
+
+
+def _roots(table_uri: str) -> list[str]:
+    """Places that are the table's root, each with a slash at its end."""
+    places = {_place(table_uri)}
+    places |= {os.path.realpath(place) for place in places if place.startswith("/")}
+    return [place.rstrip("/") + "/" for place in places]
+
+
+def _place(uri: str) -> str:
+    """An absolute path or URI under the one name that stands for all that mean the same."""
+    is_file = _FILE_SCHEME.match(uri)
+    local = f"/{uri[is_file.end() :]}" if is_file else uri
+    if local.startswith("/"):
+        # In the keys of an object store they would be no steps.
+        return posixpath.normpath(local) if _UNTIDY.search(local) else local
+    match = _STORE_URI.fullmatch(uri)
+    if match is None:
+        return uri
+    scheme, authority, key = match.groups()
+    store = _STORES.get(scheme.lower(), scheme.lower())
+    if store == "abfss":
+        authority = authority.lower().replace(".blob.", ".dfs.")
+    return f"{store}://{authority}/{key}"
+
+
+def _as_the_table_names_it(place: str, table_uri: str) -> str:
+    """Whoever opens the table knows its store by this name, and perhaps by no other."""
+    store, separator, rest = place.partition("://")
+    scheme = table_uri.partition("://")[0]
+    same = separator and _STORES.get(scheme.lower()) == store
+    return f"{scheme}://{rest}" if same else place
 
 
 def _stays_raw(character: str) -> bool:
@@ -90,16 +138,6 @@ def _decoded(log_path: str, table_uri: str) -> str:
         return unquote(log_path, errors="strict")
     except UnicodeDecodeError as error:
         # A replacement character would make one file of two that differ in such bytes only.
-        raise LogCorruptError(
+        raise LogPathError(
             table_uri, log_path, "the percent-escapes of this path are not UTF-8"
         ) from error
-
-
-def _tidy(absolute: str) -> str:
-    """A local path without steps; in the keys of an object store they are no steps."""
-    is_local = absolute.startswith("/") and _UNTIDY.search(absolute)
-    return posixpath.normpath(absolute) if is_local else absolute
-
-
-def _without_file_scheme(uri: str) -> str:
-    return re.sub(r"^file:/{1,3}", "/", uri)

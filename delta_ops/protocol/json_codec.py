@@ -19,6 +19,7 @@ from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
     AddFile,
+    CheckpointMetadata,
     CommitInfo,
     DeletionVector,
     DomainMetadata,
@@ -48,7 +49,7 @@ class CommitActions:
     """Schema `arrow_schemas.ADD`, with a `PATH_HASH`."""
     removes: pa.Table
     """Schema `arrow_schemas.REMOVE`, with a `PATH_HASH`."""
-    others: tuple[Action | Sidecar, ...]
+    others: tuple[Action | Sidecar | CheckpointMetadata, ...]
     """In the order of the file."""
 
 
@@ -81,9 +82,9 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
         LineError: As `decode_commit`; `commit` says in which.
     """
     adds, removes = FileTableBuilder(ADD), FileTableBuilder(REMOVE)
-    counted: list[tuple[int, int, tuple[Action | Sidecar, ...]]] = []
+    counted: list[tuple[int, int, tuple[Action | Sidecar | CheckpointMetadata, ...]]] = []
     for number, data in enumerate(commits):
-        others: list[Action | Sidecar] = []
+        others: list[Action | Sidecar | CheckpointMetadata] = []
         num_adds, num_removes = len(adds), len(removes)
         try:
             for block in parse_lines(data.removeprefix(_BOM), _LINES):
@@ -175,13 +176,18 @@ def sidecar_from_json(body: Mapping[str, Any]) -> Sidecar:
     )
 
 
+def checkpoint_metadata_from_json(body: Mapping[str, Any]) -> CheckpointMetadata:
+    """The body of a `checkpointMetadata` action, of JSON or of a checkpoint row."""
+    return CheckpointMetadata(version=_long(body["version"]))
+
+
 def json_body(action: Action) -> dict[str, Any]:
     """The action's body by JSON name, absent fields left out."""
     return _encoded(action)[1]
 
 
 def _taken_apart(
-    commits: Iterable[tuple[int, int, tuple[Action | Sidecar, ...]]],
+    commits: Iterable[tuple[int, int, tuple[Action | Sidecar | CheckpointMetadata, ...]]],
     adds: pa.Table,
     removes: pa.Table,
 ) -> Iterator[CommitActions]:
@@ -269,12 +275,13 @@ def _cdc(body: Mapping[str, Any]) -> AddCdcFile:
     )
 
 
-_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar]] = {
+_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Action | Sidecar | CheckpointMetadata]] = {
     "metaData": metadata_from_json,
     "protocol": protocol_from_json,
     "txn": set_transaction_from_json,
     "domainMetadata": domain_metadata_from_json,
     "sidecar": sidecar_from_json,
+    "checkpointMetadata": checkpoint_metadata_from_json,
     "commitInfo": _commit_info,
     "cdc": _cdc,
 }

@@ -79,7 +79,9 @@ def parse_stats(text: str | None) -> FileStats | None:
         return None
     num_records = parsed.get("numRecords")
     return FileStats(
-        num_records=num_records if type(num_records) is int and num_records >= 0 else None,
+        num_records=(
+            num_records if type(num_records) is int and 0 <= num_records < 2**63 else None
+        ),
         min_values=_object(parsed.get("minValues")),
         max_values=_object(parsed.get("maxValues")),
         null_count=_object(parsed.get("nullCount")),

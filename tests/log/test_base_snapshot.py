@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -72,10 +74,101 @@ def test_a_checkpoint_of_its_own_takes_the_place_of_the_base(branch: DeltaLog) -
     assert live_paths(alone) == {"2", "b3", "b4"}
 
 
-def test_versions_below_the_base_are_for_its_own_log(branch: DeltaLog) -> None:
+def test_versions_below_the_base_are_read_from_its_log(branch: DeltaLog) -> None:
     commit(branch, "b3")
-    with pytest.raises(VersionNotFoundError, match="begins after version 2"):
-        branch.snapshot(1)
+    assert live_paths(branch, 1) == {"0", "1", "2"}
+    assert live_paths(branch, 2) == {"1", "2"}
+
+
+def at(root: Path, branch: DeltaLog, *seconds: int) -> None:
+    """Set the times of the commits of main, then of the branch."""
+    places = sorted((root / "_delta_log").glob("*.json"))
+    places += sorted((root / branch.log_directory).glob("*.json"))
+    for place, each in zip(places, seconds, strict=True):
+        os.utime(place, (each, each))
+
+
+def time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "version"),
+    [
+        pytest.param(10, 0, id="the first of the base's log"),
+        pytest.param(25, 1, id="between two of the base's log"),
+        pytest.param(30, 2, id="the base"),
+        pytest.param(45, 2, id="when the base's log has gone on"),
+        pytest.param(50, 3, id="the first of its own"),
+        pytest.param(60, 4, id="the last of its own"),
+    ],
+)
+def test_a_time_stands_for_a_version_of_the_base_or_of_its_own(
+    branch: DeltaLog, tmp_path: Path, seconds: int, version: int
+) -> None:
+    commit(branch, "b3")
+    commit(branch, "b4")
+    at(tmp_path, branch, 10, 20, 30, 40, 50, 60)
+    opened = branch.snapshot(timestamp=time(seconds))
+    assert opened.version == version
+    assert opened.num_files == branch.snapshot(version).num_files
+
+
+def test_times_outside_of_both_logs_are_errors(branch: DeltaLog, tmp_path: Path) -> None:
+    commit(branch, "b3")
+    at(tmp_path, branch, 10, 20, 30, 40, 50)
+    with pytest.raises(VersionNotFoundError, match="earliest version that can be read is 0"):
+        branch.snapshot(timestamp=time(9))
+    with pytest.raises(VersionNotFoundError, match="after its latest version 3"):
+        branch.snapshot(timestamp=time(51))
+
+
+def test_without_a_commit_the_times_are_those_of_the_base(branch: DeltaLog, tmp_path: Path) -> None:
+    at(tmp_path, branch, 10, 20, 30, 40)
+    assert branch.snapshot(timestamp=time(29)).version == 1
+    assert branch.snapshot(timestamp=time(30)).version == 2
+    with pytest.raises(VersionNotFoundError, match="after its latest version 2"):
+        branch.snapshot(timestamp=time(40))
+
+
+def test_times_grow_from_the_base_on(branch: DeltaLog, tmp_path: Path) -> None:
+    commit(branch, "b3")
+    at(tmp_path, branch, 10, 20, 30, 40, 5)
+    assert [e.timestamp_ms for e in branch.history(2)] == [30_001, 30_000]
+    assert branch.snapshot(timestamp=time(30)).version == 2
+
+
+def test_the_history_goes_on_into_the_base_and_not_beside_it(branch: DeltaLog) -> None:
+    assert [e.version for e in branch.history()] == [2, 1, 0]
+    commit(branch, "b3")
+    assert [e.version for e in branch.history()] == [3, 2, 1, 0]
+    assert [e.version for e in branch.history(limit=2)] == [3, 2]
+    assert next(branch.history()).operation == "WRITE"
+
+
+def test_a_branch_of_a_branch_has_the_history_of_all(branch: DeltaLog, tmp_path: Path) -> None:
+    commit(branch, "b3")
+    twig = DeltaLog(tmp_path, log_directory="_delta_ops/c/_delta_log", base=branch.snapshot(3))
+    commit(branch, "b4")
+    commit(twig, "c4")
+    at(tmp_path, branch, 10, 20, 30, 40, 50, 60)
+    os.utime(tmp_path / twig.log_directory / f"{4:020d}.json", (70, 70))
+    assert [e.timestamp_ms // 1000 for e in twig.history()] == [70, 50, 30, 20, 10]
+    assert [twig.snapshot(timestamp=time(t)).version for t in (15, 45, 65, 70)] == [0, 2, 3, 4]
+    assert live_paths(twig, 3) == {"1", "2", "b3"}
+
+
+def test_where_the_branch_was_cleaned_up_its_own_earliest_is_named(
+    branch: DeltaLog, tmp_path: Path
+) -> None:
+    commit(branch, "b3")
+    commit(branch, "b4")
+    write_checkpoint(branch.snapshot(4), now_ms=0)
+    at(tmp_path, branch, 10, 20, 30, 40, 50, 60)
+    (tmp_path / branch.log_directory / f"{3:020d}.json").unlink()
+    assert branch.snapshot(timestamp=time(60)).version == 4
+    with pytest.raises(VersionNotFoundError, match="earliest version that can be read is 4"):
+        branch.snapshot(timestamp=time(55))
 
 
 def test_a_hole_after_the_base_is_an_error(branch: DeltaLog) -> None:

@@ -40,6 +40,10 @@ RIGHT: dict[str, Any] = {
         pytest.param(RIGHT, id="complete"),
         pytest.param({"numFiles": 2}, id="incomplete"),
         pytest.param({**RIGHT, "metadata": {}}, id="malformed in part"),
+        pytest.param(
+            {**RIGHT, "protocol": {"minReaderVersion": 2**64, "minWriterVersion": 2}},
+            id="a version beyond 64 bits",
+        ),
     ],
 )
 def test_a_checksum_that_agrees(snapshot: Snapshot, content: dict[str, Any]) -> None:
@@ -47,7 +51,7 @@ def test_a_checksum_that_agrees(snapshot: Snapshot, content: dict[str, Any]) -> 
     assert validate_checksum(snapshot)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b"[1]", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[1]", b"\xff", b"[" * 100_000])
 def test_without_a_readable_checksum_there_is_nothing_to_compare(
     snapshot: Snapshot, content: bytes | None
 ) -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile, DeletionVector, FileAction, SetTransaction
+from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, remove, write_log
 
 NAMES = [f"f{i}.parquet" for i in range(6)] + ["a b.parquet", "ü.parquet"]
@@ -96,6 +98,32 @@ def check_refresh(commits: list[list[FileAction]], split: int) -> None:
         shutil.rmtree(root)
 
 
+def test_a_refresh_reads_what_is_new_and_nothing_else(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("0")], [add("1")], [add("2")]])
+    write_checkpoint(log.snapshot(1), now_ms=0)
+    calls: list[tuple[str, str]] = []
+
+    def on_call(number: int, method: str, path: str, moment: str) -> None:
+        if moment == "before":
+            calls.append((method, path.rpartition("/")[2]))
+
+    counted = DeltaLog(tmp_path, storage=CountingStorage(log.storage, on_call))
+    snapshot = counted.snapshot()
+    assert snapshot.num_files == 3
+    calls.clear()
+    assert snapshot.refresh() is snapshot
+    assert calls == [("list_from", "_delta_log")]
+    create_commit(log.storage, log.log_directory, 3, [add("3")])
+    create_commit(log.storage, log.log_directory, 4, [remove("0")])
+    calls.clear()
+    assert snapshot.refresh().version == 4
+    assert sorted(calls) == [
+        ("list_from", "_delta_log"),
+        ("read", f"{3:020d}.json"),
+        ("read", f"{4:020d}.json"),
+    ]
+
+
 def vector(place: str) -> DeletionVector:
     return DeletionVector(
         storage_type="u", path_or_inline_dv=place, offset=1, size_in_bytes=1, cardinality=1
@@ -130,6 +158,13 @@ def test_a_remove_cancels_an_add_however_it_spells_the_path(tmp_path: Path, spel
     path = spelling.format(root=tmp_path)
     log = write_log(tmp_path, [[add("x.parquet"), add("y.parquet")], [remove(path)]])
     assert live_paths(log) == {"y.parquet"}
+
+
+def test_a_remove_through_a_link_to_the_table_cancels_an_add(tmp_path: Path) -> None:
+    root, link = tmp_path / "root", tmp_path / "link"
+    write_log(root, [[add("x.parquet"), add("y.parquet")], [remove(f"{root}/x.parquet")]])
+    link.symlink_to(root)
+    assert live_paths(DeltaLog(link)) == {"y.parquet"}
 
 
 def test_statistics_win_that_a_later_add_of_the_same_file_brings(tmp_path: Path) -> None:

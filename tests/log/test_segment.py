@@ -75,6 +75,11 @@ def test_a_version_of_the_future_names_the_latest(tmp_path: Path) -> None:
         pytest.param(b'{"size":3}', id="without a version"),
         pytest.param(b'{"version":2,"size":3}', id="dangling"),
         pytest.param(b'{"version":77,"size":3}', id="of the future"),
+        pytest.param(b'{"version":1%s}' % (b"0" * 30), id="beyond 20 digits"),
+        pytest.param(b'{"version":-1}', id="negative"),
+        pytest.param(b'{"version":4.0}', id="a fraction"),
+        pytest.param(b'{"version":' + b"[" * 100_000, id="nested beyond all measure"),
+        pytest.param(b"\xff\x00", id="no text"),
     ],
 )
 def test_a_hint_is_only_a_hint(tmp_path: Path, content: bytes) -> None:

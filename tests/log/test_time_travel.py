@@ -12,6 +12,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
+from delta_ops.log.history import version_at
 from delta_ops.protocol.actions import Action, CommitInfo
 from tests.tables import PROTOCOL, add, metadata
 
@@ -167,3 +168,74 @@ def test_an_enablement_that_is_no_number_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(LogCorruptError, match="should be numbers"):
         log.snapshot(timestamp=at(1))
+
+
+def test_own_times_may_have_begun_before_what_is_left_of_the_log(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, None, 2000, 2010, 2020, enabled_at=1)
+    write_checkpoint(log.snapshot(2), now_ms=0)
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert log.snapshot(timestamp=at(2010)).version == 2
+    for too_early in (1000, 2000):
+        with pytest.raises(VersionNotFoundError, match="earliest version that can be read is 2"):
+            log.snapshot(timestamp=at(too_early))
+
+
+def test_where_only_the_checkpoint_of_a_version_is_left_its_time_is_not_known(
+    tmp_path: Path,
+) -> None:
+    log = table(tmp_path, 0, 10, 20)
+    write_checkpoint(log.snapshot(1), now_ms=0)
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    reason = "earliest version that can be read is 1, and the earliest whose time is known is 2"
+    with pytest.raises(VersionNotFoundError, match=reason):
+        log.snapshot(timestamp=at(15))
+    (tmp_path / "_delta_log" / f"{2:020d}.json").unlink()
+    with pytest.raises(VersionNotFoundError, match="no commit is left"):
+        log.snapshot(timestamp=at(15))
+
+
+def test_a_time_of_its_own_beyond_all_years_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, 10)
+    path = tmp_path / "_delta_log" / f"{0:020d}.json"
+    path.write_text(path.read_text().replace(str(ms(0)), str(2**62)))
+    with pytest.raises(VersionNotFoundError, match=f"{2**62} ms since 1970"):
+        log.snapshot(timestamp=at(5))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[" * 100_000, "[]", '{"commitInfo":5}', '{"commitInfo":{"inCommitTimestamp":"5"}}', ""],
+)
+def test_a_commit_whose_own_time_cannot_be_read_is_named(tmp_path: Path, line: str) -> None:
+    log = with_own_times(tmp_path, 0, 10, 20)
+    snapshot = log.snapshot()
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text(line)
+    with pytest.raises(LogCorruptError, match=rf"{1:020d}.json: .*inCommitTimestamp"):
+        version_at(snapshot, at(10))
+
+
+def test_a_first_line_of_any_length_is_read(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, 10)
+    path = tmp_path / "_delta_log" / f"{1:020d}.json"
+    path.write_text(path.read_text().replace('"timestamp":1', f'"timestamp":1,"x":"{"y" * 99999}"'))
+    assert log.snapshot(timestamp=at(10)).version == 1
+
+
+def test_what_a_writer_said_in_a_way_of_its_own_is_kept_apart(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    said = {"operation": 5, "operationParameters": "x", "operationMetrics": [1], "engineInfo": {}}
+    actions: list[Action] = [CommitInfo(values=said), PROTOCOL, metadata()]
+    create_commit(log.storage, log.log_directory, 0, actions)
+    (entry,) = log.history()
+    assert (entry.operation, entry.engine_info, entry.user_metadata) == (None, None, None)
+    assert (entry.operation_parameters, entry.operation_metrics) == ({}, {})
+    assert entry.commit_info == said
+
+
+def test_a_commit_without_commit_info_has_a_history(tmp_path: Path) -> None:
+    assert [(e.version, e.operation) for e in table(tmp_path, 0, 10).history()] == [
+        (1, None),
+        (0, None),
+    ]

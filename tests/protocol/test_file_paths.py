@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.protocol.file_paths import canonical_path, encode_path
+from delta_ops.protocol.file_paths import canonical_path, canonical_paths, encode_path
 
 
 @pytest.mark.parametrize(
@@ -55,6 +58,39 @@ def test_escapes_that_are_no_utf8_are_an_error_and_not_one_file() -> None:
         pytest.param("a//b/./x.parquet", "/lake/t", "a/b/x.parquet", id="untidy"),
         pytest.param("s3://b/t/x%20y", "s3://b/t", "x y", id="an object of the table"),
         pytest.param("s3://c/t/x", "s3://b/t", "s3://c/t/x", id="an object elsewhere"),
+        pytest.param("s3a://b/t/x", "s3://b/t", "x", id="another name of S3"),
+        pytest.param("S3N://b/t/x", "s3a://b/t", "x", id="the oldest name of S3"),
+        pytest.param("s3a://c/t/x", "s3://b/t", "s3://c/t/x", id="elsewhere by another name"),
+        pytest.param("s3://c/t/x", "/lake/t", "s3a://c/t/x", id="in S3 from a local table"),
+        pytest.param("s3a://c/t/x", "/lake/t", "s3a://c/t/x", id="the same by another name"),
+        pytest.param("s3://b/t2/x", "s3a://b/t", "s3a://b/t2/x", id="of a neighbour in S3"),
+        pytest.param("gcs://b/t/x", "gs://b/t", "x", id="another name of Google's"),
+        pytest.param("gs://b/t/x", "s3://b/t", "gs://b/t/x", id="the same bucket of another store"),
+        pytest.param(
+            "abfs://c@a.dfs.core.windows.net/t/x",
+            "abfss://c@a.dfs.core.windows.net/t",
+            "x",
+            id="Azure without TLS",
+        ),
+        pytest.param(
+            "wasbs://c@a.blob.core.windows.net/t/x",
+            "abfss://c@a.dfs.core.windows.net/t",
+            "x",
+            id="Azure's older service",
+        ),
+        pytest.param(
+            "abfss://c@b.dfs.core.windows.net/t/x",
+            "abfss://c@a.dfs.core.windows.net/t",
+            "abfss://c@b.dfs.core.windows.net/t/x",
+            id="another account",
+        ),
+        pytest.param("abfs://c/t/x", "az://c/t", "x", id="Azure without an account"),
+        pytest.param("s3://b/x", "s3://b", "x", id="of a bucket"),
+        pytest.param("FILE:/lake/t/x", "/lake/t", "x", id="a scheme in upper case"),
+        pytest.param("file://localhost/lake/t/x", "/lake/t", "x", id="this host"),
+        pytest.param("file:////lake/t/x", "/lake/t", "x", id="with four slashes"),
+        pytest.param("file://h/lake/t/x", "/lake/t", "file://h/lake/t/x", id="another host"),
+        pytest.param("hdfs://h:8020/t/x", "hdfs://h:8020/t", "x", id="an unknown store"),
         pytest.param("ab:cd.parquet", "/lake/t", "ab:cd.parquet", id="a colon"),
     ],
 )
@@ -69,3 +105,20 @@ def test_every_spelling_has_one_key(log_path: str, table_uri: str, canonical: st
 def test_a_path_that_climbs_out_of_the_table_is_an_error(path: str) -> None:
     with pytest.raises(LogCorruptError, match="climbs out of the table"):
         canonical_path(path, "s3://b/t")
+
+
+def test_a_root_that_is_a_link_has_both_names(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    for root in ("real", "link"):
+        assert canonical_path(f"{tmp_path}/{root}/x", str(link)) == "x"
+    paths = pa.array([f"file:{tmp_path}/real/x", f"{tmp_path}/link/x", "x"])
+    assert canonical_paths(paths, str(link)).to_pylist() == ["x", "x", "x"]
+
+
+def test_a_link_that_only_the_log_names_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    path = f"{tmp_path}/link/x"
+    assert canonical_path(path, f"{tmp_path}/real") == path

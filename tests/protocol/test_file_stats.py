@@ -499,6 +499,7 @@ def test_parse_stats_keeps_every_digit() -> None:
         pytest.param("[" * 100_000, None, id="too deep"),
         pytest.param("{}", FileStats(), id="an empty object"),
         pytest.param('{"numRecords":-1}', FileStats(), id="a negative count"),
+        pytest.param('{"numRecords":9223372036854775808}', FileStats(), id="beyond 64 bits"),
         pytest.param('{"numRecords":true}', FileStats(), id="a count that is no number"),
         pytest.param('{"numRecords":1.0}', FileStats(), id="a count with a fraction"),
         pytest.param('{"minValues":[],"nullCount":null}', FileStats(), id="parts of another type"),

@@ -1,0 +1,146 @@
+"""Version checksums read: what the writer of version n found the table to be, in `n.crc`.
+
+Source: PROTOCOL.md, "Version Checksum File". Optional, and often incomplete: one that is missing,
+malformed or empty says nothing, and so does each field of one. What was taken from one is compared
+as soon as the checkpoint is opened that it took the place of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from delta_ops.errors import DeltaOpsError, LogCorruptError
+from delta_ops.log.checkpoint_read import TableState
+from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.features import validate_openable
+from delta_ops.protocol.file_names import checksum_name
+from delta_ops.protocol.json_codec import metadata_from_json, protocol_from_json
+from delta_ops.storage import Storage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChecksum:
+    """What a checksum says; None where it says nothing that can be understood."""
+
+    path: str
+    num_files: int | None
+    table_size_bytes: int | None
+    protocol: Protocol | None
+    metadata: Metadata | None
+
+
+def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
+    """The checksum of a version; None if there is none that can be read."""
+    path = f"{directory}/{checksum_name(version)}"
+    try:
+        stored = json.loads(storage.read(path))
+    except (FileNotFoundError, DeltaOpsError, ValueError, RecursionError):
+        return None
+    if not isinstance(stored, dict):
+        return None
+    return VersionChecksum(
+        path=path,
+        num_files=_count(stored, "numFiles"),
+        table_size_bytes=_count(stored, "tableSizeBytes"),
+        protocol=_decoded(stored, "protocol", protocol_from_json),
+        metadata=_decoded(stored, "metadata", metadata_from_json),
+    )
+
+
+def load_state_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
+    """The checksum of a version, if it tells protocol and metadata of a table that we can open."""
+    said = load_checksum(storage, directory, version)
+    if said is None or said.protocol is None or said.metadata is None:
+        return None
+    try:
+        validate_openable(said.protocol, said.metadata, table=storage.uri)
+    except DeltaOpsError:  # if it is right, the checkpoint says so too
+        return None
+    return said
+
+
+def validate_checkpoint(
+    said: VersionChecksum, of_checkpoint: TableState, of_commits: TableState, table: str
+) -> None:
+    """Compare what was taken from a checksum with the checkpoint.
+
+    The checksum is of the checkpoint's version or a later one: where no commit since has a
+    protocol, the checkpoint's is that of all these versions, and so it is with the metadata.
+
+    Raises:
+        LogCorruptError: They disagree.
+    """
+    taken = replace(
+        said,
+        protocol=None if of_commits.protocol else said.protocol,
+        metadata=None if of_commits.metadata else said.metadata,
+    )
+    protocol = of_commits.protocol or of_checkpoint.protocol
+    metadata = of_commits.metadata or of_checkpoint.metadata
+    if protocol is None or metadata is None:
+        missing = "metaData" if protocol else "protocol"
+        raise LogCorruptError(
+            table, said.path, f"the checkpoint that it goes with has no {missing}"
+        )
+    for what, value, found in differences(taken, protocol, metadata):
+        raise LogCorruptError(
+            table,
+            said.path,
+            f"it says that {what} is {value}, and by the checkpoint it is {found}; one of them is "
+            "damaged: compare with a backup, and delete this file if the checkpoint is right",
+        )
+
+
+def differences(
+    said: VersionChecksum, protocol: Protocol, metadata: Metadata
+) -> Iterator[tuple[str, Any, Any]]:
+    """What a checksum says of protocol and metadata and what they are, where the two differ."""
+    pairs: list[tuple[str, Any, Any]] = []
+    if said.protocol is not None:
+        pairs += _pairs("protocol", _of_protocol(said.protocol), _of_protocol(protocol))
+    if said.metadata is not None:
+        pairs += _pairs("metadata", _of_metadata(said.metadata), _of_metadata(metadata))
+    return (pair for pair in pairs if pair[1] != pair[2])
+
+
+def _pairs(
+    what: str, said: Mapping[str, Any], found: Mapping[str, Any]
+) -> list[tuple[str, Any, Any]]:
+    return [(f"{what}.{name}", value, found[name]) for name, value in said.items()]
+
+
+def _of_protocol(protocol: Protocol) -> dict[str, Any]:
+    return {
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "readerFeatures": sorted(protocol.reader_features or ()),
+        "writerFeatures": sorted(protocol.writer_features or ()),
+    }
+
+
+def _of_metadata(metadata: Metadata) -> dict[str, Any]:
+    return {
+        "id": metadata.id,
+        "schemaString": metadata.schema_string,
+        "partitionColumns": list(metadata.partition_columns),
+        "configuration": dict(metadata.configuration),
+    }
+
+
+def _count(stored: Mapping[str, Any], name: str) -> int | None:
+    value = stored.get(name)
+    return value if type(value) is int else None
+
+
+def _decoded(
+    stored: Mapping[str, Any], name: str, decode: Callable[[Mapping[str, Any]], T]
+) -> T | None:
+    try:
+        return decode(stored[name])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None

@@ -1,0 +1,81 @@
+"""Segment replay: what the commits of a segment come to, read in groups of bounded size.
+
+Source: PROTOCOL.md, "Action Reconciliation". Newest first, as in `replay`: what is kept grows with
+the live files and the tombstones, not with the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from delta_ops.log.checkpoint_read import EMPTY_STATE, TableState
+from delta_ops.log.commit_file import Commit, stream_commits
+from delta_ops.log.replay import EMPTY_TAIL, Tail, merge, reconcile
+from delta_ops.log.segment import Segment
+from delta_ops.storage import FileInfo, Storage
+
+_GROUP_BYTES = 64 << 20
+"""Of commits that are decoded together: more takes memory and gains nothing."""
+_PENDING_BYTES = 128 << 20
+"""Of commits that are decoded and not yet reconciled with newer ones."""
+_SMALL_BYTES = 512 << 20
+"""Of all commits of a segment: so much is reconciled at once."""
+
+
+def replay_commits(storage: Storage, segment: Segment) -> tuple[Tail, TableState]:
+    """The file actions of a segment's commits, and all else they hold.
+
+    Raises:
+        FileNotFoundError: One of them is gone.
+        LogCorruptError: One of them is malformed.
+    """
+    tail, state = EMPTY_TAIL, EMPTY_STATE
+    pending: list[Commit] = []
+    pending_bytes = 0
+    is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
+    groups = _newest_first(segment)
+    for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
+        state = joined_state(state_of_commits(commits), state)
+        pending = commits + pending
+        pending_bytes += sum(info.size for info in group)
+        # Each time takes as long as there are files; in between, old actions take memory.
+        if pending_bytes >= _PENDING_BYTES and not is_small:
+            tail = merge(tail, reconcile(pending, storage.uri))
+            pending, pending_bytes = [], 0
+    return merge(tail, reconcile(pending, storage.uri)), state
+
+
+def state_of_commits(commits: Iterable[Commit]) -> TableState:
+    """What commits, given in ascending order, hold beside file actions."""
+    state = EMPTY_STATE
+    for commit in commits:
+        of_commit = TableState(
+            protocol=commit.protocol,
+            metadata=commit.metadata,
+            transactions={txn.app_id: txn for txn in commit.transactions},
+            domains={domain.domain: domain for domain in commit.domains},
+        )
+        state = joined_state(state, of_commit)
+    return state
+
+
+def joined_state(older: TableState, newer: TableState) -> TableState:
+    """The state after both: what the newer one says counts."""
+    return TableState(
+        protocol=newer.protocol or older.protocol,
+        metadata=newer.metadata or older.metadata,
+        transactions={**older.transactions, **newer.transactions},
+        domains={**older.domains, **newer.domains},
+    )
+
+
+def _newest_first(segment: Segment) -> list[tuple[FileInfo, ...]]:
+    """The commits in groups that are decoded together; in each they ascend."""
+    groups: list[tuple[FileInfo, ...]] = []
+    end, size = len(segment.commits), 0
+    for start in range(end - 1, -1, -1):
+        size += segment.commits[start].size
+        if size >= _GROUP_BYTES or not start:
+            groups.append(segment.commits[start:end])
+            end, size = start, 0
+    return groups

@@ -1,0 +1,102 @@
+"""Rows of a checkpoint: which of them hold an action, and what must not be read for one.
+
+Source: PROTOCOL.md, "Checkpoint Schema". A row holds one action and null for the others; some
+writers lose the absence of a struct and leave one of nothing but nulls. A checkpoint that
+contradicts the schema is refused: a file action that is left out loses rows or brings them back.
+No I/O; what is wrong is said by a `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+T = TypeVar("T")
+
+
+class _Fields(NamedTuple):
+    key: str
+    """Every action of the kind has it."""
+    witness: str
+    """Another that is there only if there is an action."""
+    required: tuple[str, ...]
+    """Columns without which the table would be another."""
+
+
+ACTIONS: Mapping[str, _Fields] = {
+    "add": _Fields("path", "size", ("path", "size", "partitionValues")),
+    "remove": _Fields("path", "deletionTimestamp", ("path",)),
+    "protocol": _Fields(
+        "minReaderVersion", "minWriterVersion", ("minReaderVersion", "minWriterVersion")
+    ),
+    "metaData": _Fields(
+        "id", "schemaString", ("id", "schemaString", "partitionColumns", "configuration")
+    ),
+    "txn": _Fields("appId", "version", ("appId", "version")),
+    "domainMetadata": _Fields("domain", "configuration", ("domain", "configuration")),
+    "sidecar": _Fields("path", "sizeInBytes", ("path", "sizeInBytes")),
+    "checkpointMetadata": _Fields("version", "version", ("version",)),
+}
+
+
+def validate_names(schema: pa.Schema) -> None:
+    """A column that is there twice would be read as either."""
+    names = list(schema.names)
+    for column in schema:
+        if pa.types.is_struct(column.type):
+            names += [f"{column.name}.{field.name}" for field in column.type]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"the column {twice} is there twice")
+
+
+def column_names(schema: pa.Schema, action: str) -> set[str]:
+    """The fields that the action's column has, with all that it must have."""
+    stored = schema.field(action).type
+    names = {field.name for field in stored} if pa.types.is_struct(stored) else set()
+    missing = next((name for name in ACTIONS[action].required if name not in names), None)
+    if missing is not None:
+        raise ValueError(f"its {action} has no {missing}")
+    return names
+
+
+def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
+    """The rows that hold the action.
+
+    Args:
+        structs: Its column, with the key and, if it is stored, the witness in `ACTIONS`.
+    """
+    key, witness, _ = ACTIONS[action]
+    present = pc.struct_field(structs, key).is_valid()
+    if structs.type.get_field_index(witness) >= 0:
+        stray = pc.and_not(pc.struct_field(structs, witness).is_valid(), present)
+        if pc.any(stray).as_py():
+            raise ValueError(f"an action {action} has no {key}")
+    rows = structs if pc.all(present).as_py() else structs.filter(present)
+    if action == "add":
+        _validate_sizes(pc.struct_field(rows, "size"))
+    return rows
+
+
+def validate_version(said: Sequence[int], version: int) -> None:
+    """What a V2 checkpoint says its version is has to agree with its name."""
+    other = next((each for each in said if each != version), None)
+    if other is not None:
+        raise ValueError(f"it says that it is of version {other}")
+
+
+def the_one(values: Sequence[T], action: str) -> T | None:
+    """What all rows say that hold the action; None if none does."""
+    if any(value != values[0] for value in values):
+        raise ValueError(f"it holds more than one {action}")
+    return values[0] if values else None
+
+
+def _validate_sizes(sizes: pa.Array) -> None:
+    if sizes.null_count:
+        raise ValueError("an action add has no size")
+    if pa.types.is_integer(sizes.type) and pc.any(pc.less(sizes, 0)).as_py():
+        raise ValueError("an action add has a negative size")

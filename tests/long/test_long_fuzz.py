@@ -1,0 +1,39 @@
+"""The fuzz tests of `tests/protocol` and `tests/log`, on many more inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.log import test_log_fuzz as log_fuzz
+from tests.mutations import mutated
+from tests.protocol.test_codec_fuzz import check_codec
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("seed", range(1000, 1008))
+def test_every_line_says_the_same_among_others(seed: int) -> None:
+    check_codec(seed, 1_000)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1002))
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        pytest.param("_last_checkpoint", mutated, id="hint"),
+        pytest.param(f"{1:020d}.crc", mutated, id="checksum"),
+        pytest.param(f"{1:020d}.checkpoint.parquet", log_fuzz.damaged_parquet, id="checkpoint"),
+    ],
+)
+def test_what_is_read_of_a_damaged_log_is_right_or_refused(
+    tmp_path: Path, name: str, damage: log_fuzz.Damage, seed: int
+) -> None:
+    root = log_fuzz.table(tmp_path)
+    log_fuzz.check_reads_right_or_refuses(root, name, damage, seed, 1_000)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1002))
+def test_a_damaged_commit_is_refused_in_our_own_words(tmp_path: Path, seed: int) -> None:
+    log_fuzz.check_commit(log_fuzz.table(tmp_path), seed, 2_000)
