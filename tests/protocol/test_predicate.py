@@ -256,6 +256,14 @@ def test_to_arrow_filters_rows_whatever_the_case_of_a_name() -> None:
     assert rows.filter(to_arrow(col("p") != "x", schema))["P"].to_pylist() == ["y"]
 
 
+@pytest.mark.parametrize("kind", [And, Or])
+def test_to_arrow_holds_very_many_operands(kind: type[And] | type[Or]) -> None:
+    rows = pa.table({"i": pa.array([0, 7, 30_000, None], pa.int32())})
+    unlike = kind(tuple(Not(col("i") == number) for number in range(20_000)))
+    found = rows.filter(to_arrow(unlike, StructType((StructField("i", INTEGER),))))["i"].to_pylist()
+    assert found == ([30_000] if kind is And else [0, 7, 30_000])
+
+
 def stats(**columns_: tuple[Any, Any]) -> FileStats:
     """Ten rows without nulls, with these bounds."""
     return FileStats(
