@@ -32,7 +32,7 @@ from tests.protocol.test_predicate_properties import (
 from tests.protocol.typed_values import FEW
 
 Judged = tuple[File, str | None]
-SLOW = {("flag",), ("bin",), ("dec",), ("big",)}
+SLOW = {("flag",), ("bin",), ("dec",), ("exact",), ("big",)}
 """Columns of types that are judged one by one."""
 
 
