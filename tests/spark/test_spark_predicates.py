@@ -34,7 +34,7 @@ from tests.protocol.typed_values import FEW
 pytestmark = pytest.mark.spark
 
 Outcomes = list[bool | None]
-ONE_OF_EACH_TYPE = {data_type: path for path, data_type in reversed(TYPES.items())}.values()
+ONE_OF_EACH_TYPE = {data_type: path for path, data_type in reversed(list(TYPES.items()))}.values()
 
 
 def outcomes_in_spark(
