@@ -49,7 +49,7 @@ OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
 
 def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     """A value that no row is below, nulls aside; None if there is no such knowledge."""
-    value = _typed(_at(stats.min_values, path), data_type)
+    value, _ = _typed_bounds(stats, path, data_type)
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value - abs(value) * _ROUNDING
     return value
@@ -57,7 +57,7 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
 
 def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     """A value that no row is above, nulls and NaN aside; None if there is no such knowledge."""
-    value = _typed(_at(stats.max_values, path), data_type)
+    _, value = _typed_bounds(stats, path, data_type)
     if value is None:
         return None
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
@@ -89,6 +89,13 @@ def _at(values: Mapping[str, Any], path: ColumnPath) -> Any:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
+
+
+def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
+    """As written; none if they are the wrong way round."""
+    low = _typed(_at(stats.min_values, path), data_type)
+    high = _typed(_at(stats.max_values, path), data_type)
+    return (None, None) if low is not None and high is not None and low > high else (low, high)
 
 
 def _may_be_rounded(data_type: DataType) -> bool:

@@ -201,8 +201,11 @@ def _fitted(bound: Any, data_type: DataType, rounding: str) -> Any:
 def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataType | None) -> Domain:
     nulls = _at(parsed, "nullCount", path)
     if data_type is not None and data_type in _JSON_TYPES:
-        low = _lower(_at(parsed, "minValues", path), data_type)
-        high = _upper(_at(parsed, "maxValues", path), data_type)
+        low = _typed(_at(parsed, "minValues", path), data_type)
+        high = _typed(_at(parsed, "maxValues", path), data_type)
+        is_swapped = pc.fill_null(pc.greater(low, high), False)
+        low = pc.if_else(is_swapped, None, low)
+        high = _loosened(pc.if_else(is_swapped, None, high), data_type)
     else:
         low = high = sort_keys([None] * len(parsed), data_type)
     return Domain(
@@ -254,8 +257,8 @@ def _at(stats: pa.RecordBatch, part: str, path: ColumnPath) -> Any:
     return pc.struct_field(stats.column(part), list(path))
 
 
-def _lower(bound: pa.Array, data_type: DataType) -> pa.Array:
-    """As `file_bounds.lower_bound`."""
+def _typed(bound: pa.Array, data_type: DataType) -> pa.Array:
+    """Sort keys of what stands in the log; null where that is no bound to rely on."""
     if data_type in (FLOAT, DOUBLE):
         number = bound.cast(pa.float32()).cast(pa.float64()) if data_type == FLOAT else bound
         is_number = pc.and_(pc.invert(pc.is_nan(number)), pc.invert(pc.is_inf(number)))
@@ -271,9 +274,8 @@ def _lower(bound: pa.Array, data_type: DataType) -> pa.Array:
     return bound
 
 
-def _upper(bound: pa.Array, data_type: DataType) -> pa.Array:
-    """As `file_bounds.upper_bound`."""
-    typed = _lower(bound, data_type)
+def _loosened(typed: pa.Array, data_type: DataType) -> pa.Array:
+    """As `file_bounds.upper_bound` does."""
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return pc.add(typed, _CUT_US)
     if data_type == STRING:

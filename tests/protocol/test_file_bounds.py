@@ -91,6 +91,21 @@ def test_bounds(data_type: DataType, value: Any, low: Any, high: Any) -> None:
     assert upper_bound(stats, ("a",), data_type) == high
 
 
+@pytest.mark.parametrize(
+    ("data_type", "low", "high"),
+    [
+        (LONG, 2, 1),
+        (STRING, "b", "a"),
+        (DOUBLE, 1, Decimal("0.5")),
+        (DATE, "2026-01-02", "2026-01-01"),
+    ],
+)
+def test_bounds_that_are_swapped_are_none(data_type: DataType, low: Any, high: Any) -> None:
+    swapped = FileStats(min_values={"a": low}, max_values={"a": high})
+    assert lower_bound(swapped, ("a",), data_type) is None
+    assert upper_bound(swapped, ("a",), data_type) is None
+
+
 @pytest.mark.parametrize("value", [WIDE, -WIDE], ids=["positive", "negative"])
 def test_a_decimal_that_went_through_a_double_is_within_its_bounds(value: Decimal) -> None:
     rounded = Decimal(repr(float(value)))

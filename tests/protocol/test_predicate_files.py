@@ -179,6 +179,9 @@ def test_every_file_of_two_values_is_judged_rightly(path: tuple[str, ...]) -> No
 FILES = st.lists(rows, min_size=1, max_size=4).map(File)
 
 
+KINDS = ["whole", "whole", "wide", "swapped", "partial", "odd", "none", "no JSON"]
+
+
 @st.composite
 def judged_files(draw: st.DrawFn) -> Judged:
     """A file and its statistics by some writer, some of them missing or malformed."""
@@ -188,7 +191,9 @@ def judged_files(draw: st.DrawFn) -> Judged:
     else:
         text = file.loosest_stats(draw(st.integers(2, 4)))
     parts = json.loads(text, parse_float=Decimal)
-    match draw(st.sampled_from(["whole", "whole", "wide", "partial", "odd", "none", "no JSON"])):
+    match draw(
+        st.sampled_from(["whole", "whole", "wide", "swapped", "partial", "odd", "none", "no JSON"])
+    ):
         case "none":
             return file, None
         case "no JSON":
@@ -196,6 +201,8 @@ def judged_files(draw: st.DrawFn) -> Judged:
         case "wide":
             parts["tightBounds"] = False
             file = File(draw(st.lists(st.sampled_from(file.rows), min_size=1)))
+        case "swapped":
+            parts["minValues"], parts["maxValues"] = parts["maxValues"], parts["minValues"]
         case "partial":
             damage(draw, parts, st.none())
         case "odd":
