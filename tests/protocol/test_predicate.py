@@ -393,6 +393,7 @@ def test_a_file_that_may_hold_a_row_stays(predicate: Predicate, file: FileStats)
     assert judge(might_match, predicate, file, {})
 
 
+SOME_NULLS = FileStats(num_records=2, min_values={"i": 5}, max_values={"i": 5}, null_count={"i": 1})
 ALL_ROWS: tuple[tuple[str, Predicate, FileStats | None, Mapping[str, Any]], ...] = (
     ("within", col("i") < 10, FIVE_TO_NINE, {}),
     ("isin the only value", col("i").isin([5, 6, None]), stats(i=(5, 5)), {}),
@@ -451,6 +452,8 @@ def test_a_file_of_matching_rows_is_seen_as_one(
         ),
         pytest.param(col("s") < "b", stats(s=("a", "a\U0010ffff")), {}, id="strings that were cut"),
         pytest.param(col("P") != "x", None, {"P": None}, id="null is no match"),
+        pytest.param((col("i") == 5) & TRUE, SOME_NULLS, {}, id="null and true is null"),
+        pytest.param(TRUE & (col("i") == 5), SOME_NULLS, {}, id="true and null is null"),
         pytest.param(col("i") == 5, None, {}, id="no statistics"),
     ],
 )

@@ -258,6 +258,12 @@ def test_statistics_say_the_same_read_at_once_as_one_by_one(judged: list[Judged]
         assert (high if path in (("ts",), ("ntz",)) else domain.high).equals(expected.high)
 
 
+def test_two_objects_are_not_the_statistics_of_two_files() -> None:
+    low, high = (File([row_with(("i",), value)]).our_stats() for value in (0, 2))
+    texts = pa.array([f"{low} {high}", " "], pa.string())
+    assert domains_at_once(texts, DATA_TYPES) == {}
+
+
 def test_all_but_decimals_is_read_at_once() -> None:
     file = File([row_with(("i",), 1)])
     texts = pa.array([file.our_stats(), None, file.loosest_stats()], pa.string())
