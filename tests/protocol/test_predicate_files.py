@@ -202,7 +202,7 @@ def judged_files(draw: st.DrawFn) -> Judged:
             parts["tightBounds"] = False
             file = File(draw(st.lists(st.sampled_from(file.rows), min_size=1)))
         case "swapped":
-            parts["minValues"], parts["maxValues"] = parts["maxValues"], parts["minValues"]
+            swap(parts["minValues"], parts["maxValues"])
         case "partial":
             damage(draw, parts, st.none())
         case "odd":
@@ -213,6 +213,15 @@ def judged_files(draw: st.DrawFn) -> Judged:
 
 ODD = st.sampled_from([None, {}, [], "", "x", "NaN", True, {"x": None}, [1]])
 """What no bound and no count of any type is; but a boolean, of the column that has no other."""
+
+
+def swap(low: dict[str, Any], high: dict[str, Any]) -> None:
+    """Exchange the bounds of a column where both are there and it can be noticed."""
+    for name in low.keys() & high.keys():
+        if isinstance(low[name], dict):
+            swap(low[name], high[name])
+        elif low[name] is not None and high[name] is not None and low[name] <= high[name]:
+            low[name], high[name] = high[name], low[name]
 
 
 def damage(draw: st.DrawFn, parts: dict[str, Any], values: st.SearchStrategy[Any]) -> None:
