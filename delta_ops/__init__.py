@@ -6,7 +6,15 @@ Importing this package imports neither pyspark nor dagster.
 """
 
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.protocol.predicate import col
+from delta_ops.protocol.predicate import col, parse_predicate
 from delta_ops.transaction import CommitResult, Transaction, begin
 
-__all__ = ["CommitResult", "DeltaLog", "Snapshot", "Transaction", "begin", "col"]
+__all__ = [
+    "CommitResult",
+    "DeltaLog",
+    "Snapshot",
+    "Transaction",
+    "begin",
+    "col",
+    "parse_predicate",
+]

@@ -21,8 +21,9 @@ PROJECT = Path(__file__).resolve().parents[1]
     "module",
     ["delta_ops", "delta_ops.arrow", "delta_ops.maintenance", "delta_ops.cli.entry"],
 )
-def test_an_import_brings_neither_spark_nor_dagster(module: str) -> None:
-    code = f"import sys, {module}; print([m for m in ('pyspark', 'dagster') if m in sys.modules])"
+def test_an_import_brings_no_spark_dagster_or_sql(module: str) -> None:
+    heavy = ("pyspark", "dagster", "sqlglot")
+    code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
 

@@ -11,11 +11,11 @@ import click
 from delta_ops.cli.options import (
     json_option,
     open_table,
-    predicate_of,
     table_argument,
     where_option,
 )
 from delta_ops.cli.render import show_fields, show_json, show_rows, size_text, utc
+from delta_ops.protocol.predicate import Predicate
 
 
 @click.command()
@@ -91,14 +91,14 @@ def history(table: str, storage_options: dict[str, Any], limit: int | None, as_j
 def files(
     table: str,
     storage_options: dict[str, Any],
-    where: list[tuple[str, str]],
+    where: Predicate | None,
     limit: int | None,
     as_json: bool,
 ) -> None:
     """The live files, ordered by path; with --where those that may hold such rows."""
     snapshot = open_table(table, storage_options).snapshot()
     names = ("path", "size", "num_records", "modification_time", "partition_values")
-    found = snapshot.files(names, predicate_of(where, snapshot)).sort_by("path")
+    found = snapshot.files(names, where).sort_by("path")
     rows = [
         {**row, "modification_time": utc(row["modification_time"])}
         for row in islice(found.to_pylist(), limit)

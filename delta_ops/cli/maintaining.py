@@ -11,7 +11,6 @@ from delta_ops.cli.options import (
     dry_run_option,
     json_option,
     open_table,
-    predicate_of,
     table_argument,
     target_size_option,
     where_option,
@@ -25,6 +24,7 @@ from delta_ops.cli.render import (
     utc,
 )
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+from delta_ops.protocol.predicate import Predicate
 
 _CENTURY_HOURS = 100 * 365 * 24
 
@@ -76,7 +76,7 @@ def optimize_command(
     storage_options: dict[str, Any],
     target_size: int | None,
     min_files: int,
-    where: list[tuple[str, str]],
+    where: Predicate | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -86,7 +86,7 @@ def optimize_command(
         result = optimize(
             log,
             target_size=target_size,
-            predicate=predicate_of(where, log.snapshot()),
+            predicate=where,
             dry_run=dry_run,
             min_files=min_files,
             on_event=on_event,

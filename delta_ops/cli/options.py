@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.protocol.partition_values import parse
-from delta_ops.protocol.predicate import Predicate, all_of, col
-from delta_ops.protocol.schema import find_field
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
+from delta_ops.protocol.predicate import Predicate, parse_predicate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,14 +46,13 @@ def dry_run_option(command: F) -> F:
 
 
 def where_option(command: F) -> F:
-    """`--where`, given as pairs of names and texts."""
+    """`--where`, given as a predicate or None."""
     return click.option(
         "--where",
-        multiple=True,
-        metavar="COLUMN=VALUE",
-        callback=_pairs,
-        help="Only where the column has this value, written as in the log; nothing after the = "
-        "means null. May be repeated: all must hold.",
+        metavar="CONDITION",
+        callback=_predicate,
+        help="Only where this holds: a condition of Spark SQL, such as \"day >= '2026-01-31' AND "
+        "country IN ('NL', 'BE')\".",
     )(command)
 
 
@@ -73,20 +71,11 @@ def open_table(table: str, storage_options: dict[str, Any]) -> DeltaLog:
     return DeltaLog(table, storage_options)
 
 
-def predicate_of(where: list[tuple[str, str]], snapshot: Snapshot) -> Predicate | None:
-    """The predicate that `--where` stands for; None without one.
-
-    Raises:
-        InvalidRequestError: There is no such column, or a text is no value of its type.
-    """
-    if not where:
-        return None
-    equalities: list[Predicate] = []
-    for name, text in where:
-        field = find_field(snapshot.schema, name)
-        value = parse(text, field.data_type)
-        equalities.append(col(field.name).is_null() if value is None else col(field.name) == value)
-    return all_of(equalities)
+def _predicate(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Predicate | None:
+    try:
+        return None if text is None else parse_predicate(text)
+    except InvalidRequestError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _pairs(

@@ -15,15 +15,11 @@ import pyarrow.compute as pc
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
 from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.column_mapping import (
-    physical_name,
-    physical_predicate,
-    physical_schema,
-)
+from delta_ops.protocol.column_mapping import physical_name, physical_predicate
+from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.partition_values import parse, parse_array
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
-from delta_ops.protocol.predicate_batches import PartitionColumn, might_match_each
 from delta_ops.protocol.schema import DataType, StructType, find_field
 from delta_ops.protocol.stats import parse_stats
 
@@ -93,9 +89,9 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
         InvalidRequestError: The predicate names a column that is not there, or a literal that does
             not fit its column.
     """
-    resolved, schema = resolve(predicate, table.schema), table.schema
+    resolved = resolve(predicate, table.schema)
     if table.is_mapped:
-        resolved, schema = physical_predicate(resolved, schema), physical_schema(schema)
+        resolved = physical_predicate(resolved, table.schema)
     looked_at = columns_of(resolved)
     partitions = partition_types(table)
     types = {
@@ -103,44 +99,18 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
         for name, stored in _stored_names(table).items()
         if stored in looked_at
     }
-    batches = [_matching(batch, resolved, types, schema) for batch in adds.to_batches()]
+    batches = [_matching(batch, resolved, types) for batch in adds.to_batches()]
     return pa.Table.from_batches(batches, adds.schema)
 
 
 def _matching(
-    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], schema: StructType
+    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType]
 ) -> pa.RecordBatch:
     """By names as in files; `types` are those of the partition columns that are looked at."""
-    reads_stats = bool(columns_of(predicate) - set(types))
     partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
-    if types and reads_stats:
-        # By partition first: statistics are many times as long.
-        nothing = pa.nulls(len(adds), pa.string())
-        adds = adds.filter(might_match_each(predicate, partitions, nothing).keep)
-        partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
+    reads_stats = bool(columns_of(predicate) - set(types))
     stats = adds.column("stats") if reads_stats else pa.nulls(len(adds), pa.string())
-    verdict = might_match_each(predicate, partitions, stats)
-    kept = adds.filter(verdict.keep)
-    return kept if verdict.is_final else _matching_one_by_one(kept, predicate, types, schema)
-
-
-def _matching_one_by_one(
-    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], schema: StructType
-) -> pa.RecordBatch:
-    keep = [
-        might_match(
-            predicate,
-            partition_values={name: parse(dict(values).get(name), t) for name, t in types.items()},
-            stats=parse_stats(stats),
-            schema=schema,
-        )
-        for values, stats in zip(
-            adds.column("partitionValues").to_pylist(),
-            adds.column("stats").to_pylist(),
-            strict=True,
-        )
-    ]
-    return adds.filter(pa.array(keep, pa.bool_()))
+    return adds.filter(might_match(predicate, partitions, stats))
 
 
 def _values_of(maps: pa.MapArray, name: str) -> pa.Array:

@@ -27,22 +27,6 @@ def physical_name(field: StructField) -> str:
     return name if isinstance(name, str) else field.name
 
 
-def physical_schema(schema: StructType) -> StructType:
-    """The schema with physical names."""
-    return StructType(
-        tuple(
-            replace(
-                field,
-                name=physical_name(field),
-                data_type=physical_schema(field.data_type)
-                if isinstance(field.data_type, StructType)
-                else field.data_type,
-            )
-            for field in schema.fields
-        )
-    )
-
-
 def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:
     """A predicate, resolved in the logical schema, over physical names."""
     match predicate:

@@ -4,8 +4,9 @@ Source: PROTOCOL.md, "Per-file Statistics".
 
 Other writers wrote the statistics, so each bound is taken as loosely as the loosest known writer
 means it: timestamps are cut to milliseconds, decimals may have gone through a binary fraction,
-older versions of the reference end a cut string with a character that is not the greatest, and a
-maximum of a floating-point column may hide NaN. A bound that cannot be understood is no bound;
+older versions of the reference end a cut string with a character that is not the greatest, a long
+string may have been cut with nothing put at its end, and a maximum of a floating-point column may
+hide NaN. A bound that cannot be understood is no bound;
 nothing here raises.
 """
 
@@ -40,11 +41,15 @@ _ROUNDING = Decimal("1e-15")
 _MAX_EXPONENT = 400
 """No number of a Delta type goes so far; without a limit `1e999999999` would fill the memory."""
 _REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
+CUT_BYTES = 32
+"""A string of so many bytes may be one that was cut to 32 bytes, characters or UTF-16 units."""
+OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
+"""Before, offsets had seconds; Spark writes times of day with them and the offsets without."""
 
 
 def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     """A value that no row is below, nulls aside; None if there is no such knowledge."""
-    value = _typed(_at(stats.min_values, path), data_type)
+    value, _ = _typed_bounds(stats, path, data_type)
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value - abs(value) * _ROUNDING
     return value
@@ -52,7 +57,7 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
 
 def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     """A value that no row is above, nulls and NaN aside; None if there is no such knowledge."""
-    value = _typed(_at(stats.max_values, path), data_type)
+    _, value = _typed_bounds(stats, path, data_type)
     if value is None:
         return None
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
@@ -71,7 +76,9 @@ def null_count(stats: FileStats, path: ColumnPath) -> int | None:
 def is_exact(value: Any, data_type: DataType) -> bool:
     """True if a bound of this type is the value that the file's writer saw, not a rounded one."""
     if data_type == STRING:
-        return not str(value).endswith((_REPLACEMENT, _UNICODE_MAX, _ASCII_MAX))
+        text = str(value)
+        may_be_cut = len(text.encode()) >= CUT_BYTES
+        return not may_be_cut and not text.endswith((_REPLACEMENT, _UNICODE_MAX, _ASCII_MAX))
     if isinstance(data_type, DecimalType):
         return not _may_be_rounded(data_type)
     return data_type in INTEGER_RANGES or data_type == DATE
@@ -82,6 +89,13 @@ def _at(values: Mapping[str, Any], path: ColumnPath) -> Any:
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
+
+
+def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
+    """As written; none if they are the wrong way round."""
+    low = _typed(_at(stats.min_values, path), data_type)
+    high = _typed(_at(stats.max_values, path), data_type)
+    return (None, None) if low is not None and high is not None and low > high else (low, high)
 
 
 def _may_be_rounded(data_type: DataType) -> bool:
@@ -117,6 +131,7 @@ def _typed_number(value: int | Decimal, data_type: DataType) -> Any:
 
 def _typed_text(text: str, data_type: DataType) -> Any:
     if data_type == STRING:
+        text.encode()  # fails for half a surrogate pair, which no file can hold
         return text
     if data_type in (FLOAT, DOUBLE):
         number = parse(text, data_type)
@@ -128,7 +143,9 @@ def _typed_text(text: str, data_type: DataType) -> Any:
     moment = datetime.fromisoformat(text)
     if (moment.tzinfo is None) is (data_type == TIMESTAMP):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else moment
+    if moment.tzinfo is None:
+        return moment
+    return None if moment.utcoffset() and moment < OFFSETS_IN_MINUTES else moment.astimezone(UTC)
 
 
 def _plus_cut(value: Any) -> Any:
@@ -144,5 +161,5 @@ def _above_cut_string(text: str) -> str:
     It may even have cut such a character in two, and what was left of it was written as `?`.
     """
     if not text.endswith(_REPLACEMENT):
-        return text
+        return text + _UNICODE_MAX if len(text.encode()) >= CUT_BYTES else text
     return text[:-1].removesuffix("?") + _UNICODE_MAX

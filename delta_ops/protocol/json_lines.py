@@ -24,7 +24,10 @@ def read_json_lines(
     def read(block_bytes: int) -> pa.Table:
         return pj.read_json(
             pa.BufferReader(lines),
-            read_options=pj.ReadOptions(block_size=block_bytes),
+            # A single block gains nothing from threads, and waits for them.
+            read_options=pj.ReadOptions(
+                block_size=block_bytes, use_threads=len(lines) > block_bytes
+            ),
             parse_options=pj.ParseOptions(
                 explicit_schema=schema, unexpected_field_behavior=unexpected_fields
             ),

@@ -24,6 +24,7 @@ from delta_ops.protocol.schema import (
     DOUBLE,
     FLOAT,
     INTEGER_RANGES,
+    LONG,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -46,6 +47,22 @@ _CURES: Mapping[DataType, str] = {
     ),
 }
 _NUMBER_CURE = "Compare it with a number that the type can hold exactly"
+_DOUBLE_DIGITS = 15
+"""So many digits of a decimal survive a double."""
+_DOUBLE_INTEGERS = 2**53
+"""Integers below are told apart by doubles."""
+
+
+class SqlText(str):
+    """A text of SQL; Spark makes a DOUBLE of it, and of the column, where that is a decimal."""
+
+    __slots__ = ()
+
+
+class SqlDouble(float):
+    """A DOUBLE or FLOAT of SQL; Spark makes a DOUBLE of a column that is another number."""
+
+    __slots__ = ()
 
 
 def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
@@ -57,6 +74,11 @@ def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
         InvalidRequestError: The value is none of the type, or the type cannot be compared; the
             message names column, type and value.
     """
+    if _is_compared_roughly(value, data_type):
+        raise InvalidRequestError(
+            f"Column {column} of type {data_type.name} cannot be compared with {value!r}: Spark "
+            "would round both to double precision. Write an exact number, such as 1.5 or 15."
+        )
     try:
         converted = _converted(value, data_type)
     except (InvalidRequestError, ArithmeticError, ValueError) as error:
@@ -74,6 +96,13 @@ def is_comparable(data_type: DataType) -> bool:
         or data_type in (FLOAT, DOUBLE)
         or isinstance(data_type, DecimalType)
     )
+
+
+def _is_compared_roughly(value: Any, data_type: DataType) -> bool:
+    """True if Spark compares in a precision in which values of the column are one that are not."""
+    if isinstance(data_type, DecimalType):
+        return isinstance(value, SqlText | SqlDouble) and data_type.precision > _DOUBLE_DIGITS
+    return isinstance(value, SqlDouble) and data_type == LONG and abs(value) >= _DOUBLE_INTEGERS
 
 
 def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestError:
@@ -97,7 +126,7 @@ def _converted(value: Any, data_type: DataType) -> Any:
             return value
         case str() if data_type == STRING:
             value.encode("utf-8")  # fails for half a surrogate pair, which no file can hold
-            return value
+            return str(value)
         case bytes() | bytearray() if data_type == BINARY:
             return bytes(value)
         case datetime() if data_type == TIMESTAMP:

@@ -6,6 +6,7 @@ Three-valued logic as in Spark: a comparison with null is null, and a row matche
 predicate is true. NaN equals NaN and is greater than every number, -0.0 equals 0.0, text is ordered
 by its UTF-8 bytes. `col("a", "b")` is the field b of the struct a; a dot in a name is part of it.
 Literals get their types in `resolve`; see `literals` for what fits which column.
+The same from text, a subset of Spark SQL: `parse_predicate("day >= '2026-01-01'")`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ __all__ = [
     "columns",
     "might_match",
     "must_match",
+    "parse_predicate",
     "resolve",
     "to_arrow",
 ]
@@ -68,6 +70,20 @@ def all_of(predicates: Iterable[Predicate]) -> Predicate:
         case (only,):
             return only
     return And(combined)
+
+
+def parse_predicate(text: str) -> Predicate:
+    """The predicate that a condition of Spark SQL stands for; `docs/predicates.md` has the subset.
+
+    Names and literals meet the table's columns when the predicate is used.
+
+    Raises:
+        InvalidRequestError: The text is no condition, or none of the supported subset.
+    """
+    # Importing sqlglot takes half as long as importing all of delta_ops.
+    from delta_ops.protocol.predicate_sql import predicate_from_sql
+
+    return predicate_from_sql(text)
 
 
 class Column:

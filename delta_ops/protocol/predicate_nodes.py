@@ -5,15 +5,19 @@ A closed set of nodes; what they mean for a row or a file is said in `predicate`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, cast
+from functools import reduce
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import DataType
 from delta_ops.protocol.stats import ColumnPath
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
+T = TypeVar("T")
+
+_CHAIN_LENGTH = 64
 
 
 class _Combinable:
@@ -116,6 +120,23 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf]:
             yield from leaves_of(operand)
         case Comparison() | In() | IsNull():
             yield predicate
+
+
+def joined(
+    operator: Callable[[T, T], T], parts: Iterable[T], seal: Callable[[T], T] = lambda part: part
+) -> T:
+    """The parts, at least one, joined by an associative operator into a tree of little depth.
+
+    Engines walk their expressions by recursion: a chain of ten thousand parts crashes Arrow.
+
+    Args:
+        seal: Makes a part one that the engine does not take apart into the chain above it.
+    """
+    level = list(parts)
+    while len(level) > _CHAIN_LENGTH:
+        chains = (level[i : i + _CHAIN_LENGTH] for i in range(0, len(level), _CHAIN_LENGTH))
+        level = [seal(reduce(operator, chain)) for chain in chains]
+    return reduce(operator, level)
 
 
 def _operands(node: _Combinable, kind: type[And] | type[Or]) -> tuple[Predicate, ...]:

@@ -49,12 +49,6 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             return predicate
 
 
-def ensure_resolved(predicate: Predicate, schema: StructType) -> Predicate:
-    """The predicate itself if it has been resolved, else what `resolve` makes of it."""
-    is_resolved = all(leaf.data_type is not None for leaf in leaves_of(predicate))
-    return predicate if is_resolved else resolve(predicate, schema)
-
-
 def columns(predicate: Predicate) -> frozenset[str]:
     """The top-level columns that the predicate needs, spelled as in it."""
     return frozenset(leaf.column[0] for leaf in leaves_of(predicate))

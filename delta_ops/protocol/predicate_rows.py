@@ -9,7 +9,6 @@ then leaves out row groups by their statistics, which do not know of NaN, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 from math import isnan
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
@@ -28,6 +27,7 @@ from delta_ops.protocol.predicate_nodes import (
     Operator,
     Or,
     Predicate,
+    joined,
 )
 from delta_ops.protocol.predicate_resolution import resolve, resolved_type
 from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
@@ -61,13 +61,17 @@ def _expression(predicate: Predicate) -> Any:
         case IsNull(column):
             return _field(column).is_null()
         case And(operands):
-            return reduce(and_, map(_expression, operands))
+            return joined(and_, map(_expression, operands), _sealed)
         case Or(operands):
-            return reduce(or_, map(_expression, operands))
+            return joined(or_, map(_expression, operands), _sealed)
         case Not(operand):
             return ~_expression(operand)
         case Always(value):
             return pc.scalar(value)
+
+
+def _sealed(expression: Any) -> Any:
+    return ~~expression  # Arrow lines up nested operands of one kind as a single chain
 
 
 def _field(column: ColumnPath) -> Any:

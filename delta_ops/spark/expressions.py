@@ -32,6 +32,7 @@ from delta_ops.protocol.predicate import (
     Predicate,
     resolve,
 )
+from delta_ops.protocol.predicate_nodes import joined
 from delta_ops.protocol.predicate_resolution import resolved_type
 from delta_ops.protocol.schema import (
     BINARY,
@@ -141,9 +142,9 @@ def _expression(predicate: Predicate) -> Column:
         case IsNull(column):
             return _field(column).isNull()
         case And(operands):
-            return reduce(and_, map(_expression, operands))
+            return joined(and_, map(_expression, operands))
         case Or(operands):
-            return reduce(or_, map(_expression, operands))
+            return joined(or_, map(_expression, operands))
         case Not(operand):
             return ~_expression(operand)
         case Always(value):
@@ -183,6 +184,6 @@ def _in(column: Column, values: tuple[Any, ...], data_type: DataType) -> Column:
         return column.isin([_literal(value, data_type) for value in values])
     # Longer lists of Spark's own IN compare by bits, where -0.0 is not 0.0.
     null = sf.lit(None).cast("boolean")
-    return reduce(
+    return joined(
         or_, (null if v is None else _comparison(column, "==", v, data_type) for v in values)
     )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from delta_ops.log import Snapshot
 from delta_ops.log.pruning import partition_types
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.predicate import Predicate, must_match, resolve
-from delta_ops.protocol.stats import parse_stats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +41,16 @@ def plan_replacement(snapshot: Snapshot, predicate: Predicate) -> Replacement:
         InvalidRequestError: The predicate does not fit the table.
     """
     resolved = resolve(predicate, snapshot.schema)
-    types = partition_types(snapshot)
-    matched: list[AddFile] = []
-    mixed: list[AddFile] = []
-    for add in snapshot.add_files(predicate):
-        whole = must_match(
-            resolved,
-            partition_values={n: parse(add.partition_values.get(n), t) for n, t in types.items()},
-            stats=parse_stats(add.stats),
-            schema=snapshot.schema,
+    adds = snapshot.add_files(predicate)
+    partitions = {
+        name: PartitionColumn(
+            codes=pa.array(range(len(adds)), pa.int64()),
+            values=[parse(add.partition_values.get(name), data_type) for add in adds],
         )
-        (matched if whole else mixed).append(add)
+        for name, data_type in partition_types(snapshot).items()
+    }
+    stats = pa.array([add.stats for add in adds], pa.string())
+    is_whole = must_match(resolved, partitions, stats).to_pylist()
+    matched = [add for add, whole in zip(adds, is_whole, strict=True) if whole]
+    mixed = [add for add, whole in zip(adds, is_whole, strict=True) if not whole]
     return Replacement(matched=tuple(matched), mixed=tuple(mixed))

@@ -74,6 +74,10 @@ WIDE = Decimal("123456789012345678901234.56")
         pytest.param(STRING, "", "", "", id="the empty string"),
         pytest.param(STRING, "abc\ufffd", "abc\ufffd", "abc\U0010ffff", id="the old tie-breaker"),
         pytest.param(STRING, "ab?\ufffd", "ab?\ufffd", "ab\U0010ffff", id="half a pair before it"),
+        pytest.param(STRING, "x" * 31, "x" * 31, "x" * 31, id="a string that nobody cuts"),
+        pytest.param(STRING, "x" * 32, "x" * 32, "x" * 32 + "\U0010ffff", id="perhaps a cut one"),
+        pytest.param(STRING, "\ud800", None, None, id="half a pair"),
+        pytest.param(TIMESTAMP, "1850-01-01T01:01:01.000+00:53", None, None, id="a cut offset"),
         pytest.param(STRING, 5, None, None, id="a number for a string"),
         pytest.param(BINARY, "a", None, None, id="binary"),
         pytest.param(ArrayType(LONG), 5, None, None, id="an array"),
@@ -85,6 +89,21 @@ def test_bounds(data_type: DataType, value: Any, low: Any, high: Any) -> None:
     stats = FileStats(min_values={"a": value}, max_values={"a": value})
     assert lower_bound(stats, ("a",), data_type) == low
     assert upper_bound(stats, ("a",), data_type) == high
+
+
+@pytest.mark.parametrize(
+    ("data_type", "low", "high"),
+    [
+        (LONG, 2, 1),
+        (STRING, "b", "a"),
+        (DOUBLE, 1, Decimal("0.5")),
+        (DATE, "2026-01-02", "2026-01-01"),
+    ],
+)
+def test_bounds_that_are_swapped_are_none(data_type: DataType, low: Any, high: Any) -> None:
+    swapped = FileStats(min_values={"a": low}, max_values={"a": high})
+    assert lower_bound(swapped, ("a",), data_type) is None
+    assert upper_bound(swapped, ("a",), data_type) is None
 
 
 @pytest.mark.parametrize("value", [WIDE, -WIDE], ids=["positive", "negative"])

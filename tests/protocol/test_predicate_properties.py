@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
-from itertools import combinations_with_replacement
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,19 +23,19 @@ from delta_ops.protocol.predicate import (
     Operator,
     Or,
     Predicate,
-    might_match,
-    must_match,
     resolve,
     to_arrow,
 )
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
+    BYTE,
     DATE,
     DOUBLE,
     FLOAT,
     INTEGER,
     LONG,
+    SHORT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -50,7 +44,6 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.stats import FileStats, parse_stats, stats_from_footer
 from tests.protocol.typed_values import FEW
 
 Row = Mapping[str, Any]
@@ -58,6 +51,8 @@ Row = Mapping[str, Any]
 TYPES: Mapping[tuple[str, ...], DataType] = {
     ("p",): STRING,
     ("q",): DOUBLE,
+    ("tiny",): BYTE,
+    ("small",): SHORT,
     ("i",): INTEGER,
     ("n",): LONG,
     ("s",): STRING,
@@ -67,6 +62,7 @@ TYPES: Mapping[tuple[str, ...], DataType] = {
     ("d",): DOUBLE,
     ("e",): DOUBLE,
     ("dec",): DecimalType(6, 2),
+    ("exact",): DecimalType(15, 4),
     ("big",): DecimalType(38, 3),
     ("day",): DATE,
     ("ts",): TIMESTAMP,
@@ -228,161 +224,6 @@ def test_a_filter_keeps_the_rows_for_which_the_predicate_is_true(
     table = table.append_column("position", pa.array(range(len(listed))))
     found = table.filter(to_arrow(predicate, SCHEMA))["position"].to_pylist()
     assert found == [i for i, row in enumerate(listed) if evaluate(predicate, row) is True]
-
-
-class File:
-    """Rows of one partition."""
-
-    def __init__(self, listed: Sequence[Row]) -> None:
-        self.partition_values = {name: listed[0][name] for name in PARTITION_COLUMNS}
-        self.rows = [{**row, **self.partition_values} for row in listed]
-
-    def our_stats(self, prefix_length: int, row_group_size: int) -> FileStats | None:
-        return parse_stats(self.our_json(prefix_length, row_group_size))
-
-    def our_json(self, prefix_length: int, row_group_size: int) -> str:
-        table = pa.Table.from_pylist(self.rows, schema=arrow_schema_from_schema(DATA))
-        file = io.BytesIO()
-        pq.write_table(table, file, row_group_size=row_group_size)
-        without_nan = [
-            path
-            for path in TYPES
-            if not any(rank(value_at(path, row)) == (1, 0) for row in self.rows)
-        ]
-        return stats_from_footer(
-            pq.read_metadata(file),
-            SCHEMA,
-            PARTITION_COLUMNS,
-            string_prefix_length=prefix_length,
-            columns_without_nan=without_nan,
-        )
-
-    def loosest_stats(self, prefix_length: int) -> FileStats | None:
-        return parse_stats(self.loosest_json(prefix_length))
-
-    def loosest_json(self, prefix_length: int) -> str:
-        """As the writers do that round where we must not rely on them."""
-        low, high, nulls = {}, {}, {}
-        for path in TYPES:
-            if len(path) > 1 or path[0] in PARTITION_COLUMNS:
-                continue
-            values = [row[path[0]] for row in self.rows]
-            nulls[path[0]] = values.count(None)
-            numbers = [v for v in values if v is not None and rank(v) != (1, 0)]
-            if numbers and not isinstance(numbers[0], bytes):
-                low[path[0]] = loose(min(numbers, key=rank), prefix_length, is_high=False)
-                high[path[0]] = loose(max(numbers, key=rank), prefix_length, is_high=True)
-        parts = {"minValues": low, "maxValues": high, "nullCount": nulls}
-        return json.dumps({"numRecords": len(self.rows), **parts})
-
-
-def loose(value: Any, prefix_length: int, *, is_high: bool) -> Any:
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case Decimal():
-            return float(value)
-        case datetime():
-            text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
-            return text + ("Z" if value.tzinfo else "")
-        case str():
-            return cut_by_utf16(value, prefix_length) if is_high else value[:prefix_length]
-        case bool() | int():
-            return value
-    return value.isoformat()
-
-
-def cut_by_utf16(text: str, length: int) -> str:
-    """As older versions of the reference do: in UTF-16, with U+FFFD as a tie-breaker."""
-    data = text.encode("utf-16-le")
-    units = [int.from_bytes(data[i : i + 2], "little") for i in range(0, len(data), 2)]
-    if len(units) <= length:
-        return text
-    end = length
-    while end < len(units) and units[end] >= 0xFFFD:
-        end += 1
-    kept = b"".join(unit.to_bytes(2, "little") for unit in units[:end])
-    halved = 0xD800 <= units[end - 1] < 0xDC00
-    prefix = kept[:-2].decode("utf-16-le") + "?" if halved else kept.decode("utf-16-le")
-    return prefix + "\ufffd"
-
-
-def _check(predicate: Predicate, file: File, stats: FileStats | None) -> None:
-    known: dict[str, Any] = {"partition_values": file.partition_values, "schema": SCHEMA}
-    outcomes = [evaluate(predicate, row) for row in file.rows]
-    if True in outcomes:
-        assert might_match(predicate, stats=stats, **known)
-    if must_match(predicate, stats=stats, **known):
-        assert set(outcomes) == {True}
-
-
-@pytest.mark.parametrize("path", TYPES, ids=".".join)
-def test_every_file_of_two_values_is_judged_rightly(path: tuple[str, ...]) -> None:
-    size = 1 if path[0] in PARTITION_COLUMNS else 2
-    for values in combinations_with_replacement((None, *FEW[TYPES[path]]), size):
-        file = File([row_with(path, value) for value in values])
-        for stats in (file.our_stats(3, 2), file.loosest_stats(3)):
-            for predicate in every_leaf(path):
-                _check(resolve(predicate, SCHEMA), file, stats)
-                _check(resolve(Not(predicate), SCHEMA), file, stats)
-
-
-files = st.lists(rows, min_size=1, max_size=4).map(File)
-
-
-@settings(max_examples=200, deadline=None)
-@given(predicates(), files, st.integers(1, 4), st.integers(1, 3))
-def test_files_are_judged_rightly_by_our_statistics(
-    predicate: Predicate, file: File, prefix_length: int, row_group_size: int
-) -> None:
-    _check(predicate, file, file.our_stats(prefix_length, row_group_size))
-
-
-@settings(max_examples=200, deadline=None)
-@given(predicates(), files, st.integers(2, 4))
-def test_files_are_judged_rightly_by_the_loosest_statistics(
-    predicate: Predicate, file: File, prefix_length: int
-) -> None:
-    _check(predicate, file, file.loosest_stats(prefix_length))
-
-
-@settings(max_examples=200, deadline=None)
-@given(predicates(), files, st.sets(st.sampled_from([path[0] for path in TYPES])), st.booleans())
-def test_missing_statistics_only_make_judgement_more_careful(
-    predicate: Predicate, file: File, missing: set[str], is_counted: bool
-) -> None:
-    stats = file.our_stats(3, 2)
-    assert stats
-
-    def without(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in values.items() if name not in missing}
-
-    partial = FileStats(
-        num_records=stats.num_records if is_counted else None,
-        min_values=without(stats.min_values),
-        max_values=stats.max_values,
-        null_count=without(stats.null_count),
-    )
-    _check(predicate, file, partial)
-    _check(predicate, file, None)
-
-
-@settings(max_examples=200, deadline=None)
-@given(predicates(), files, st.data())
-def test_bounds_still_hold_after_rows_were_deleted(
-    predicate: Predicate, file: File, data: st.DataObject
-) -> None:
-    stats = file.our_stats(3, 2)
-    assert stats
-    wide = FileStats(
-        num_records=stats.num_records,
-        min_values=stats.min_values,
-        max_values=stats.max_values,
-        null_count=stats.null_count,
-        tight_bounds=False,
-    )
-    kept = data.draw(st.lists(st.sampled_from(file.rows), min_size=1))
-    _check(predicate, File(kept), wide)
 
 
 @settings(max_examples=100, deadline=None)

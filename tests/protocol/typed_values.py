@@ -54,11 +54,16 @@ DAY = date(2026, 1, 31)
 NOON = datetime(2026, 1, 31, 12, 0, 0, 123456)
 FEW: Mapping[DataType, tuple[Any, ...]] = {
     BOOLEAN: (False, True),
+    BYTE: (-128, -1, 0, 127),
+    SHORT: (-32768, -1, 0, 32767),
     INTEGER: (-(2**31), -1, 0, 1, 2, 2**31 - 1),
     LONG: (-(2**63), 0, 1, 2, 2**63 - 1),
     FLOAT: tuple(map(round_to_float, (-1.1, -0.0, 0.0, 1.1, 3e38, math.inf, -math.inf, math.nan))),
     DOUBLE: (-1.5, -0.0, 0.0, 1.1, 5e-324, 1.7e308, math.inf, -math.inf, math.nan),
     DecimalType(6, 2): tuple(map(Decimal, ("-9999.99", "-0.01", "0.00", "0.01", "9999.99"))),
+    DecimalType(15, 4): tuple(
+        map(Decimal, ("-99999999999.9999", "0.0000", "0.1000", "99999999999.9998"))
+    ),
     DecimalType(38, 3): tuple(
         map(Decimal, ("12345678901234567890.123", "12345678901234567890.124", "-1.000", "0.001"))
     ),

@@ -1,0 +1,174 @@
+"""Literals of Spark SQL: what sqlglot read, as the value that Spark would take it for.
+
+A cast of a literal is one as well, if it changes the type and not the value; sqlglot reads
+`DATE '2026-01-31'`, `1L` and `double('NaN')` as casts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from math import isinf
+from typing import Any
+
+from sqlglot import exp
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.literals import SqlDouble, SqlText
+from delta_ops.protocol.partition_values import decimal_of_type, parse, round_to_float
+from delta_ops.protocol.schema import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    INTEGER_RANGES,
+    LONG,
+    MAX_DECIMAL_PRECISION,
+    SHORT,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+)
+
+SUPPORTED = (
+    "a predicate is made of comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, OR "
+    "and NOT"
+)
+"""The end of an error."""
+
+_TYPES: Mapping[exp.DType, DataType] = {
+    exp.DType.TINYINT: BYTE,
+    exp.DType.SMALLINT: SHORT,
+    exp.DType.INT: INTEGER,
+    exp.DType.BIGINT: LONG,
+    exp.DType.FLOAT: FLOAT,
+    exp.DType.DOUBLE: DOUBLE,
+    exp.DType.DATE: DATE,
+    exp.DType.TIMESTAMP: TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+}
+"""By sqlglot's names; Spark's TIMESTAMP is an instant."""
+_INTEGER, _DECIMAL = re.compile(r"[0-9]+"), re.compile(r"[0-9]*\.[0-9]*")
+_SHOWN_LENGTH = 80
+
+
+def literal(node: exp.Expr) -> Any:
+    """The value of a literal, or of a cast of one; None is null.
+
+    Raises:
+        InvalidRequestError: It is no literal, or not supported.
+    """
+    match bare(node):
+        case exp.Null():
+            return None
+        case exp.Boolean(this=value):
+            return bool(value)
+        case exp.Literal(is_string=True) | exp.RawString() as found:
+            return SqlText(found.this)
+        case exp.Literal() as found:
+            return _number(found)
+        case exp.HexString(this=str(digits)):
+            return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
+        case exp.Cast() as cast:
+            return _cast(literal(cast.this), cast)
+        case exp.Neg() as negated:
+            return _negative(negated)
+        case exp.Concat():
+            raise refusal(node, "is not one literal (a quote in a text is written as \\')")
+    raise refusal(node, "is no literal")
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """Without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
+    """The error for a part of the text that no predicate is made of."""
+    return InvalidRequestError(f"In the predicate {sql_of(node)} {why}; {SUPPORTED}.")
+
+
+def sql_of(node: exp.Expr) -> str:
+    """A part of the text, for an error."""
+    return shown(node.sql(dialect="spark"))
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, for an error."""
+    return repr(text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}...")
+
+
+def _number(node: exp.Literal) -> Any:
+    """As Spark types it: an exponent makes a DOUBLE, a point alone a DECIMAL."""
+    text = node.name
+    is_exact = _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text)
+    if is_exact and len(text.replace(".", "").lstrip("0")) <= MAX_DECIMAL_PRECISION:
+        return int(text) if _INTEGER.fullmatch(text) else Decimal(text)
+    try:
+        number = SqlDouble(text)
+    except ValueError:
+        number = SqlDouble("inf")
+    if is_exact or isinf(number):
+        raise refusal(node, "is no number that Spark can hold")
+    return number
+
+
+def _negative(node: exp.Neg) -> Any:
+    operand = bare(node.this)
+    if isinstance(operand, exp.Cast):
+        value = literal(operand.this)
+        if _is_number(value):  # the sign belongs to the digits: -128Y
+            return _cast(-value, operand)
+    value = literal(operand)
+    if not _is_number(value):
+        raise refusal(node, "is no literal")
+    return SqlDouble(-value) if isinstance(value, float) else -value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _cast(value: Any, node: exp.Cast) -> Any:
+    """Of a literal that keeps its value as the other type; `DATE '...'` and `1L` are casts too."""
+    if value is None:
+        return None
+    try:
+        converted = _converted(value, _type_of(node))
+    except (InvalidRequestError, ArithmeticError, ValueError):
+        converted = None
+    if converted is None:
+        raise refusal(node, f"is no exact value of type {node.to.sql(dialect='spark')}")
+    return converted
+
+
+def _type_of(node: exp.Cast) -> DataType | None:
+    if node.to.this == exp.DType.DECIMAL:
+        precision, scale = ([int(each.name) for each in node.to.expressions] + [10, 0])[:2]
+        return DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None
+    return _TYPES.get(node.to.this)
+
+
+def _converted(value: Any, data_type: DataType | None) -> Any:
+    """None if the type is not supported, or the value is none of it."""
+    is_text = isinstance(value, SqlText)
+    if data_type is None or not (is_text or _is_number(value)):
+        return None
+    if is_text:
+        value = parse(value, data_type)
+    if value is None or isinstance(value, date):
+        return value
+    if data_type in (FLOAT, DOUBLE):
+        return SqlDouble(value if data_type == DOUBLE else round_to_float(value))
+    if isinstance(data_type, DecimalType):
+        return None if isinstance(value, float) else decimal_of_type(Decimal(value), data_type)
+    low, high = INTEGER_RANGES.get(data_type, (0, -1))
+    return int(value) if low <= value <= high and value == int(value) else None
