@@ -36,7 +36,7 @@ from delta_ops.storage.concurrency import read_ahead
 
 T = TypeVar("T")
 
-_AHEAD_BYTES = 16 << 20
+_AHEAD_BYTES = 8 << 20
 """Of commits that are read while others are decoded."""
 _TOGETHER_BYTES = 1 << 20
 """Of small files on a disk that are read by one task: handing over takes longer than reading."""

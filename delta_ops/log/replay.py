@@ -134,13 +134,8 @@ def merge(newer: Tail, older: Tail) -> Tail:
     """One tail of two that follow each other: what the newer one says of a file counts."""
     if not len(newer) or not len(older):
         return newer if len(newer) else older
-    if not _all_differ(newer.adds, newer.removes, older.adds, older.removes):
-        known = _joined(newer.adds.keys, newer.removes.keys)
-        older = Tail(adds=_unseen(older.adds, known), removes=_unseen(older.removes, known))
-    return Tail(
-        adds=_concatenated(newer.adds, older.adds),
-        removes=_concatenated(newer.removes, older.removes),
-    )
+    adds, removes = (_not_in(newer, files) for files in (older.adds, older.removes))
+    return Tail(adds=_concatenated(newer.adds, adds), removes=_concatenated(newer.removes, removes))
 
 
 def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
@@ -150,6 +145,23 @@ def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[
     for batch in _in_tables_of(batches, len(known)):
         rows = file_rows(batch, table_uri)
         yield _unseen(rows, known) if len(known) else rows
+
+
+def _not_in(newer: Tail, files: FileRows) -> FileRows:
+    """The files of which the newer tail says nothing.
+
+    Only those of its files are compared by their keys whose path has the same hash: a table of all
+    its keys would take more memory than the older files.
+    """
+    if any(each.canonical is not None for each in (newer.adds, newer.removes, files)):
+        return _unseen(files, _joined(newer.adds.keys, newer.removes.keys))
+    hashes = files.rows[PATH_HASH]
+    alike = [
+        each.keys.filter(pc.is_in(each.rows[PATH_HASH], value_set=hashes, memory_pool=_POOL))
+        for each in (newer.adds, newer.removes)
+    ]
+    known = _joined(*alike)
+    return _unseen(files, known) if len(known) else files
 
 
 def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:

@@ -14,12 +14,13 @@ from delta_ops.log.replay import EMPTY_TAIL, Tail, merge, reconcile
 from delta_ops.log.segment import Segment
 from delta_ops.storage import FileInfo, Storage
 
-_GROUP_BYTES = 64 << 20
+_GROUP_BYTES = 8 << 20
 """Of commits that are decoded together: more takes memory and gains nothing."""
-_PENDING_BYTES = 128 << 20
-"""Of commits that are decoded and not yet reconciled with newer ones."""
 _SMALL_BYTES = 512 << 20
 """Of all commits of a segment: so much is reconciled at once."""
+_PENDING_SHARE = 16
+"""Commits wait to be reconciled until they are this part of what is known already: to compare them
+takes as long as there are files, and while they wait, superseded actions take memory."""
 
 
 def replay_commits(storage: Storage, segment: Segment) -> tuple[Tail, TableState]:
@@ -31,17 +32,17 @@ def replay_commits(storage: Storage, segment: Segment) -> tuple[Tail, TableState
     """
     tail, state = EMPTY_TAIL, EMPTY_STATE
     pending: list[Commit] = []
-    pending_bytes = 0
+    pending_bytes = tail_bytes = 0
     is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
     groups = _newest_first(segment)
     for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
         state = joined_state(state_of_commits(commits), state)
         pending = commits + pending
         pending_bytes += sum(info.size for info in group)
-        # Each time takes as long as there are files; in between, old actions take memory.
-        if pending_bytes >= _PENDING_BYTES and not is_small:
+        if not is_small and pending_bytes * _PENDING_SHARE >= tail_bytes:
             tail = merge(tail, reconcile(pending, storage.uri))
             pending, pending_bytes = [], 0
+            tail_bytes = tail.adds.rows.nbytes + tail.removes.rows.nbytes
     return merge(tail, reconcile(pending, storage.uri)), state
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops import DeltaLog
+from delta_ops.log import segment_replay
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile, DeletionVector, FileAction, SetTransaction
@@ -61,6 +63,19 @@ def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing
     commits: list[list[FileAction]], checkpoint_at: int
 ) -> None:
     check_replay(commits, checkpoint_at)
+
+
+@given(commits=histories(), group=st.integers(1, 1500), share=st.sampled_from([1, 16]))
+@settings(max_examples=60, deadline=None)
+def test_replay_in_groups_equals_the_model(
+    commits: list[list[FileAction]], group: int, share: int
+) -> None:
+    with (
+        mock.patch.object(segment_replay, "_GROUP_BYTES", group),
+        mock.patch.object(segment_replay, "_SMALL_BYTES", 0),
+        mock.patch.object(segment_replay, "_PENDING_SHARE", share),
+    ):
+        check_replay(commits, len(commits) - 1)
 
 
 def check_replay(commits: list[list[FileAction]], checkpoint_at: int) -> None:

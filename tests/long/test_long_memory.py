@@ -1,0 +1,25 @@
+"""The memory of a snapshot goes with the live files, not with the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.open_table import LIST_OURS, OURS, run
+from benchmarks.replay_memory import make_table
+
+pytestmark = pytest.mark.long
+
+
+def test_adding_a_million_files_ten_times_takes_little_more_memory_than_once(
+    tmp_path: Path,
+) -> None:
+    peaks = {}
+    for rounds in (1, 10):
+        root = tmp_path / f"{rounds}"
+        root.mkdir()
+        make_table(root, 1_000_000, rounds)
+        _, peaks[rounds], num_files = run(OURS, LIST_OURS, root)
+        assert num_files == 1_000_000
+    assert peaks[10] < 1.2 * peaks[1]
