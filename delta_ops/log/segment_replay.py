@@ -15,7 +15,7 @@ from delta_ops.log.segment import Segment
 from delta_ops.storage import FileInfo, Storage
 
 _GROUP_BYTES = 8 << 20
-"""Of commits that are decoded together: more takes memory and gains nothing."""
+"""Of commits that are decoded together, of a segment that is not small."""
 _SMALL_BYTES = 512 << 20
 """Of all commits of a segment: so much is reconciled at once."""
 _PENDING_SHARE = 16
@@ -34,7 +34,7 @@ def replay_commits(storage: Storage, segment: Segment) -> tuple[Tail, TableState
     pending: list[Commit] = []
     pending_bytes = tail_bytes = 0
     is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
-    groups = _newest_first(segment)
+    groups = [segment.commits] if is_small else _newest_first(segment)
     for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
         state = joined_state(state_of_commits(commits), state)
         pending = commits + pending
