@@ -7,10 +7,9 @@ out on reading, as the protocol asks. No I/O.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -35,12 +34,10 @@ from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.json_file_actions import (
     MALFORMED_LINE,
     FileTableBuilder,
-    file_lines,
     line_decoder,
     parse_line,
     parse_lines,
 )
-from delta_ops.protocol.plain_adds import plain_add_table
 from delta_ops.protocol.schema import StructType, schema_to_json
 
 
@@ -57,8 +54,6 @@ class CommitActions:
 
 
 _BOM = b"\xef\xbb\xbf"
-_LARGE_BYTES = 1 << 20
-"""Of a commit that another thread decodes: of a smaller one handing over takes longer."""
 _MALFORMED = (*MALFORMED_LINE, KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -86,18 +81,20 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
     Raises:
         LineError: As `decode_commit`; `commit` says in which.
     """
-    builders = FileTableBuilder(ADD), FileTableBuilder(REMOVE)
-    found: list[_Found | Future[CommitActions | bytes]] = []
-    num_spare = pa.cpu_count() - 1
-    with ThreadPoolExecutor(max(num_spare, 1), thread_name_prefix="delta_ops") as pool:
-        for number, data in enumerate(commits):
-            lines = data.removeprefix(_BOM)
-            num_busy = sum(isinstance(each, Future) and not each.done() for each in found)
-            if len(lines) >= _LARGE_BYTES and num_busy < num_spare:
-                found.append(pool.submit(_plain_actions, lines))
-            else:
-                found.append(_decode(lines, number, *builders))
-    return list(_in_order(found, *(builder.table() for builder in builders)))
+    adds, removes = FileTableBuilder(ADD), FileTableBuilder(REMOVE)
+    counted: list[tuple[int, int, tuple[Action | Sidecar | CheckpointMetadata, ...]]] = []
+    for number, data in enumerate(commits):
+        others: list[Action | Sidecar | CheckpointMetadata] = []
+        num_adds, num_removes = len(adds), len(removes)
+        try:
+            for block in parse_lines(data.removeprefix(_BOM), _LINES):
+                adds.extend(block.adds)
+                removes.extend(block.removes)
+                others += [_DECODERS[name](body) for name, body in block.others]
+        except _MALFORMED as error:
+            raise _first_error(data.removeprefix(_BOM), number) from error
+        counted.append((len(adds) - num_adds, len(removes) - num_removes, tuple(others)))
+    return list(_taken_apart(counted, adds.table(), removes.table()))
 
 
 def encode_action(action: Action) -> str:
@@ -189,63 +186,19 @@ def json_body(action: Action) -> dict[str, Any]:
     return _encoded(action)[1]
 
 
-class _Found(NamedTuple):
-    """What was decoded of a commit: file actions by their number, in the order of the commits."""
-
-    num_adds: int
-    num_removes: int
-    others: tuple[Action | Sidecar | CheckpointMetadata, ...]
-
-
-def _decode(lines: bytes, number: int, adds: FileTableBuilder, removes: FileTableBuilder) -> _Found:
-    others: list[Action | Sidecar | CheckpointMetadata] = []
-    num_adds, num_removes = len(adds), len(removes)
-    try:
-        for block in parse_lines(lines, _LINES):
-            adds.extend(block.adds)
-            removes.extend(block.removes)
-            others += [_DECODERS[name](body) for name, body in block.others]
-    except _MALFORMED as error:
-        raise _first_error(lines, number) from error
-    return _Found(len(adds) - num_adds, len(removes) - num_removes, tuple(others))
-
-
-def _plain_actions(lines: bytes) -> CommitActions | bytes:
-    """The actions of a commit of plain adds; the same lines if it is another."""
-    begin, end = file_lines(lines)
-    table = plain_add_table(lines[begin:end]) if begin < end else None
-    if table is None:
-        return lines
-    try:
-        edges = _decoded_alone(lines[:begin] + lines[end:], 0)
-    except LineError:
-        return lines
-    if len(edges.adds) or len(edges.removes):
-        return lines
-    return CommitActions(adds=table, removes=edges.removes, others=edges.others)
-
-
-def _in_order(
-    found: Sequence[_Found | Future[CommitActions | bytes]], adds: pa.Table, removes: pa.Table
+def _taken_apart(
+    commits: Iterable[tuple[int, int, tuple[Action | Sidecar | CheckpointMetadata, ...]]],
+    adds: pa.Table,
+    removes: pa.Table,
 ) -> Iterator[CommitActions]:
     add = remove = 0
-    for number, each in enumerate(found):
-        if isinstance(each, Future):
-            actions = each.result()
-            yield _decoded_alone(actions, number) if isinstance(actions, bytes) else actions
-            continue
+    for num_adds, num_removes, others in commits:
         yield CommitActions(
-            adds=adds.slice(add, each.num_adds),
-            removes=removes.slice(remove, each.num_removes),
-            others=each.others,
+            adds=adds.slice(add, num_adds),
+            removes=removes.slice(remove, num_removes),
+            others=others,
         )
-        add, remove = add + each.num_adds, remove + each.num_removes
-
-
-def _decoded_alone(lines: bytes, number: int) -> CommitActions:
-    adds, removes = FileTableBuilder(ADD), FileTableBuilder(REMOVE)
-    found = _decode(lines, number, adds, removes)
-    return CommitActions(adds=adds.table(), removes=removes.table(), others=found.others)
+        add, remove = add + num_adds, remove + num_removes
 
 
 def _first_error(data: bytes, commit: int) -> LineError:

@@ -63,7 +63,7 @@ def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[Par
             action lacks a field it must have.
     """
     _validate_text(data)
-    begin, end = file_lines(data)
+    begin, end = _file_lines(data)
     yield _parsed(data, 0, begin, decoder)
     while begin < end:
         last = data.find(b"\n", min(begin + _BLOCK_BYTES, end), end) + 1 or end
@@ -161,7 +161,7 @@ def _actions(lines: Sequence[Any]) -> ParsedLines:
     return ParsedLines(adds=adds, removes=removes, others=others)
 
 
-def file_lines(data: bytes) -> tuple[int, int]:
+def _file_lines(data: bytes) -> tuple[int, int]:
     """From where to where no line at the edges is on something else than files."""
     begin, end = 0, len(data)
     while begin < end and not data.startswith(_STARTS, begin):
