@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +50,12 @@ class FileRows:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Hashes are of no use in another process."""
+        has_hashes = PATH_HASH in self.rows.column_names
+        rows = self.rows.drop_columns([PATH_HASH]) if has_hashes else self.rows
+        return _unpickled, (rows, self.canonical, self.identified, has_hashes)
+
     @property
     def paths(self) -> pa.ChunkedArray:
         """Canonical paths."""
@@ -66,6 +73,18 @@ class FileRows:
             canonical=None if self.canonical is None else self.canonical.filter(mask),
             identified=None if self.identified is None else self.identified.filter(mask),
         )
+
+
+def _unpickled(
+    rows: pa.Table,
+    canonical: pa.ChunkedArray | None,
+    identified: pa.ChunkedArray | None,
+    has_hashes: bool,
+) -> FileRows:
+    if has_hashes:
+        hashes = pa.array(map(hash, rows["path"].to_pylist()), pa.int64())
+        rows = rows.append_column(PATH_HASH, hashes)
+    return FileRows(rows=rows, canonical=canonical, identified=identified)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import pickle
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -192,3 +197,24 @@ def test_the_latest_txn_of_an_application_counts_even_if_it_went_back(tmp_path: 
     log = write_log(tmp_path, [[txns[0]], [txns[1]]])
     write_checkpoint(log.snapshot(), now_ms=0)
     assert DeltaLog(tmp_path).snapshot().transactions() == {"a": txns[1]}
+
+
+def test_a_snapshot_that_went_to_another_process_still_knows_its_files(tmp_path: Path) -> None:
+    """Python's hashes of texts differ from process to process."""
+    log = write_log(tmp_path, [[add("x.parquet"), add("y.parquet")]])
+    sent = base64.b64encode(pickle.dumps(log.snapshot())).decode()
+    create_commit(log.storage, log.log_directory, 1, [remove("x.parquet")])
+    program = (
+        "import base64, pickle, sys\n"
+        "snapshot = pickle.loads(base64.b64decode(sys.argv[1])).refresh()\n"
+        "print(snapshot.version, snapshot.files(['path'])['path'].to_pylist())"
+    )
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, sent],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        assert done.stdout == "1 ['y.parquet']\n"
