@@ -246,6 +246,9 @@ def _identified(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedA
 
 
 def _concatenated(newer: FileRows, older: FileRows) -> FileRows:
+    # Chunks of no rows would pile up, a few for each group of commits.
+    if not len(newer) or not len(older):
+        return newer if len(newer) else older
     both = (newer, older)
     return FileRows(
         rows=pa.concat_tables([each.rows for each in both]),
