@@ -1,15 +1,14 @@
 """Checkpoint parts: the Parquet files of a checkpoint, opened by the columns that are wanted.
 
 Files that Arrow cannot read by itself are read by ranges: their footers many at a time, and their
-columns ahead of whoever decodes them. Row groups whose statistics say that there is nothing of an
-action are passed over. Errors of Arrow and of the store are raised in our own words.
+columns ahead of whoever decodes them. Errors of Arrow and of the store are raised in our own words.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,7 +28,6 @@ from delta_ops.storage.parquet_ranges import (
     plan_windows,
     read_footer,
     read_window,
-    row_groups_with,
 )
 
 CURE = "delete it if the commits it covers are still there, else restore it from a backup"
@@ -37,15 +35,6 @@ _OPTIONS: Mapping[str, Any] = {
     "coerce_int96_timestamp_unit": "us",
     "page_checksum_verification": True,
 }
-
-
-class Columns(NamedTuple):
-    """What is wanted of a part."""
-
-    names: Sequence[str]
-    """As `ParquetFile.iter_batches` takes them."""
-    keys: Collection[str]
-    """Leaf columns; a row group without a value in any of them holds nothing that is wanted."""
 
 
 class Piece(NamedTuple):
@@ -57,8 +46,8 @@ class Piece(NamedTuple):
     columns: Sequence[str]
 
 
-Choose = Callable[[FileInfo, pa.Schema], Columns | None]
-"""Takes a part and its schema; None if nothing of it is wanted."""
+Choose = Callable[[pa.Schema], Sequence[str]]
+"""Takes a part's schema; gives the columns that are wanted, as `ParquetFile.iter_batches` does."""
 
 
 def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Footer]:
@@ -89,19 +78,19 @@ def iter_pieces(
     """
     chosen = _chosen(storage, parts, known, choose)
     if storage.has_native_input:
-        for part, footer, columns, row_groups in chosen:
+        for part, footer, columns in chosen:
             with _open_native(storage, part, footer) as file:
-                yield Piece(part, file, row_groups, columns.names)
+                yield Piece(part, file, _row_groups(footer), columns)
         return
     for part, footer, window, columns, content in read_ahead(_reads(storage, chosen), WINDOW_BYTES):
         with reading(storage, part):
             file = open_window(footer, content, **_OPTIONS)
         with file:
-            yield Piece(part, file, window.row_groups, columns.names)
+            yield Piece(part, file, window.row_groups, columns)
 
 
-_Chosen = Iterator[tuple[FileInfo, Footer, Columns, list[int]]]
-_Read = tuple[FileInfo, Footer, Window, Columns, pa.Buffer]
+_Chosen = Iterator[tuple[FileInfo, Footer, Sequence[str]]]
+_Read = tuple[FileInfo, Footer, Window, Sequence[str], pa.Buffer]
 
 
 def _chosen(
@@ -115,22 +104,26 @@ def _chosen(
             with reading(storage, part):
                 schema = footer.metadata.schema.to_arrow_schema()
                 validate_names(schema)
-                columns = choose(part, schema)
-                row_groups = row_groups_with(footer.metadata, columns.keys) if columns else []
-            if columns and row_groups:
-                yield part, footer, columns, row_groups
+                columns = choose(schema)
+            if columns:
+                yield part, footer, columns
+
+
+def _row_groups(footer: Footer) -> Sequence[int]:
+    """All of them: Arrow aborts the process where a damaged footer's statistics are looked at."""
+    return range(footer.metadata.num_row_groups)
 
 
 def _reads(storage: Storage, chosen: _Chosen) -> Iterator[tuple[int, Callable[[], _Read]]]:
-    for part, footer, columns, row_groups in chosen:
+    for part, footer, columns in chosen:
         with reading(storage, part):
-            windows = list(plan_windows(footer, columns.names, row_groups, WINDOW_BYTES // 2))
+            windows = list(plan_windows(footer, columns, _row_groups(footer), WINDOW_BYTES // 2))
         for window in windows:
             yield window.num_bytes, partial(_read, storage, part, footer, window, columns)
 
 
 def _read(
-    storage: Storage, part: FileInfo, footer: Footer, window: Window, columns: Columns
+    storage: Storage, part: FileInfo, footer: Footer, window: Window, columns: Sequence[str]
 ) -> _Read:
     with reading(storage, part):
         return part, footer, window, columns, read_window(storage, part.path, footer, window)

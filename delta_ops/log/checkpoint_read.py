@@ -16,7 +16,6 @@ import pyarrow as pa
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import (
     CURE,
-    Columns,
     Piece,
     iter_pieces,
     load_footers,
@@ -181,13 +180,11 @@ _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-def _columns_of_state(_part: FileInfo, schema: pa.Schema) -> Columns | None:
+def _columns_of_state(schema: pa.Schema) -> Sequence[str]:
     names = [name for name in ("txn", *_DECODERS) if name in schema.names]
-    keys = [f"{name}.{ACTIONS[name].key}" for name in names]
-    witnesses = [f"{name}.{ACTIONS[name].witness}" for name in names]
     for name in names:
         column_names(schema, name)
-    return Columns(names, {*keys, *witnesses}) if names else None
+    return names
 
 
 def _decoded_rows(piece: Piece) -> Iterator[Any]:
@@ -213,18 +210,14 @@ def _transactions(piece: Piece) -> Iterator[SetTransaction]:
 def _stream(
     storage: Storage, checkpoint: OpenCheckpoint, action: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    def columns_of_action(_part: FileInfo, stored: pa.Schema) -> Columns | None:
+    def columns_of_action(stored: pa.Schema) -> Sequence[str]:
         if action not in stored.names:
-            return None
+            return ()
         names = column_names(stored, action)
-        telling = {ACTIONS[action].key, ACTIONS[action].witness}
-        wanted = names & {*schema.names, *telling}
+        wanted = names & {*schema.names, ACTIONS[action].key, ACTIONS[action].witness}
         if "stats" in schema.names and "stats_parsed" in names:
             wanted.add("stats_parsed")
-        return Columns(
-            [f"{action}.{name}" for name in sorted(wanted)],
-            [f"{action}.{name}" for name in telling & names],
-        )
+        return [f"{action}.{name}" for name in sorted(wanted)]
 
     try:
         for piece in iter_pieces(storage, checkpoint.files, checkpoint.footers, columns_of_action):

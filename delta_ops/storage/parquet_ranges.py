@@ -95,21 +95,6 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
     return Footer(metadata=metadata, size=size, content=content)
 
 
-def row_groups_with(metadata: pq.FileMetaData, leaves: Collection[str]) -> list[int]:
-    """The row groups that may hold a value in one of these leaf columns.
-
-    Args:
-        metadata: Of the file.
-        leaves: As the file names them, parts joined by dots; those it lacks hold no value.
-    """
-    columns = [i for i in range(metadata.num_columns) if _leaf(metadata, i) in leaves]
-    return [
-        group
-        for group in range(metadata.num_row_groups)
-        if any(not _is_null(metadata.row_group(group).column(column)) for column in columns)
-    ]
-
-
 def plan_windows(
     footer: Footer, columns: Collection[str], row_groups: Iterable[int], max_bytes: int
 ) -> Iterator[Window]:
@@ -172,23 +157,8 @@ def open_window(footer: Footer, content: pa.Buffer, **options: Any) -> pq.Parque
     return pq.ParquetFile(pa.BufferReader(content), metadata=footer.metadata, **options)
 
 
-def _leaf(metadata: pq.FileMetaData, column: int) -> str:
-    return str(metadata.schema.column(column).path)
-
-
 def _is_among(leaf: str, columns: Collection[str]) -> bool:
     return any(leaf == name or leaf.startswith(f"{name}.") for name in columns)
-
-
-def _is_null(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether it says twice that it holds nothing but nulls."""
-    statistics = chunk.statistics
-    return (
-        statistics is not None
-        and statistics.has_null_count
-        and statistics.null_count == chunk.num_values
-        and not statistics.has_min_max
-    )
 
 
 def _range_of(chunk: pq.ColumnChunkMetaData, size: int) -> ByteRange:

@@ -20,7 +20,6 @@ from delta_ops.storage.parquet_ranges import (
     plan_windows,
     read_footer,
     read_window,
-    row_groups_with,
 )
 from tests.counting_storage import CountingStorage
 
@@ -118,26 +117,6 @@ def test_a_long_range_is_asked_for_in_parts() -> None:
     assert len(ranges) > 1
     assert max(end - start for start, end in ranges) <= 8 << 20
     assert sum(end - start for start, end in ranges) == window.num_bytes
-
-
-def test_row_groups_without_a_value_are_known_by_their_statistics() -> None:
-    sink = io.BytesIO()
-    some = pa.array([{"x": 1, "y": None}, None, None], table(0).schema.field("s").type)
-    with pq.ParquetWriter(sink, pa.schema({"s": some.type})) as writer:
-        for rows in [[0], [1], [1, 2], [0, 1]]:
-            writer.write_table(pa.table({"s": some.take(pa.array(rows))}))
-    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-    assert row_groups_with(metadata, ["s.x"]) == [0, 3]
-    assert row_groups_with(metadata, ["s.y"]) == []
-    assert row_groups_with(metadata, ["s.y", "s.x"]) == [0, 3]
-    assert row_groups_with(metadata, ["absent"]) == []
-
-
-def test_row_groups_without_statistics_may_hold_a_value() -> None:
-    sink = io.BytesIO()
-    pq.write_table(table(10), sink, row_group_size=5, write_statistics=False)
-    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-    assert row_groups_with(metadata, ["never"]) == [0, 1]
 
 
 @pytest.mark.parametrize("size", [0, -1, 11])
