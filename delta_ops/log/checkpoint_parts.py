@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, LogCorruptError, StorageError
 from delta_ops.protocol.checkpoint_rows import validate_names
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, read_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
     Footer,
@@ -82,7 +82,7 @@ def iter_pieces(
             with _open_native(storage, part, footer) as file:
                 yield Piece(part, file, _row_groups(footer), columns)
         return
-    for part, footer, window, columns, content in read_ahead(_reads(storage, chosen), WINDOW_BYTES):
+    for part, footer, window, columns, content in run_ahead(_reads(storage, chosen), WINDOW_BYTES):
         with reading(storage, part):
             file = open_window(footer, content, **_OPTIONS)
         with file:

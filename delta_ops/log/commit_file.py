@@ -32,14 +32,17 @@ from delta_ops.protocol.json_codec import (
     encode_commit,
 )
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import read_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
 T = TypeVar("T")
 
 _AHEAD_BYTES = 8 << 20
-"""Of commits that are read while others are decoded."""
+"""Of commits that are read and decoded while the caller takes the ones before."""
 _TOGETHER_BYTES = 1 << 20
-"""Of small files on a disk that are read by one task: handing over takes longer than reading."""
+"""Of small commits on a disk that are decoded together: to begin takes as long as some lines."""
+_DECODERS = 2
+"""Threads that read from a disk and decode; for a third of its time each keeps the others waiting,
+so that more of them gain nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ def read_commit(storage: Storage, directory: str, version: int) -> Commit:
         LogCorruptError: The file is no sequence of JSON actions.
     """
     name = f"{directory}/{commit_name(version)}"
-    (commit,) = _decoded(storage, [name], [storage.read(name)])
+    (commit,) = _read_each(storage, [name])
     return commit
 
 
@@ -90,13 +93,13 @@ def read_commits(storage: Storage, files: Sequence[FileInfo]) -> list[Commit]:
 def stream_commits(
     storage: Storage, groups: Sequence[Sequence[FileInfo]]
 ) -> Iterator[list[Commit]]:
-    """The commits of each group, as `read_commits` gives them, while the next ones are read."""
+    """The commits of each group, as `read_commits` gives them, while the next ones are decoded."""
     files = [info for group in groups for info in group]
-    with closing(read_ahead(_reads(storage, files), _AHEAD_BYTES)) as reads:
-        contents = chain.from_iterable(reads)
+    max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
+    with closing(run_ahead(_reads(storage, files), _AHEAD_BYTES, max_calls)) as read:
+        commits = chain.from_iterable(read)
         for group in groups:
-            names = [info.path for info in group]
-            yield _decoded(storage, names, islice(contents, len(names)))
+            yield list(islice(commits, len(group)))
 
 
 def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:
@@ -120,7 +123,7 @@ def create_commit(
 
 def _reads(
     storage: Storage, files: Sequence[FileInfo]
-) -> Iterator[tuple[int, Callable[[], list[bytes]]]]:
+) -> Iterator[tuple[int, Callable[[], list[Commit]]]]:
     together: list[str] = []
     size = 0
     for info in files:
@@ -133,13 +136,9 @@ def _reads(
         yield size, partial(_read_each, storage, together)
 
 
-def _read_each(storage: Storage, names: Sequence[str]) -> list[bytes]:
-    return [storage.read(name) for name in names]
-
-
-def _decoded(storage: Storage, names: Sequence[str], contents: Iterable[bytes]) -> list[Commit]:
+def _read_each(storage: Storage, names: Sequence[str]) -> list[Commit]:
     try:
-        decoded = decode_commits(contents)
+        decoded = decode_commits(storage.read(name) for name in names)
     except LineError as error:
         raise LogCorruptError(
             storage.uri,

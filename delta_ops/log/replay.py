@@ -13,7 +13,6 @@ No I/O: the caller supplies the actions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -31,6 +30,7 @@ from delta_ops.protocol.arrow_schemas import (
     hashed,
 )
 from delta_ops.protocol.file_paths import canonical_paths
+from delta_ops.storage.concurrency import in_parallel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,7 @@ def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
     """
     rows = evened(rows)
     stored = rows["path"].chunks
-    with ThreadPoolExecutor(pa.cpu_count()) as pool:
-        paths = list(pool.map(partial(canonical_paths, table_uri=table_uri), stored))
+    paths = in_parallel(partial(canonical_paths, table_uri=table_uri), stored)
     is_canonical = all(path is chunk for path, chunk in zip(paths, stored, strict=True))
     found = FileRows(
         rows=rows, canonical=None if is_canonical else pa.chunked_array(paths, pa.string())

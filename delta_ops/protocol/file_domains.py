@@ -237,7 +237,7 @@ def _parsed(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
     if not pc.all(pc.starts_with(texts, "{")).as_py():
         raise ValueError("statistics that are no object")
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(stats)], texts), "\n")
-    parsed = read_json_lines(lines[0].as_buffer(), schema, "ignore")
+    parsed = read_json_lines(lines[0].as_buffer(), schema)
     if len(parsed) != len(stats):
         raise ValueError("statistics that are several objects")
     return pa.RecordBatch.from_struct_array(parsed.to_struct_array().combine_chunks())

@@ -30,12 +30,11 @@ from delta_ops.protocol.actions import (
     SetTransaction,
     Sidecar,
 )
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.json_file_actions import (
     MALFORMED_LINE,
-    FileTableBuilder,
+    ParsedLines,
+    file_tables,
     line_decoder,
-    parse_line,
     parse_lines,
 )
 from delta_ops.protocol.schema import StructType, schema_to_json
@@ -54,6 +53,7 @@ class CommitActions:
 
 
 _BOM = b"\xef\xbb\xbf"
+_REASON_CHARS = 200
 _MALFORMED = (*MALFORMED_LINE, KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -81,20 +81,14 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
     Raises:
         LineError: As `decode_commit`; `commit` says in which.
     """
-    adds, removes = FileTableBuilder(ADD), FileTableBuilder(REMOVE)
-    counted: list[tuple[int, int, tuple[Action | Sidecar | CheckpointMetadata, ...]]] = []
-    for number, data in enumerate(commits):
-        others: list[Action | Sidecar | CheckpointMetadata] = []
-        num_adds, num_removes = len(adds), len(removes)
-        try:
-            for block in parse_lines(data.removeprefix(_BOM), _LINES):
-                adds.extend(block.adds)
-                removes.extend(block.removes)
-                others += [_DECODERS[name](body) for name, body in block.others]
-        except _MALFORMED as error:
-            raise _first_error(data.removeprefix(_BOM), number) from error
-        counted.append((len(adds) - num_adds, len(removes) - num_removes, tuple(others)))
-    return list(_taken_apart(counted, adds.table(), removes.table()))
+    datas = [data.removeprefix(_BOM) for data in commits]
+    try:
+        parsed = [parse_lines(data, _LINES) for data in datas]
+        others = [tuple(_DECODERS[name](body) for name, body in lines.others) for lines in parsed]
+        adds, removes = file_tables(parsed)
+    except _MALFORMED as error:
+        raise _first_error(datas) from error
+    return list(_taken_apart(parsed, others, adds, removes))
 
 
 def encode_action(action: Action) -> str:
@@ -187,35 +181,41 @@ def json_body(action: Action) -> dict[str, Any]:
 
 
 def _taken_apart(
-    commits: Iterable[tuple[int, int, tuple[Action | Sidecar | CheckpointMetadata, ...]]],
+    parsed: Iterable[ParsedLines],
+    others: Iterable[tuple[Action | Sidecar | CheckpointMetadata, ...]],
     adds: pa.Table,
     removes: pa.Table,
 ) -> Iterator[CommitActions]:
     add = remove = 0
-    for num_adds, num_removes, others in commits:
+    for lines, of_commit in zip(parsed, others, strict=True):
+        num_adds, num_removes = len(lines.add_hashes), len(lines.remove_hashes)
         yield CommitActions(
             adds=adds.slice(add, num_adds),
             removes=removes.slice(remove, num_removes),
-            others=others,
+            others=of_commit,
         )
         add, remove = add + num_adds, remove + num_removes
 
 
-def _first_error(data: bytes, commit: int) -> LineError:
+def _first_error(datas: Iterable[bytes]) -> LineError:
     """What is wrong with the first line that cannot be read."""
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        reason = _reason(line) if line.strip() else None
-        if reason:
-            return LineError(number, reason, commit)
-    return LineError(1, "not lines of JSON", commit)
+    for commit, data in enumerate(datas):
+        for number, line in enumerate(data.split(b"\n"), start=1):
+            reason = _reason(line) if line.strip() else None
+            if reason:
+                return LineError(number, reason, commit)
+    return LineError(1, "not lines of JSON")
 
 
 def _reason(line: bytes) -> str | None:
     """What is wrong with a line."""
     try:
-        parsed = parse_line(line, _LINES)
+        parsed = parse_lines(line, _LINES)
+        file_tables([parsed])
     except msgspec.ValidationError as error:
         return f"malformed: {error}"
+    except pa.ArrowInvalid as error:
+        return f"malformed: {str(error).rpartition('Json error: ')[2][:_REASON_CHARS]}"
     except MALFORMED_LINE as error:
         return f"not valid JSON: {error}"
     for name, body in parsed.others:

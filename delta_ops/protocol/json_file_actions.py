@@ -2,163 +2,123 @@
 
 Source: PROTOCOL.md, "Delta Log Entries" and "Add File and Remove File".
 
-1. What a field of a file action may hold follows from `arrow_schemas`: whatever has been parsed
-   fits its column. Unknown actions and fields are passed over.
-2. Lines on files mostly follow each other and have the few fields that every writer gives. They are
-   tried as such first, which takes a third less time.
-No I/O.
+Lines are parsed twice. msgspec is strict: it says which line is no JSON, of the wrong type or holds
+two actions, and gives the actions that are not about files. The JSON reader of arrow-rs makes the
+columns of those that are; it is lenient in small things and says nothing of lines, but leaves the
+other threads free and makes no Python objects of millions of files. What a field may hold follows
+for both from `arrow_schemas`. Unknown actions and fields are passed over. No I/O.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+from arro3.io import read_json
 
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, hashed
 
-MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.ArrowInvalid)
 """What parsing raises of lines that no writer should write."""
 
 _STARTS = (b'{"add":{', b'{"remove":{')
 _BLOCK_BYTES = 1 << 18
-"""Of lines that are parsed at once: what they become should fit into the cache of a core."""
-_MANY_ROWS = 4096
-_INT32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_SIZE = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-# Arrow's own default gives memory back at once and asks for it again: half as fast.
-_POOL = pa.system_memory_pool()
+"""Of lines that msgspec parses at once: what they become should fit into the cache of a core."""
+_TEXT_BYTES = 8 << 20
+"""Of lines that become columns at once; a call takes as long as some hundred lines."""
+_BATCH_ROWS = 1 << 14
+_NUM_PLAIN = 6
+"""Of the fields in the schemas: those that every writer gives come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedLines:
-    """The actions of lines, in their order."""
+    """What the lines of a commit hold, in their order."""
 
-    adds: list[Any]
-    """With the fields of `arrow_schemas.ADD`."""
-    removes: list[Any]
-    """With the fields of `arrow_schemas.REMOVE`."""
+    add_hashes: array[int]
+    """Of each `add`, the hash of its path."""
+    remove_hashes: array[int]
+    """Of each `remove`, the hash of its path."""
     others: list[tuple[str, Any]]
-    """Name and body."""
+    """Name and body of each other action."""
+    data: bytes
+    file_lines: slice
+    """From the first to the last line of `data` that is on a file."""
+    is_plain: bool
+    """Whether the file actions have no fields but those that come first in their schemas."""
 
 
 def line_decoder(names: Iterable[str]) -> msgspec.json.Decoder[Any]:
     """Of lines that may hold file actions and actions of these names."""
-    others = [(name, Any, None) for name in names]
-    return msgspec.json.Decoder(_line(_ADD, _REMOVE, others, forbid_unknown_fields=False))
+    return _decoder(None, names)
 
 
-def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[ParsedLines]:
-    """The actions of a commit, a block of lines at a time.
+def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
+    """The actions of a commit; what those on files hold is for `file_tables` to say.
 
     Raises:
         `MALFORMED_LINE`: A line is not one JSON object, holds more than one action, or a file
             action lacks a field it must have.
     """
-    _validate_text(data)
     begin, end = _file_lines(data)
-    yield _parsed(data, 0, begin, decoder)
-    while begin < end:
-        last = data.find(b"\n", min(begin + _BLOCK_BYTES, end), end) + 1 or end
-        try:
-            files = _parsed(data, begin, last, _PLAIN)
-        except MALFORMED_LINE:
-            files = _parsed(data, begin, last, decoder)
-        yield files
-        begin = last
-    yield _parsed(data, end, len(data), decoder)
+    head = _parsed(data, 0, begin, decoder)
+    tail = _parsed(data, end, len(data), decoder)
+    blocks = [head, *_parsed_blocks(data, begin, end, decoder), tail]
+    # At the edges are file actions only where they are spelt in another way.
+    text = slice(0 if head.num_files else begin, len(data) if tail.num_files else end)
+    return ParsedLines(
+        add_hashes=array("q", chain.from_iterable(block.add_hashes for block in blocks)),
+        remove_hashes=array("q", chain.from_iterable(block.remove_hashes for block in blocks)),
+        others=[other for block in blocks for other in block.others],
+        data=data,
+        file_lines=text,
+        is_plain=all(block.is_plain for block in blocks if block.num_files),
+    )
 
 
-def parse_line(line: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
-    """As `parse_lines`, of one line."""
-    _validate_text(line)
-    return _actions([decoder.decode(line)])
+def file_tables(commits: Sequence[ParsedLines]) -> tuple[pa.Table, pa.Table]:
+    """The add and the remove actions of commits, in their order.
 
+    Returns:
+        Tables of `hashed(ADD)` and `hashed(REMOVE)`.
 
-class FileTableBuilder:
-    """Parsed file actions as a table of `hashed(schema)`, which is `ADD` or `REMOVE`.
-
-    Values are taken out of each block as soon as it is parsed, while a core has them in its cache,
-    and become Arrow a good number at a time.
+    Raises:
+        `MALFORMED_LINE`: A field is not what `arrow_schemas` has.
     """
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._tables = [hashed(schema).empty_table()]
-        self._values: dict[str, list[Any]] = {name: [] for name in schema.names}
-        self._hashes = array("q")
-        self._num_flushed = 0
-
-    def __len__(self) -> int:
-        return self._num_flushed + len(self._hashes)
-
-    def extend(self, actions: Sequence[Any]) -> None:
-        """Take over actions that were parsed from one block."""
-        if not actions:
-            return
-        for name in actions[0].__struct_fields__:
-            values = self._values[name]
-            values += [None] * (len(self._hashes) - len(values))  # of others, which have it not
-            values += map(attrgetter(name), actions)
-        self._hashes.extend(map(hash, map(attrgetter("path"), actions)))
-        if len(self._hashes) >= _MANY_ROWS:
-            self._flush()
-
-    def table(self) -> pa.Table:
-        """All of them, in their order."""
-        self._flush()
-        return pa.concat_tables(self._tables)
-
-    def _flush(self) -> None:
-        count = len(self._hashes)
-        columns = []
-        for field in self._schema:
-            values = self._values[field.name]
-            if values:
-                values += [None] * (count - len(values))
-                columns.append(_column(values, field.type))
-            else:
-                columns.append(pa.nulls(count, field.type))
-        hashes = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(self._hashes)])
-        self._tables.append(pa.table([*columns, hashes], schema=hashed(self._schema)))
-        self._values = {name: [] for name in self._schema.names}
-        self._hashes = array("q")
-        self._num_flushed += count
+    adds, removes = array("q"), array("q")
+    for commit in commits:
+        adds += commit.add_hashes
+        removes += commit.remove_hashes
+    # Whoever asks for no more than there is gets it sooner.
+    num_fields = _NUM_PLAIN if all(commit.is_plain for commit in commits) else None
+    schema = pa.schema(
+        [
+            pa.field(name, pa.struct(list(fields)[:num_fields]))
+            for name, fields, hashes in (("add", ADD, adds), ("remove", REMOVE, removes))
+            if hashes
+        ]
+    )
+    rows = pa.concat_tables([schema.empty_table(), *(_rows(t, schema) for t in _texts(commits))])
+    return _table(rows, "add", hashed(ADD), adds), _table(rows, "remove", hashed(REMOVE), removes)
 
 
-def _validate_text(data: bytes) -> None:
-    """The parser passes over the bytes of unknown names; one could be a damaged `remove`."""
-    if not data.isascii():
-        data.decode()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    add_hashes: list[int]
+    remove_hashes: list[int]
+    others: list[tuple[str, Any]]
+    is_plain: bool
 
-
-def _parsed(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
-    lines = decoder.decode_lines(memoryview(data)[begin:end])
-    if len(lines) != data.count(b"\n", begin, end) + (not data.endswith(b"\n", begin, end)):
-        # Blank lines; or objects that share a line, of which some readers take the first only.
-        lines = [decoder.decode(each) for each in data[begin:end].split(b"\n") if each.strip()]
-    return _actions(lines)
-
-
-def _actions(lines: Sequence[Any]) -> ParsedLines:
-    names = lines[0].__struct_fields__ if lines else ("add", "remove")
-    adds = [line.add for line in lines if line.add is not None]
-    removes = [line.remove for line in lines if line.remove is not None]
-    if len(names) == 2 and not (adds and removes):
-        return ParsedLines(adds=adds, removes=removes, others=[])
-    rows = list(map(attrgetter(*names), lines))
-    if any(row.count(None) < len(names) - 1 for row in rows):
-        raise msgspec.ValidationError("more than one action in a line")
-    bodies = ((name, body) for row in rows for name, body in zip(names[2:], row[2:], strict=True))
-    others = [(name, body) for name, body in bodies if body is not None]
-    return ParsedLines(adds=adds, removes=removes, others=others)
+    @property
+    def num_files(self) -> int:
+        return len(self.add_hashes) + len(self.remove_hashes)
 
 
 def _file_lines(data: bytes) -> tuple[int, int]:
@@ -174,94 +134,127 @@ def _file_lines(data: bytes) -> tuple[int, int]:
     return begin, end
 
 
-def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    if pa.types.is_map(data_type):
-        return _map_array(values, data_type)
-    if pa.types.is_struct(data_type):
-        values = [None if value is None else msgspec.structs.asdict(value) for value in values]
-    return pa.array(values, data_type, memory_pool=_POOL)
+def _parsed_blocks(
+    data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
+) -> Iterator[_Block]:
+    while begin < end:
+        last = data.find(b"\n", min(begin + _BLOCK_BYTES, end), end) + 1 or end
+        try:
+            block = _parsed(data, begin, last, _PLAIN)
+        except MALFORMED_LINE:
+            block = _parsed(data, begin, last, decoder)
+        yield block
+        begin = last
 
 
-def _map_array(values: Sequence[Any], data_type: pa.MapType) -> pa.Array:
-    names = list(values[0] or ()) if values else []
-    try:
-        columns = [[each[name] for each in values] for name in names]
-        is_uniform = bool(names) and set(map(len, values)) == {len(names)}
-    except (KeyError, TypeError):
-        is_uniform = False
-    if not is_uniform:
-        return _uneven_map_array(values, data_type)
-    keys = names * len(values)
-    items = (
-        columns[0] if len(columns) == 1 else list(chain.from_iterable(zip(*columns, strict=True)))
-    )
-    return pa.MapArray.from_arrays(
-        pa.array(range(0, len(keys) + 1, len(names)), pa.int32()),
-        pa.array(keys, pa.string(), memory_pool=_POOL),
-        pa.array(items, pa.string(), memory_pool=_POOL),
-        data_type,
-    )
-
-
-def _uneven_map_array(values: Sequence[Any], data_type: pa.MapType) -> pa.Array:
-    maps = [value or {} for value in values]
-    return pa.MapArray.from_arrays(
-        pa.array(list(accumulate(map(len, maps), initial=0)), pa.int32()),
-        pa.array(list(chain.from_iterable(maps)), pa.string(), memory_pool=_POOL),
-        pa.array(list(chain.from_iterable(map(dict.values, maps))), pa.string(), memory_pool=_POOL),
-        data_type,
-        mask=pa.array([value is None for value in values], pa.bool_()),
+def _parsed(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]) -> _Block:
+    lines = decoder.decode_lines(memoryview(data)[begin:end])
+    if len(lines) != data.count(b"\n", begin, end) + (not data.endswith(b"\n", begin, end)):
+        # Blank lines; or objects that share a line, of which some readers take the first only.
+        lines = [decoder.decode(each) for each in data[begin:end].split(b"\n") if each.strip()]
+    names = lines[0].__struct_fields__ if lines else ("add", "remove")
+    adds = [line.add for line in lines if line.add is not None]
+    removes = [line.remove for line in lines if line.remove is not None]
+    others = []
+    if len(names) > 2 or (adds and removes):
+        rows = list(map(attrgetter(*names), lines))
+        if any(row.count(None) < len(names) - 1 for row in rows):
+            raise msgspec.ValidationError("more than one action in a line")
+        bodies = (pair for row in rows for pair in zip(names[2:], row[2:], strict=True))
+        others = [(name, body) for name, body in bodies if body is not None]
+    path = attrgetter("path")
+    return _Block(
+        add_hashes=list(map(hash, map(path, adds))),
+        remove_hashes=list(map(hash, map(path, removes))),
+        others=others,
+        is_plain=decoder is _PLAIN,
     )
 
 
-def _field_type(data_type: pa.DataType) -> Any:
-    if pa.types.is_struct(data_type):
-        return _struct("DeletionVector", data_type)
-    if pa.types.is_map(data_type):
-        return dict[str, str | None]
-    return {pa.string(): str, pa.bool_(): bool, pa.int32(): _INT32, pa.int64(): _INT64}[data_type]
+def _texts(commits: Iterable[ParsedLines]) -> Iterator[bytes]:
+    """The lines on files, in texts of bounded size."""
+    pieces: list[memoryview] = []
+    num_bytes = 0
+    for commit in commits:
+        data, begin, end = commit.data, commit.file_lines.start, commit.file_lines.stop
+        while begin < end:
+            last = data.find(b"\n", min(begin + _TEXT_BYTES, end), end) + 1 or end
+            pieces.append(memoryview(data)[begin:last])
+            num_bytes += last - begin
+            if num_bytes >= _TEXT_BYTES:
+                yield b"\n".join(pieces)
+                pieces, num_bytes = [], 0
+            begin = last
+    if pieces:
+        yield b"\n".join(pieces)
+
+
+def _rows(text: bytes, schema: pa.Schema) -> pa.Table:
+    return pa.table(read_json(text, schema, batch_size=_BATCH_ROWS))
+
+
+def _table(rows: pa.Table, name: str, schema: pa.Schema, hashes: array[int]) -> pa.Table:
+    if not hashes:
+        return schema.empty_table()
+    actions = rows[name].drop_null() if rows[name].null_count else rows[name]
+    if len(actions) != len(hashes):
+        raise pa.ArrowInvalid("a line has a name twice")
+    columns = actions.flatten()
+    if any(map(_has_key_twice, columns)):
+        raise pa.ArrowInvalid("a map has a key twice")
+    absent = [pa.nulls(len(hashes), field.type) for field in list(schema)[len(columns) : -1]]
+    path_hashes = pa.Array.from_buffers(pa.int64(), len(hashes), [None, pa.py_buffer(hashes)])
+    return pa.table([*columns, *absent, path_hashes], schema=schema)
+
+
+def _has_key_twice(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_map(column.type) and any(map(_chunk_has_key_twice, column.chunks))
+
+
+def _chunk_has_key_twice(maps: pa.MapArray) -> bool:
+    keys = pa.ListArray.from_arrays(maps.offsets, maps.keys)
+    if (pc.max(keys.value_lengths()).as_py() or 0) < 2:
+        return False
+    encoded = keys.flatten().dictionary_encode()
+    rows = pc.multiply(keys.value_parent_indices(), len(encoded.dictionary))
+    return len(pc.unique(pc.add(rows, encoded.indices))) < len(encoded)
+
+
+def _decoder(
+    num_fields: int | None, others: Iterable[str], *, is_strict: bool = False
+) -> msgspec.json.Decoder[Any]:
+    size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    add = _struct("Add", list(ADD)[:num_fields], {"path": str, "size": size}, is_strict)
+    remove = _struct("Remove", list(REMOVE)[:num_fields], {"path": str}, is_strict)
+    files = [("add", add | None, None), ("remove", remove | None, None)]
+    bodies = [(name, Any, None) for name in others]
+    # There are no cycles to look for in millions of them.
+    return msgspec.json.Decoder(
+        msgspec.defstruct("Line", [*files, *bodies], gc=False, forbid_unknown_fields=is_strict)
+    )
 
 
 def _struct(
-    name: str,
-    fields: Iterable[pa.Field],
-    required: Sequence[str] = (),
-    *,
-    forbid_unknown_fields: bool = False,
+    name: str, fields: Iterable[pa.Field], required: Mapping[str, Any], is_strict: bool = False
 ) -> Any:
-    types = {each.name: _field_type(each.type) for each in fields}
-    if "size" in required:
-        types["size"] = _SIZE
-    return msgspec.defstruct(
-        name,
-        [
-            *((field, types[field]) for field in required),
-            *((field, kind | None, None) for field, kind in types.items() if field not in required),
-        ],
-        forbid_unknown_fields=forbid_unknown_fields,
-        gc=False,  # there are no cycles to look for in millions of them
-    )
+    optional = {each.name: _field_type(each.type) for each in fields if each.name not in required}
+    nullable = [(name, kind, None) for name, kind in optional.items()]
+    return _defined(name, [*required.items(), *nullable], is_strict)
 
 
-def _line(
-    add: Any, remove: Any, others: Sequence[tuple[str, Any, None]], *, forbid_unknown_fields: bool
-) -> Any:
-    return msgspec.defstruct(
-        "Line",
-        [("add", add | None, None), ("remove", remove | None, None), *others],
-        forbid_unknown_fields=forbid_unknown_fields,
-        gc=False,
-    )
+def _defined(name: str, fields: Sequence[Any], is_strict: bool) -> Any:
+    # There are no cycles to look for in millions of them.
+    return msgspec.defstruct(name, fields, gc=False, forbid_unknown_fields=is_strict)
 
 
-_ADD = _struct("Add", ADD, ("path", "size"))
-_REMOVE = _struct("Remove", REMOVE, ("path",))
-_PLAIN = msgspec.json.Decoder(
-    _line(
-        _struct("Add", list(ADD)[:6], ("path", "size"), forbid_unknown_fields=True),
-        _struct("Remove", list(REMOVE)[:6], ("path",), forbid_unknown_fields=True),
-        [],
-        forbid_unknown_fields=True,
-    )
-)
-"""Of the fields that every writer gives: they come first in the schemas."""
+def _field_type(data_type: pa.DataType) -> Any:
+    """What msgspec has to look at: arrow-rs takes texts and fractions for whole numbers."""
+    if pa.types.is_struct(data_type):
+        return _struct("DeletionVector", data_type, {}) | None
+    if pa.types.is_integer(data_type):
+        bound = 1 << (data_type.bit_width - 1)
+        return Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)] | None
+    return msgspec.Raw
+
+
+_PLAIN = _decoder(_NUM_PLAIN, (), is_strict=True)

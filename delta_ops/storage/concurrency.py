@@ -31,31 +31,34 @@ def in_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     return list(_pool().map(call, todo))
 
 
-def read_ahead(
-    reads: Iterable[tuple[int, Callable[[], R]]], max_bytes: int
+def run_ahead(
+    calls: Iterable[tuple[int, Callable[[], R]]],
+    max_bytes: int,
+    max_calls: int = MAX_CONCURRENCY,
 ) -> Generator[R, None, None]:
-    """What each read returns, in their order, while the next ones are under way.
+    """What each call returns, in their order, while the next ones are under way.
 
     Those that are not taken before it is closed are given up.
 
     Args:
-        reads: How many bytes a read will hold, and the read.
-        max_bytes: Of the reads that are ahead of the caller; one is, however large it is.
+        calls: How many bytes a call will hold, and the call.
+        max_bytes: Of the calls that are ahead of the caller; one is, however large it is.
+        max_calls: That are under way at once, two at least.
     """
     if _is_of_pool():
-        yield from (read() for _, read in reads)
+        yield from (call() for _, call in calls)
         return
     under_way: deque[tuple[int, Future[R]]] = deque()
     ahead_bytes = 0
     try:
-        for num_bytes, read in reads:
+        for num_bytes, call in calls:
             while len(under_way) > 1 and (
-                ahead_bytes + num_bytes > max_bytes or len(under_way) > MAX_CONCURRENCY
+                ahead_bytes + num_bytes > max_bytes or len(under_way) >= max_calls
             ):
                 done_bytes, done = under_way.popleft()
                 ahead_bytes -= done_bytes
                 yield done.result()
-            under_way.append((num_bytes, _pool().submit(read)))
+            under_way.append((num_bytes, _pool().submit(call)))
             ahead_bytes += num_bytes
         while under_way:
             yield under_way.popleft()[1].result()

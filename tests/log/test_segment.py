@@ -151,7 +151,7 @@ def test_what_is_missing_of_protocol_and_metadata_is_said(tmp_path: Path, missin
         pytest.param('{"add":{"path":"x","size":"1"}}', "`int`, got `str`.*size", id="a size"),
         pytest.param(
             '{"add":{"path":"x","size":1,"partitionValues":{"p":{}}}}',
-            "got `object`.*partitionValues",
+            "malformed: whilst .*'partitionValues': expected string got {}",
             id="a map",
         ),
         pytest.param('{"txn":{"appId":"a"}}', "txn is malformed", id="a txn without a version"),

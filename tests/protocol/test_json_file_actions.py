@@ -92,7 +92,7 @@ def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFil
 def test_commits_that_are_decoded_together_stay_apart(commits: list[Any], many: int) -> None:
     datas = [encode_commit([CommitInfo(values={"n": i}), *c]) for i, c in enumerate(commits)]
     with (
-        mock.patch.object(json_file_actions, "_MANY_ROWS", many),
+        mock.patch.object(json_file_actions, "_TEXT_BYTES", 30 * many),
         mock.patch.object(json_file_actions, "_BLOCK_BYTES", 20 * many),
     ):
         together = decode_commits(datas)
@@ -169,6 +169,18 @@ def test_other_actions_keep_their_order_wherever_they_stand() -> None:
         pytest.param(b'{"add":{"path":"\\ud800","size":1}}', id="half a surrogate pair"),
         pytest.param(add_line(size=2**70), id="a size beyond 64 bits"),
         pytest.param(add_line(size=-1), id="a negative size"),
+        pytest.param(add_line(size="1"), id="a size of digits"),
+        pytest.param(add_line(baseRowId=1.5), id="a row id of a fraction"),
+        pytest.param(add_line(deletionVector={"offset": "1"}), id="an offset of digits"),
+        pytest.param(add_line(dataChange="true"), id="a flag of text"),
+        pytest.param(add_line(partitionValues={"p": 1}), id="a partition value that is a number"),
+        pytest.param(
+            add_line(partitionValues={"p": "1", "q": "2"}).replace(b'"q"', b'"p"'),
+            id="a partition value twice",
+        ),
+        pytest.param(add_line().replace(b', "size"', b' "size"'), id="a comma less"),
+        pytest.param(add_line().replace(b"}}", b"},}"), id="a comma too many"),
+        pytest.param(add_line().replace(b'"size": 1', b'"size": 01'), id="a zero in front"),
         pytest.param(add_line()[:-1] + b',"txn":{"appId":"a","version":1}}', id="two actions"),
         pytest.param(add_line()[:-1] + b',"remove":{"path":"y"}}', id="an add and a remove"),
         pytest.param(add_line(novelty=1).replace(b"nov", b"\xff"), id="a name that is no text"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, read_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
 
 
 def test_as_many_calls_run_at_once_as_the_pool_has_threads() -> None:
@@ -39,7 +39,7 @@ def test_calls_of_several_callers_share_the_pool() -> None:
 def test_a_call_that_calls_in_parallel_itself_does_not_wait_for_ever() -> None:
     def call(i: int) -> int:
         inner = in_parallel(lambda j: i * j, range(3))
-        return sum(inner) + sum(read_ahead(((1, lambda: i) for _ in range(2)), 1))
+        return sum(inner) + sum(run_ahead(((1, lambda: i) for _ in range(2)), 1))
 
     assert in_parallel(call, range(100)) == [5 * i for i in range(100)]
 
@@ -59,7 +59,7 @@ def reads_of(sizes: list[int], under_way: list[int]) -> Iterator[tuple[int, Call
 def test_reads_come_in_their_order_and_are_bounded(sizes: list[int]) -> None:
     under_way: list[int] = []
     found = []
-    for size in read_ahead(reads_of(sizes, under_way), max_bytes=10):
+    for size in run_ahead(reads_of(sizes, under_way), max_bytes=10):
         found.append(under_way.pop(0))
         assert found[-1] == size
         ahead = under_way[:-1]  # the last one has been asked for, and waits
@@ -70,7 +70,7 @@ def test_reads_come_in_their_order_and_are_bounded(sizes: list[int]) -> None:
 
 def test_the_next_read_is_under_way_before_the_last_one_is_used() -> None:
     second_began = threading.Event()
-    reads = read_ahead([(100, lambda: None), (100, second_began.set)], 1)
+    reads = run_ahead([(100, lambda: None), (100, second_began.set)], 1)
     next(reads)
     assert second_began.wait(10)
     reads.close()
@@ -78,7 +78,7 @@ def test_the_next_read_is_under_way_before_the_last_one_is_used() -> None:
 
 def test_reads_that_nobody_takes_are_given_up() -> None:
     began: list[int] = []
-    reads = read_ahead(((1, lambda i=i: began.append(i)) for i in range(1_000)), 10)  # type: ignore[misc]
+    reads = run_ahead(((1, lambda i=i: began.append(i)) for i in range(1_000)), 10)  # type: ignore[misc]
     next(reads)
     reads.close()
     in_parallel(lambda _: None, range(100))
