@@ -75,6 +75,10 @@ class Outcome:
     attempts: int
     already_committed: bool = False
     """A concurrent run committed the same txn; `version` is its commit."""
+    actions: tuple[Action, ...] = ()
+    """Those that stand in the commit, if it is ours."""
+    winners: tuple[Commit, ...] = ()
+    """The commits between the snapshot and ours, ascending."""
 
 
 def commit_loop(
@@ -98,19 +102,21 @@ def commit_loop(
     """
     version = 0 if snapshot is None else snapshot.version + 1
     failures = 0
+    winners: list[Commit] = []
     for attempt in range(1, max_attempts + 1):
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
         failure: StorageError | None = None
+        actions = _stamped(proposal, snapshot, clock())
         try:
-            create_commit(
-                log.storage, log.log_directory, version, _stamped(proposal, snapshot, clock())
-            )
+            create_commit(log.storage, log.log_directory, version, actions)
         except FileExistsError:
             pass
         except StorageError as error:
             failure = error
         else:
-            return Outcome(version=version, attempts=attempt)
+            return Outcome(
+                version=version, attempts=attempt, actions=actions, winners=tuple(winners)
+            )
 
         winner = _read_back(log, version, proposal.txn_uuid, failure)
         if winner is None:
@@ -121,11 +127,16 @@ def commit_loop(
             sleep(_jitter_s(_AFTER_A_FAILURE_S * 2**failures))
             continue
         if winner.txn_id == proposal.txn_uuid:
-            return Outcome(version=version, attempts=attempt)
+            assert winner.info
+            landed = (winner.info, *proposal.actions)
+            return Outcome(
+                version=version, attempts=attempt, actions=landed, winners=tuple(winners)
+            )
         on_event(RaceLost(table=log.uri, version=version))
         if _carries(winner, proposal.txns, log.uri):
             return Outcome(version=version, attempts=attempt, already_committed=True)
         _raise_if_conflicting(log, winner, proposal, snapshot)
+        winners.append(winner)
         version += 1
         # Each version that is read brings a loser closer to the log's end: a short wait will do.
         sleep(_jitter_s(min(_AFTER_A_LOSS_S * attempt, _LONGEST_AFTER_A_LOSS_S)))
@@ -134,11 +145,11 @@ def commit_loop(
     )
 
 
-def _stamped(proposal: Proposal, snapshot: Snapshot | None, now_ms: int) -> Sequence[Action]:
+def _stamped(proposal: Proposal, snapshot: Snapshot | None, now_ms: int) -> tuple[Action, ...]:
     info: dict[str, Any] = {"timestamp": now_ms, **proposal.info}
     if snapshot is not None:
         info["readVersion"] = snapshot.version
-    return [CommitInfo(values={**info, "txnId": proposal.txn_uuid}), *proposal.actions]
+    return (CommitInfo(values={**info, "txnId": proposal.txn_uuid}), *proposal.actions)
 
 
 def _read_back(
