@@ -20,15 +20,22 @@ no checksum:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log.checksum_read import VersionChecksum, differences, load_checksum
-from delta_ops.log.replay import FileRows
+from delta_ops.log.file_figures import (
+    NO_FILES,
+    Figures,
+    actions_by_path,
+    changed_figures,
+    count_files,
+    is_possible,
+    known_files,
+)
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import (
     Action,
@@ -41,16 +48,8 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_names import checksum_name
-from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.file_size_histogram import (
-    EMPTY_HISTOGRAM,
-    FileSizeHistogram,
-    changed_histogram,
-    histogram_of_sizes,
-    histogram_to_json,
-)
+from delta_ops.protocol.file_size_histogram import histogram_to_json
 from delta_ops.protocol.json_codec import json_body
 from delta_ops.storage import Storage
 
@@ -67,15 +66,6 @@ _IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What a checksum says of the live files."""
-
-    num_files: int
-    size_bytes: int
-    histogram: FileSizeHistogram | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What a checksum says of a version, but for protocol and metadata."""
 
@@ -86,21 +76,7 @@ class Summary:
     """None: not known. Removed ones are left out."""
 
 
-EMPTY_SUMMARY = Summary(
-    figures=Figures(num_files=0, size_bytes=0, histogram=EMPTY_HISTOGRAM),
-    transactions={},
-    domains={},
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownFiles:
-    """What was known of the files that a commit names, by canonical path, before it."""
-
-    live: Mapping[str, int]
-    """Their sizes in bytes."""
-    absent: Collection[str]
-    """Files that were not live."""
+NO_SUMMARY = Summary(figures=NO_FILES, transactions={}, domains={})
 
 
 def create_checksum(
@@ -144,23 +120,23 @@ def next_checksum(
     files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
     if protocol is None or metadata is None or _has_vectors(protocol, before, files):
         return None
-    info = _last(actions, CommitInfo)
-    timestamp = info.values.get("inCommitTimestamp") if info else None
-    is_timed = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
-    if is_timed and type(timestamp) is not int:
-        return None
-
     removes = any(isinstance(action, RemoveFile) for action in files)
-    may_read = recount or removes or is_cheap(before)
+    may_read = recount or removes or stored_bytes(before) <= CHEAP_CHECKPOINT_BYTES
     summary = _summary(storage, directory, before, may_read=may_read, recount=recount)
     if summary is None:
         return None
-    known = known_files(before, files, storage.uri, may_read=may_read)
-    figures = changed_figures(summary.figures, files, known, storage.uri)
-    if figures is None:
+    by_path = actions_by_path(files, storage.uri)
+    if len(by_path) < len(files):
         return None
-    txn_id = info.values.get("txnId") if info else None
-    configurations = [m.configuration for m in (metadata, before.metadata if before else metadata)]
+    known = known_files(before, by_path, may_read=may_read)
+    figures = changed_figures(summary.figures, by_path, known)
+    info = _last(actions, CommitInfo)
+    values = info.values if info else {}
+    txn_id, timestamp = values.get("txnId"), values.get("inCommitTimestamp")
+    is_timed = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
+    if figures is None or (is_timed and type(timestamp) is not int):
+        return None
+    expire = any(_RETENTION in m.configuration for m in (metadata, before and before.metadata) if m)
     return VersionChecksum(
         path=f"{directory}/{checksum_name(version)}",
         version=version,
@@ -168,10 +144,8 @@ def next_checksum(
         num_files=figures.num_files,
         table_size_bytes=figures.size_bytes,
         in_commit_timestamp=timestamp if is_timed else None,
-        # With a retention it depends on the time of reading which of them there are.
-        transactions=None
-        if any(_RETENTION in configuration for configuration in configurations)
-        else _transactions_after(summary.transactions, actions),
+        # Where they expire, it depends on the time of reading which of them there are.
+        transactions=None if expire else _transactions_after(summary.transactions, actions),
         domains=_domains_after(summary.domains, actions),
         protocol=protocol,
         metadata=metadata,
@@ -200,82 +174,12 @@ def encode_checksum(checksum: VersionChecksum) -> bytes:
     return (json.dumps(present, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 
-def changed_figures(
-    figures: Figures, files: Sequence[FileAction], known: KnownFiles, table: str
-) -> Figures | None:
-    """The figures after a commit's file actions; None if they do not follow from what is known.
-
-    Args:
-        table: The table's root, for `canonical_path`.
-    """
-    added: list[int] = []
-    removed: list[int] = []
-    seen: set[str] = set()
-    for action in files:
-        path = canonical_path(action.path, table)
-        size = known.live.get(path)
-        if path in seen or (size is None and path not in known.absent):
-            return None
-        seen.add(path)
-        if size is not None:
-            removed.append(size)
-        if isinstance(action, AddFile):
-            added.append(action.size)
-    histogram = figures.histogram and changed_histogram(figures.histogram, added, removed)
-    after = Figures(
-        num_files=figures.num_files + len(added) - len(removed),
-        size_bytes=figures.size_bytes + sum(added) - sum(removed),
-        histogram=histogram,
-    )
-    return after if _is_possible(after) else None
-
-
-def known_files(
-    before: Snapshot | None, files: Sequence[FileAction], table: str, *, may_read: bool
-) -> KnownFiles:
-    """What is known of the files that a commit names.
-
-    Args:
-        table: The table's root, for `canonical_path`.
-        may_read: Look those up in the checkpoint of which it is not known otherwise.
-    """
-    actions = {canonical_path(action.path, table): action for action in files}
-    if before is None or not actions:
-        return KnownFiles(live={}, absent=actions.keys())
-    live = _sizes(before.tail.adds, actions)
-    gone = _paths(before.tail.removes, actions) - live.keys()
-    rest = actions.keys() - live.keys() - gone
-    if before.checkpoint is None and before.base is None:
-        return KnownFiles(live=live, absent=gone | rest)
-    if before.checkpoint is not None:
-        written_ms = max(part.modified_ms for part in before.checkpoint.parts)
-        gone |= {path for path in rest if _is_younger(actions[path], written_ms)}
-        rest -= gone
-    if rest and may_read:
-        for found in before.stream_live(["size", CANONICAL_PATH]):
-            live |= _sizes(FileRows(rows=found, canonical=found[CANONICAL_PATH]), rest)
-        gone |= rest - live.keys()
-    return KnownFiles(live=live, absent=gone)
-
-
-def summarised(snapshot: Snapshot) -> Summary:
-    """The summary of a version, counted from its files."""
-    sizes = [table["size"] for table in snapshot.stream_live(["size"])]
-    joined = pa.chunked_array([c for each in sizes for c in each.chunks], pa.int64())
-    return Summary(
-        figures=Figures(
-            num_files=len(joined),
-            size_bytes=pc.sum(joined, min_count=0).as_py(),
-            histogram=histogram_of_sizes(joined.combine_chunks()),
-        ),
-        transactions=snapshot.transactions(),
-        domains=snapshot.domain_metadata(),
-    )
-
-
-def is_cheap(before: Snapshot | None) -> bool:
-    """Whether all files can be read for a checksum alone; see `CHEAP_CHECKPOINT_BYTES`."""
-    return _stored_bytes(before) <= CHEAP_CHECKPOINT_BYTES
+def stored_bytes(snapshot: Snapshot | None) -> int:
+    """Bytes of the checkpoint that a snapshot rests on; 0 where all files are in memory."""
+    while snapshot is not None and snapshot.checkpoint is None:
+        snapshot = snapshot.base
+    parts = snapshot.checkpoint.parts if snapshot and snapshot.checkpoint else ()
+    return sum(part.size for part in parts)
 
 
 def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
@@ -299,8 +203,8 @@ def _summary(
 ) -> Summary | None:
     """What is known of the version before; None if that takes too much."""
     if before is None:
-        return EMPTY_SUMMARY
-    is_in_memory = not _stored_bytes(before)
+        return NO_SUMMARY
+    is_in_memory = not stored_bytes(before)
     if not is_in_memory and not recount:
         said = before.checksum
         if said is None or said.version != before.version:
@@ -312,7 +216,13 @@ def _summary(
                 transactions=_by_key(said.transactions, lambda txn: txn.app_id),
                 domains=_by_key(said.domains, lambda domain: domain.domain),
             )
-    return summarised(before) if is_in_memory or may_read else None
+    if not is_in_memory and not may_read:
+        return None
+    return Summary(
+        figures=count_files(before),
+        transactions=before.transactions(),
+        domains=before.domain_metadata(),
+    )
 
 
 def _figures_said(said: VersionChecksum) -> Figures | None:
@@ -321,18 +231,7 @@ def _figures_said(said: VersionChecksum) -> Figures | None:
     figures = Figures(
         num_files=said.num_files, size_bytes=said.table_size_bytes, histogram=said.histogram
     )
-    return figures if _is_possible(figures) else None
-
-
-def _is_possible(figures: Figures) -> bool:
-    histogram = figures.histogram
-    if histogram is not None and (
-        not histogram.is_possible
-        or sum(histogram.file_counts) != figures.num_files
-        or sum(histogram.total_bytes) != figures.size_bytes
-    ):
-        return False
-    return figures.num_files >= 0 and figures.size_bytes >= 0
+    return figures if is_possible(figures) else None
 
 
 def _has_vectors(protocol: Protocol, before: Snapshot | None, files: Sequence[FileAction]) -> bool:
@@ -342,31 +241,6 @@ def _has_vectors(protocol: Protocol, before: Snapshot | None, files: Sequence[Fi
         or (before is not None and before.tail.adds.identified is not None)
         or any(action.deletion_vector for action in files)
     )
-
-
-def _stored_bytes(snapshot: Snapshot | None) -> int:
-    """Bytes of the checkpoint below; 0 where all files are in memory."""
-    while snapshot is not None and snapshot.checkpoint is None:
-        snapshot = snapshot.base
-    parts = snapshot.checkpoint.parts if snapshot and snapshot.checkpoint else ()
-    return sum(part.size for part in parts)
-
-
-def _is_younger(action: FileAction, written_ms: int) -> bool:
-    return isinstance(action, AddFile) and action.modification_time > written_ms
-
-
-def _sizes(files: FileRows, wanted: Collection[str]) -> dict[str, int]:
-    found = files.filter(pc.is_in(files.paths, value_set=_array(wanted)))
-    return dict(zip(found.paths.to_pylist(), found.rows["size"].to_pylist(), strict=True))
-
-
-def _paths(files: FileRows, wanted: Collection[str]) -> set[str]:
-    return set(files.paths.filter(pc.is_in(files.paths, value_set=_array(wanted))).to_pylist())
-
-
-def _array(paths: Collection[str]) -> pa.Array:
-    return pa.array(list(paths), pa.string())
 
 
 def _transactions_after(
