@@ -115,8 +115,10 @@ def next_checksum(
     recount: bool = False,
 ) -> VersionChecksum | None:
     """The checksum as `create_checksum` creates it; None if it is not known at little cost."""
-    protocol = _last(actions, Protocol) or (before.protocol if before else None)
-    metadata = _last(actions, Metadata) or (before.metadata if before else None)
+    # Those of the snapshot may come from a checksum.
+    current = before.state if before and recount else before
+    protocol = _last(actions, Protocol) or (current.protocol if current else None)
+    metadata = _last(actions, Metadata) or (current.metadata if current else None)
     files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
     if protocol is None or metadata is None or _has_vectors(protocol, before, files):
         return None
