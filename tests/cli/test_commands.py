@@ -166,9 +166,10 @@ def test_clean_up_log(tmp_path: Path) -> None:
         age(place, 40)
     planned = output("clean-up-log", root, "--dry-run")
     assert (planned["earliest_version_before"], planned["earliest_version_after"]) == (0, 2)
-    assert [Path(path).name for path in planned["paths"]] == [f"{v:020d}.json" for v in (0, 1)]
+    names = [f"{v:020d}.{kind}" for kind in ("json", "crc") for v in (0, 1)]
+    assert [Path(path).name for path in planned["paths"]] == names
     text = run("clean-up-log", root).stdout
-    assert text.startswith("Deleted 2 files, ")
+    assert text.startswith("Deleted 4 files, ")
     assert text.endswith("Versions can be read from 2 on.\n")
 
 
