@@ -47,6 +47,10 @@ logger = logging.getLogger(__name__)
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
+_NOT_SHOWN = (
+    "the store says that it is there and does not show it, as while another's upload is under way; "
+    "run again"
+)
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
@@ -151,12 +155,18 @@ class FsspecStorage:
         stream = UploadStream(begin, lambda: self._failing_as(path, "created"))
         try:
             write(cast("IO[bytes]", stream))
+        except BaseException:
+            stream.abandon()
+            raise
+        try:
             with self._failing_as(path, "created", FileExistsError):
                 stream.finish(lambda data: way.put(self._fs, full, data, mark))
-        except BaseException as error:
-            may_be_ours = isinstance(error, (FileExistsError, StorageError))
-            if not (may_be_ours and self._carries(way, full, mark)):
+        except (FileExistsError, StorageError) as error:
+            found = self._mark_of(way, full)
+            if found != mark:
                 stream.abandon()
+                if found is None and isinstance(error, FileExistsError):
+                    raise StorageError(self.locate(path), "created", _NOT_SHOWN) from error
                 raise
         return self.stat(path)
 
@@ -322,11 +332,11 @@ class FsspecStorage:
         with self._failing_as(PROBES, "probed"):
             return way_to_create(self._protocols, self._fs, self._root, self._uri, self._lock)
 
-    def _carries(self, way: Way, full: str, mark: str) -> bool:
-        """Whether the file is there and has the mark, as far as can be said."""
+    def _mark_of(self, way: Way, full: str) -> str | None:
+        """Of what is there; None if nothing is, or it cannot be said."""
         with contextlib.suppress(Exception):  # file systems raise what their libraries raise
-            return way.look(self._fs, full) == mark
-        return False
+            return way.look(self._fs, full)
+        return None
 
     def _left_by_bulk(self, paths: list[str]) -> list[str]:
         """Those that one request for all of them does not delete, in order."""
