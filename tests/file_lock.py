@@ -19,7 +19,7 @@ class FileLock:
 
     @contextmanager
     def __call__(self, path: str) -> Iterator[None]:
-        descriptor = os.open(self._file, os.O_CREAT | os.O_RDWR)
+        descriptor = os.open(self._file, os.O_CREAT | os.O_RDWR | os.O_APPEND)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.write(descriptor, f"{path}\n".encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import IO
 
 import fsspec
@@ -31,26 +32,24 @@ both_sizes = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(scope="module")
+def bucket(s3_server: S3Server) -> str:
+    """Probed, so that requests are those of the test."""
+    name = s3_server.new_bucket()
+    open_storage(f"s3://{name}", s3_server.storage_options).create_from_stream("a", write_large)
+    return name
+
+
 @pytest.fixture
-def impatient(s3_server: S3Server) -> Storage:
-    """Without the client's own retries, and probed."""
+def patient(bucket: str, s3_server: S3Server) -> Storage:
+    return open_storage(f"s3://{bucket}/{uuid.uuid4().hex}", s3_server.storage_options)
+
+
+@pytest.fixture
+def impatient(bucket: str, s3_server: S3Server) -> Storage:
+    """Without the client's own retries."""
     options = {**s3_server.storage_options, "config_kwargs": {"retries": {"max_attempts": 0}}}
-    storage = open_storage(f"s3://{s3_server.new_bucket()}/t", options)
-    probed(storage)
-    return storage
-
-
-@pytest.fixture
-def patient(s3_server: S3Server) -> Storage:
-    storage = open_storage(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
-    probed(storage)
-    return storage
-
-
-def probed(storage: Storage) -> None:
-    storage.create("first", b"")
-    storage.create_from_stream("second", write_large)
-    assert storage.delete_many(["first", "second"]) == []
+    return open_storage(f"s3://{bucket}/{uuid.uuid4().hex}", options)
 
 
 def paths(storage: Storage) -> list[str]:
