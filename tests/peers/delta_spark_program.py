@@ -138,7 +138,8 @@ def serve(peer: Peer, warnings: Path, requests: Any, answers: Any) -> None:
             verb: Callable[..., Any] = getattr(peer, request.pop("do"))
             answer: dict[str, Any] = {"done": verb(**request)}
         except Exception as error:  # the test says whether it was to be expected
-            answer = {"failed": f"{type(error).__name__}: {error}"}
+            said = [line for line in str(error).splitlines() if not line.startswith("\t")]
+            answer = {"failed": "\n".join([type(error).__name__, *said])}
         with warnings.open(encoding="utf-8") as logged:
             logged.seek(before)
             answer["warnings"] = logged.read()
