@@ -45,7 +45,6 @@ class DeltaSpark:
         mode: str = "append",
         *,
         partition_by: Sequence[str] = (),
-        files: int = 1,
         **options: str,
     ) -> None:
         """Commit rows as `df.write.format("delta")` does; `options` are those of the writer."""
@@ -58,7 +57,6 @@ class DeltaSpark:
             mode=mode,
             partition_by=list(partition_by),
             options=options,
-            files=files,
         )
 
     def sql(self, text: str) -> list[dict[str, Any]]:

@@ -84,9 +84,8 @@ class Peer:
         mode: str,
         partition_by: list[str],
         options: dict[str, str],
-        files: int,
     ) -> None:
-        rows = self._spark.read.parquet(source).coalesce(files)
+        rows = self._spark.read.parquet(source).coalesce(1)
         writer = rows.write.format("delta").mode(mode).options(**options)
         (writer.partitionBy(*partition_by) if partition_by else writer).save(table)
 
