@@ -69,7 +69,7 @@ def test_a_store_that_ignores_the_condition_is_refused_before_anything_is_commit
         with pytest.raises(UnsupportedStorageError) as caught:
             storage.create(PATH, b"")
     with pytest.raises(UnsupportedStorageError):
-        storage.create_from_stream(PATH, pytest.fail)
+        storage.create_from_stream(PATH, lambda _: pytest.fail("a refused store was written to"))
     assert str(caught.value).startswith(f"{storage.uri} cannot be committed to: ")
     assert s3_server.url.removeprefix("http://") in str(caught.value)
     assert "lock=..." in str(caught.value)
