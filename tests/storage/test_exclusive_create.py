@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Callable
 from typing import IO
@@ -117,6 +118,30 @@ def test_a_store_that_fails_is_a_storage_error_and_nothing_is_there(
         impatient.create_from_stream(PATH, write)
     assert paths(impatient) == []
     assert uploads_under_way(s3_server, impatient) == []
+
+
+def test_a_refusal_says_that_nothing_was_created(impatient: Storage, s3_server: S3Server) -> None:
+    """By the number that the commit loop looks for."""
+    with (
+        s3_server.failing(Failure(403, "AccessDenied")),
+        pytest.raises(StorageError, match="access is denied") as caught,
+    ):
+        impatient.create(PATH, b"")
+    assert isinstance(caught.value.__cause__, PermissionError)
+    assert caught.value.__cause__.errno == errno.EACCES
+
+
+def test_what_the_user_has_all_objects_marked_with_is_kept(
+    bucket: str, s3_server: S3Server
+) -> None:
+    given = {"s3_additional_kwargs": {"Metadata": {"team": "ours"}}}
+    storage = open_storage(f"s3://{bucket}/m", {**s3_server.storage_options, **given})
+    storage.create_from_stream("a", write_small)
+    storage.create("b", b"")
+    fs = fsspec.filesystem("s3", **s3_server.storage_options)
+    for name in "ab":
+        found = fs.call_s3("head_object", Bucket=bucket, Key=f"m/{name}")["Metadata"]
+        assert found["team"] == "ours"
 
 
 def test_a_throttled_request_is_sent_again(patient: Storage, s3_server: S3Server) -> None:
