@@ -58,7 +58,8 @@ PROPERTY_OURS = """
 PROPERTY_PEER = """
     from deltalake import DeltaTable
     def change(path):
-        DeltaTable(path).alter.set_table_properties({"owner": "somebody"}, raise_if_not_exists=False)
+        changes = {"owner": "somebody"}
+        DeltaTable(path).alter.set_table_properties(changes, raise_if_not_exists=False)
 """
 PROPERTY = """
     started = time.perf_counter()
