@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import uuid
 from collections.abc import Callable
-from typing import IO
+from dataclasses import replace
+from typing import IO, Any
 
 import fsspec
 import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.create_way import PART_BYTES
+from delta_ops.storage.create_azure import AZURE
+from delta_ops.storage.create_gcs import GCS
+from delta_ops.storage.create_s3 import S3
+from delta_ops.storage.create_way import PART_BYTES, Way
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import Failure, S3Server, kinds
 
@@ -178,6 +182,45 @@ def test_a_stream_that_landed_though_every_answer_was_lost_is_known_again(
     with s3_server.failing(Failure(500, "InternalError", lands=True)):
         info = impatient.create_from_stream(PATH, write)
     assert info == impatient.stat(PATH)
+
+
+def finished(way: Way, fs: Any, path: str, mark: str) -> None:
+    assert way.begin_upload is not None
+    upload = way.begin_upload(fs, path, mark)
+    upload.add(b"ours")
+    upload.finish()
+
+
+@pytest.mark.parametrize(
+    ("store", "way"),
+    [
+        pytest.param(
+            "s3", replace(S3, put=lambda f, p, _, m: finished(S3, f, p, m)), id="s3-parts"
+        ),
+        pytest.param("s3", S3, id="s3"),
+        pytest.param("gcs", GCS, id="gcs"),
+        pytest.param("azure", AZURE, id="azure"),
+        pytest.param(
+            "azure",
+            replace(AZURE, put=lambda f, p, _, m: finished(AZURE, f, p, m)),
+            id="azure-parts",
+        ),
+    ],
+)
+def test_a_file_is_known_again_by_its_mark(
+    request: pytest.FixtureRequest, store: str, way: Way
+) -> None:
+    """By whoever sent the request twice, and is told of an existing file."""
+    server = request.getfixturevalue(f"{store}_server")
+    place = server.new_container() if store == "azure" else server.new_bucket()
+    protocol = {"gcs": "gs", "azure": "az"}.get(store, store)
+    fs = fsspec.filesystem(protocol, **server.storage_options)
+    assert way.look(fs, f"{place}/a") is None
+    way.put(fs, f"{place}/a", b"ours", "mark1")
+    with pytest.raises(FileExistsError):
+        way.put(fs, f"{place}/a", b"ours", "mark2")
+    fs.pipe_file(f"{place}/b", b"another's")
+    assert [way.look(fs, f"{place}/{name}") for name in "ab"] == ["mark1", ""]
 
 
 @both_sizes

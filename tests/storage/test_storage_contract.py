@@ -145,7 +145,7 @@ def test_exactly_one_of_several_processes_succeeds_and_the_next_listing_shows_it
 
 
 def test_a_file_of_many_parts_is_created_once_and_whole(storage: Storage) -> None:
-    whole = b"".join(bytes([number]) * 1_000_003 for number in range(50))
+    whole = b"".join(bytes([number]) * 1_000_003 for number in range(36))
 
     def write(stream: IO[bytes]) -> None:
         for start in range(0, len(whole), 700_001):
