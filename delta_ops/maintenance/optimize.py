@@ -21,6 +21,7 @@ from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.rewriting import Rewriting
 from delta_ops.maintenance.small_files import small_files, target_size_bytes
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate_text import predicate_text
 from delta_ops.transaction import CommitResult, Transaction, begin
 from delta_ops.transaction.rewrite_group import Rewriter
 
@@ -124,7 +125,7 @@ def _commit(
     return transaction.commit(
         operation="OPTIMIZE",
         parameters={
-            "predicate": [] if predicate is None else [str(predicate)],
+            "predicate": [] if predicate is None else [predicate_text(predicate)],
             "targetSize": target,
         },
         metrics={

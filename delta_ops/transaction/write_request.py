@@ -10,6 +10,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate_text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction.transaction import Transaction, begin
 
@@ -86,5 +87,5 @@ def write_parameters(
         "partitionBy": list(transaction.metadata.partition_columns),
     }
     if replace_where is not None:
-        parameters["predicate"] = str(replace_where)
+        parameters["predicate"] = predicate_text(replace_where)
     return parameters

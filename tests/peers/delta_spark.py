@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import uuid
@@ -17,6 +18,9 @@ import pytest
 from tests.peers.environment import MavenMissingError, ensure_delta_spark
 
 _PROGRAM = Path(__file__).resolve().parent / "delta_spark_program.py"
+_STDERR = "stderr.txt"
+_OURS = ("PYTHON", "PYSPARK", "SPARK")
+"""Beginnings of the environment variables that are about our own Python and Spark."""
 
 
 class DeltaSparkError(Exception):
@@ -85,7 +89,7 @@ class DeltaSpark:
         stdin.write(json.dumps({"do": verb, **arguments}) + "\n")
         stdin.flush()
         line = stdout.readline()
-        assert line, f"delta-spark ended with {self._process.wait()}"
+        assert line, f"delta-spark ended: {(self._folder / _STDERR).read_text()[-2000:]}"
         answer = json.loads(line)
         self.warnings = answer["warnings"]
         if "failed" in answer:
@@ -100,10 +104,11 @@ def delta_spark() -> Iterator[DeltaSpark]:
     except MavenMissingError as error:
         pytest.skip(str(error))
     jars = ",".join(str(jar) for jar in environment.jars)
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with (
-            (folder / "stderr.txt").open("wb") as stderr,
+            (folder / _STDERR).open("wb") as stderr,
             subprocess.Popen(
                 [str(environment.python), str(_PROGRAM), jars, name],
                 stdin=subprocess.PIPE,
@@ -111,6 +116,7 @@ def delta_spark() -> Iterator[DeltaSpark]:
                 stderr=stderr,
                 text=True,
                 cwd=name,
+                env=variables,
             ) as process,
         ):
             try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-_PEERS = _HERE.parents[1] / ".peers"
+PEERS = _HERE.parents[1] / ".peers"
 _PINS = (_HERE / "pom.xml", _HERE / "constraints.txt")
 _LONGEST_STEP_S = 1200
 _NO_REPOSITORY = re.compile(r"Could not transfer (?!.*[Cc]hecksum)|in offline mode")
@@ -36,18 +36,18 @@ class DeltaSparkEnvironment:
     jars: tuple[Path, ...]
 
 
-def ensure_delta_spark() -> DeltaSparkEnvironment:
-    """The environment; made if it is not there.
+def ensure_delta_spark(peers: Path = PEERS) -> DeltaSparkEnvironment:
+    """The environment in a folder of `peers`; made if it is not there.
 
     Raises:
         MavenMissingError: With what is missing.
         RuntimeError: A step failed; with the end of what it said.
     """
     pins = hashlib.sha256(b"".join(pin.read_bytes() for pin in _PINS)).hexdigest()[:12]
-    folder = _PEERS / f"delta-spark-{pins}"
+    folder = peers / f"delta-spark-{pins}"
     python, jars, complete = folder / "bin" / "python", folder / "delta-jars", folder / "complete"
-    _PEERS.mkdir(exist_ok=True)
-    with (_PEERS / "lock").open("w") as lock:
+    peers.mkdir(exist_ok=True)
+    with (peers / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
