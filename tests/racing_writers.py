@@ -1,0 +1,213 @@
+"""Processes that append to one table over a store that fails by chance, and what must come of it.
+
+As a program it is one of them: `python -m tests.racing_writers`, with its `Task` as JSON in stdin.
+It prints one line of JSON for each commit, and at last what went wrong on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.errors import CommitStateUnknownError, StorageError
+from delta_ops.maintenance import create_checkpoint
+from delta_ops.storage import open_storage
+from tests.faulty_storage import Faults, FaultyStorage
+
+PROJECT = Path(__file__).resolve().parents[1]
+ROWS_OF_A_COMMIT = 3
+TEN_PERCENT = Faults(lost_requests=0.1, lost_answers=0.1, late_requests=0.05, delays=0.1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What one process is to do."""
+
+    uri: str
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+    writer: int
+    commits: int
+    faults: Mapping[str, float]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a writer was told of one commit."""
+
+    writer: int
+    number: int
+    is_acknowledged: bool
+    """If not, the writer was told that the outcome is unknown, and left it at that."""
+    attempts: int
+    """Commit files tried by the write that was acknowledged."""
+    tries: int
+    """Writes, of which all but the last failed."""
+    seconds: float
+    """From the first try to the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """How a race went."""
+
+    told: Sequence[Told]
+    injected: Counter[str]
+    seconds: float
+
+    def __str__(self) -> str:
+        acknowledged = [told for told in self.told if told.is_acknowledged]
+        seconds = [told.seconds for told in acknowledged]
+        return (
+            f"{len(acknowledged)} commits acknowledged in {self.seconds:.0f} s "
+            f"({len(acknowledged) / self.seconds:.1f} a second), median {_ms(seconds)} ms, worst "
+            f"{max(seconds) * 1000:.0f} ms; {len(self.told) - len(acknowledged)} left unknown; "
+            f"{sum(told.tries - 1 for told in self.told)} writes failed and were run again, "
+            f"{sum(told.attempts - 1 for told in acknowledged)} versions tried in vain; "
+            f"{self.injected.total()} faults"
+        )
+
+
+def race(
+    uri: str,
+    storage_options: Mapping[str, Any],
+    *,
+    writers: int,
+    commits: int,
+    faults: Faults = TEN_PERCENT,
+    seed: int,
+) -> Race:
+    """Let so many processes append so many times each."""
+    started = time.perf_counter()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.racing_writers"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=PROJECT,
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        )
+        for _ in range(writers)
+    ]
+    for writer, process in enumerate(processes):
+        task = Task(
+            uri=uri,
+            storage_options=storage_options,
+            writer=writer,
+            commits=commits,
+            faults=asdict(faults),
+            seed=1000 * seed + writer,
+        )
+        assert process.stdin
+        process.stdin.write(json.dumps(asdict(task)))
+        process.stdin.close()
+        process.stdin = None
+    outputs = [process.communicate() for process in processes]
+    seconds = time.perf_counter() - started
+    assert [p.returncode for p in processes] == [0] * writers, [error for _, error in outputs]
+    lines = [[json.loads(line) for line in out.splitlines()] for out, _ in outputs]
+    return Race(
+        told=[Told(**line) for of_one in lines for line in of_one[:-1]],
+        injected=sum((Counter(of_one[-1]) for of_one in lines), Counter()),
+        seconds=seconds,
+    )
+
+
+def check(race: Race, log: DeltaLog) -> None:
+    """What was acknowledged is there once, what is unknown at most once, and nothing else is."""
+    acknowledged = {(t.writer, t.number) for t in race.told if t.is_acknowledged}
+    unknown = {(t.writer, t.number) for t in race.told if not t.is_acknowledged}
+    latest = log.snapshot().version
+    commits = list(log.commits(0))
+    assert [commit.version for commit in commits] == list(range(latest + 1))
+    by_txn = Counter(
+        (int(txn.app_id), txn.version) for commit in commits for txn in commit.transactions
+    )
+    assert by_txn.total() == len(commits)
+    assert set(by_txn.values()) == {1}
+    assert acknowledged <= set(by_txn) <= acknowledged | unknown
+    ids = da.to_table(log)["id"].to_pylist()
+    assert sorted(ids) == sorted(row for key in by_txn for row in rows_of(*key))
+
+
+def rows_of(writer: int, number: int) -> list[str]:
+    return [f"{writer}/{number}/{k}" for k in range(ROWS_OF_A_COMMIT)]
+
+
+def write(log: DeltaLog, task: Task, number: int, leave_it: random.Random) -> Told:
+    """Write until it is acknowledged; half of the unknown outcomes are left unknown."""
+    started = time.perf_counter()
+    data = pa.table({"id": rows_of(task.writer, number)})
+    tries, attempts, is_acknowledged = 0, 0, False
+    while not is_acknowledged:
+        tries += 1
+        try:
+            result = da.write(
+                log,
+                data,
+                txn=(str(task.writer), number),
+                configuration={"delta.checkpointInterval": "10"},
+            )
+        except CommitStateUnknownError:
+            if leave_it.random() < 0.5:
+                break
+        except StorageError:
+            continue
+        else:
+            is_acknowledged, attempts = True, result.attempts
+            if result.failed_hooks:
+                checkpoint(log)
+    return Told(
+        writer=task.writer,
+        number=number,
+        is_acknowledged=is_acknowledged,
+        attempts=attempts,
+        tries=tries,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def checkpoint(log: DeltaLog) -> None:
+    """Make up for a hook that failed, or each reader has more to read and fails more often."""
+    while True:
+        try:
+            create_checkpoint(log)
+        except StorageError:
+            continue
+        return
+
+
+def _ms(seconds: Sequence[float]) -> int:
+    return round(statistics.median(seconds) * 1000)
+
+
+def main() -> None:
+    task = Task(**json.load(sys.stdin))
+    inner = open_storage(task.uri, task.storage_options)
+    storage = FaultyStorage(inner, Faults(**task.faults), task.seed)
+    log = DeltaLog("", storage=storage)
+    leave_it = random.Random(task.seed)
+    for number in range(task.commits):
+        print(json.dumps(asdict(write(log, task, number, leave_it))))
+    storage.settle()
+    print(json.dumps(storage.injected))
+
+
+if __name__ == "__main__":
+    main()
