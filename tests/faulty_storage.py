@@ -20,6 +20,8 @@ Moment = Literal["before", "after"]
 WRITES = frozenset({"create", "create_from_stream", "replace", "persist", "delete", "delete_many"})
 """What changes the store: an answer that is lost then leaves the change."""
 
+_TRIES_OF_A_READ = 3
+
 
 class Killed(BaseException):
     """Stands for SIGKILL: whatever catches it has made the crash unlike a real one."""
@@ -85,8 +87,8 @@ class Faults:
 class FaultyStorage(CountingStorage):
     """`inner`, whose calls fail by chance, the same way each time for one seed and one thread.
 
-    `faults` are of calls that change the store. Of a call that reads, request and answer are one:
-    it fails as often as requests are lost.
+    `faults` are of calls that change the store. A call that reads loses requests as often, but is
+    sent again as every client of a store does, and fails where that was in vain too.
     """
 
     def __init__(self, inner: Storage, faults: Faults, seed: int) -> None:
@@ -112,7 +114,9 @@ class FaultyStorage(CountingStorage):
         if when == "before":
             if self._happens("delay", faults.delays):
                 time.sleep(self._random.uniform(0, faults.longest_delay_s))
-            if self._happens(f"lost request of {method}", faults.lost_requests):
+            tries = 1 if method in WRITES else _TRIES_OF_A_READ
+            lost = f"lost request of {method}"
+            if all(self._happens(lost, faults.lost_requests) for _ in range(tries)):
                 raise _failure(path, "the connection was refused")
         elif method in WRITES and self._happens(f"lost answer of {method}", faults.lost_answers):
             raise _failure(path, "the connection was reset")

@@ -24,7 +24,6 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import CommitStateUnknownError, StorageError
-from delta_ops.maintenance import create_checkpoint
 from delta_ops.storage import open_storage
 from tests.faulty_storage import Faults, FaultyStorage
 
@@ -171,8 +170,6 @@ def write(log: DeltaLog, task: Task, number: int, leave_it: random.Random) -> To
             continue
         else:
             is_acknowledged, attempts = True, result.attempts
-            if result.failed_hooks:
-                checkpoint(log)
     return Told(
         writer=task.writer,
         number=number,
@@ -181,16 +178,6 @@ def write(log: DeltaLog, task: Task, number: int, leave_it: random.Random) -> To
         tries=tries,
         seconds=time.perf_counter() - started,
     )
-
-
-def checkpoint(log: DeltaLog) -> None:
-    """Make up for a hook that failed, or each reader has more to read and fails more often."""
-    while True:
-        try:
-            create_checkpoint(log)
-        except StorageError:
-            continue
-        return
 
 
 def _ms(seconds: Sequence[float]) -> int:
