@@ -105,9 +105,18 @@ class DataFileError(DeltaOpsError):
 class CommitConflictError(DeltaOpsError):
     """A concurrent commit invalidates this one; nothing was committed."""
 
-    def __init__(self, table: str, version: int, reason: str) -> None:
-        super().__init__(table, version, reason)
+    def __init__(
+        self, table: str, version: int, reason: str, kind: str = "", evidence: tuple[str, ...] = ()
+    ) -> None:
+        """Say which commit invalidates ours, and why.
+
+        Args:
+            kind: `transaction.ConflictKind`; "" where it is none of these.
+            evidence: Some of the files, application ids or domains concerned.
+        """
+        super().__init__(table, version, reason, kind, evidence)
         self.table, self.version, self.reason = table, version, reason
+        self.kind, self.evidence = kind, evidence
 
     def __str__(self) -> str:
         return (

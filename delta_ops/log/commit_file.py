@@ -67,6 +67,12 @@ class Commit:
         value = self.info.values.get("txnId") if self.info else None
         return value if isinstance(value, str) else None
 
+    @property
+    def in_commit_timestamp(self) -> int | None:
+        """Its own time, in ms since the Unix epoch; None where it carries none."""
+        value = self.info.values.get("inCommitTimestamp") if self.info else None
+        return value if type(value) is int else None
+
 
 def read_commit(storage: Storage, directory: str, version: int) -> Commit:
     """Read one version's commit file.

@@ -1,9 +1,10 @@
 """Optimize: put small files together, in one commit that changes no row.
 
 The commit only rearranges (`dataChange` false), so appends that come in between do not matter to
-it. It carries a txn `delta_ops:optimize:<what>` with the version that was planned on: of two runs
-that plan the same on one version, one commits and the other finds its work done. What was written
-for a commit that did not happen is deleted, unless nobody can tell whether it happened.
+it; where somebody else removed a file of a group meanwhile, the other groups are committed. It
+carries a txn `delta_ops:optimize:<what>` with the version that was planned on: of two runs that
+plan the same on one version, one commits and the other finds its work done. What was written for a
+commit that did not happen is deleted, unless nobody can tell whether it happened.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from delta_ops.arrow import rewrite
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import TableNotFoundError
+from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
@@ -63,7 +64,8 @@ def optimize(
     Raises:
         InvalidRequestError: An argument does not fit the table.
         DataFileError: A file is gone, unreadable, or does not hold the rows that the log says.
-        CommitConflictError: Somebody removed one of the files first; what was written is deleted.
+        CommitConflictError: Somebody removed a file of each group first, or changed the table; what
+            was written is deleted.
         CommitStateUnknownError: The store did not tell; what was written is kept.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
@@ -81,9 +83,15 @@ def optimize(
         rewriting.run(files, plan, min_files=min_files)
         if not rewriting.rewrites:
             return OptimizeResult(plan=plan, dry_run=False)
-        app_id = _app_id(snapshot.metadata.id, target, predicate)
-        transaction.set_transaction((app_id, snapshot.version))
-        committed = _commit(transaction, rewriting, target, predicate)
+        txn = (_app_id(snapshot.metadata.id, target, predicate), snapshot.version)
+        committed = None
+        while committed is None:
+            try:
+                committed = _commit(transaction, rewriting, txn, target, predicate)
+            except CommitConflictError as conflict:
+                if conflict.kind != "delete delete" or not rewriting.keep_what_lives():
+                    raise
+                transaction = begin(log, clock=clock, on_event=on_event)
     finally:
         if not transaction.may_be_committed:
             rewriting.undo()
@@ -103,8 +111,13 @@ def optimize(
 
 
 def _commit(
-    transaction: Transaction, rewriting: Rewriting, target: int, predicate: Predicate | None
+    transaction: Transaction,
+    rewriting: Rewriting,
+    txn: tuple[str, int],
+    target: int,
+    predicate: Predicate | None,
 ) -> CommitResult:
+    transaction.set_transaction(txn)
     for each in rewriting.rewrites:
         transaction.stage(each.staged)
         transaction.remove(each.inputs, data_change=False)

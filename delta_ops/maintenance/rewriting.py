@@ -8,8 +8,11 @@ Every round leaves fewer files, so it ends; what an engine cannot make into fewe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.arrow.data_file import discard
 from delta_ops.errors import DataFileError
@@ -17,10 +20,11 @@ from delta_ops.events import Progress
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.stats import parse_stats
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.write_rules import num_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +83,23 @@ class Rewriting:
                 loose.values(), target_size_bytes=plan.target_size_bytes, min_files=min_files
             )
 
+    def keep_what_lives(self) -> bool:
+        """Give up the groups of which somebody removed a file; whether the others can be committed.
+
+        Only after a commit that did not happen: what was written for the lost groups is deleted.
+        """
+        old, new = self._snapshot, self._snapshot.refresh()
+        if (old.protocol, old.metadata) != (new.protocol, new.metadata):
+            return False
+        live = _live_paths(new, among=_paths(self.inputs, new))
+        lost = [each for each in self.rewrites if _paths(each.inputs, new) - live]
+        if not lost or len(lost) == len(self.rewrites):
+            return False
+        self._final = [each for each in self.rewrites if each not in lost]
+        self._drafts = {}
+        discard(new.storage, [add for each in lost for add in each.staged.adds])
+        return True
+
     def undo(self) -> None:
         """Delete what was written, which no version names or can come to name."""
         discard(self._transaction.log.storage, self.outputs)
@@ -117,7 +138,7 @@ class Rewriting:
 
 def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:
     for files in (inputs, staged.adds):
-        known = _num_records(files)
+        known = num_rows(files)
         if known is not None and known != staged.num_rows:
             raise DataFileError(
                 snapshot.uri,
@@ -129,8 +150,11 @@ def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Sn
             )
 
 
-def _num_records(files: Sequence[AddFile]) -> int | None:
-    """The rows by the statistics of all files; None if one has none."""
-    counts = [stats.num_records if (stats := parse_stats(add.stats)) else None for add in files]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+def _paths(adds: Iterable[AddFile], snapshot: Snapshot) -> set[str]:
+    return {canonical_path(add.path, snapshot.uri) for add in adds}
+
+
+def _live_paths(snapshot: Snapshot, among: Collection[str]) -> set[str]:
+    wanted = pa.array(list(among), pa.string())
+    paths = (table[CANONICAL_PATH] for table in snapshot.stream_live([CANONICAL_PATH]))
+    return {path for each in paths for path in each.filter(pc.is_in(each, wanted)).to_pylist()}

@@ -82,13 +82,26 @@ FEATURES = (
     Feature("icebergCompatV1"),
     Feature("icebergCompatV2"),
     Feature("icebergCompatV3"),
-    Feature("inCommitTimestamp"),
+    Feature("inCommitTimestamp", is_written=True),
     Feature("inCommitTimestamp-preview"),
     Feature("materializePartitionColumns"),
     Feature("redirectWriterOnly-preview"),
     Feature("rowTracking"),
 )
 _BY_NAME = {feature.name: feature for feature in FEATURES}
+_FEATURE_OF_PROPERTY = {
+    ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
+    ("delta.enableDeletionVectors", "true"): "deletionVectors",
+    ("delta.enableRowTracking", "true"): "rowTracking",
+    ("delta.enableTypeWidening", "true"): "typeWidening",
+    ("delta.enableInCommitTimestamps", "true"): "inCommitTimestamp",
+    ("delta.enableVariantShredding", "true"): "variantShredding-preview",
+    ("delta.enableIcebergCompatV1", "true"): "icebergCompatV1",
+    ("delta.enableIcebergCompatV2", "true"): "icebergCompatV2",
+    ("delta.enableIcebergCompatV3", "true"): "icebergCompatV3",
+    ("delta.checkpointPolicy", "v2"): "v2Checkpoint",
+}
+"""What a property asks for needs the feature in the protocol."""
 
 
 def validate_openable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
@@ -135,6 +148,29 @@ def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
     )
     if unsupported:
         raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "written")
+
+
+def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+    """Refuse properties that ask for a feature which the protocol does not have.
+
+    Raises:
+        InvalidRequestError: With the property and the feature.
+    """
+    for (name, value), feature in _FEATURE_OF_PROPERTY.items():
+        is_asked = metadata.configuration.get(name, "").lower() == value
+        if is_asked and not _has_feature(protocol, _BY_NAME[feature]):
+            raise InvalidRequestError(
+                f"{table}: {name} = {value} needs the feature {feature}, which the table's "
+                "protocol does not have; leave the property out, or add the feature first with an "
+                "engine that supports it"
+            )
+
+
+def _has_feature(protocol: Protocol, feature: Feature) -> bool:
+    if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
+        return feature.name in (protocol.writer_features or ())
+    since = feature.legacy_writer_version
+    return since is not None and since <= protocol.min_writer_version
 
 
 def _schema(metadata: Metadata, table: str) -> StructType:

@@ -76,6 +76,8 @@ class TableProperties:
     """`delta.setTransactionRetentionDuration`; None: transaction identifiers stay for ever."""
     isolation_level: IsolationLevel = "Serializable"
     """`delta.isolationLevel`."""
+    in_commit_timestamps: bool = False
+    """`delta.enableInCommitTimestamps`: each commit carries its time, later than the one before."""
     data_skipping_num_indexed_cols: int = 32
     """`delta.dataSkippingNumIndexedCols`; -1: all columns get statistics."""
     data_skipping_stats_columns: tuple[ColumnPath, ...] | None = None
@@ -121,6 +123,9 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
             "delta.setTransactionRetentionDuration", parse_interval, None
         ),
         isolation_level=read("delta.isolationLevel", _isolation_level, defaults.isolation_level),
+        in_commit_timestamps=read(
+            "delta.enableInCommitTimestamps", _flag, defaults.in_commit_timestamps
+        ),
         data_skipping_num_indexed_cols=read(
             "delta.dataSkippingNumIndexedCols", _count, defaults.data_skipping_num_indexed_cols
         ),

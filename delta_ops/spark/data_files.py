@@ -46,6 +46,7 @@ from delta_ops.spark.read import spark_path
 from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
 from delta_ops.spark.session import overriding
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.transaction.write_rules import validate_footer
 
 _WRITE_OPTIONS: Mapping[str, str] = {
     # Spark's default for timestamps is INT96, which has no statistics.
@@ -237,6 +238,7 @@ def _described(
             footer = file.metadata
         if not footer.num_rows:
             return None, 0
+        validate_footer(footer, target.schema, info.path)
         values = values_of(info.path)
         stats = stats_from_footer(
             footer,

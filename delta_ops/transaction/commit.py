@@ -7,10 +7,13 @@ Each turn tries to create the next version's file. Then, in this one place:
 1. created: the commit is ours.
 2. it exists and carries our `txnId`: an earlier attempt landed and its answer was lost; it is ours.
 3. it exists and is another's: if it carries our txn the work is done; if it conflicts, stop; else
-   the next version.
-4. the store failed, and the file is not there: the same version again, a few times. Then stop: with
-   the store's error where that rules out that the file can still appear (no space, no permission),
-5. else, and where it cannot be said what is there, with an unknown outcome; no file is deleted.
+   the next version, which is tried soon: each that is read brings a loser closer to the log's end.
+4. the store failed, and the file is not there: the same version again, after a longer wait.
+5. the store failed, and does not say what is there: ask again, as long.
+
+Where the limits are reached, the error is a lost race in case 3; in case 4 that of the store, if
+all its errors rule out that the file can still appear (no space, no permission); and else an
+unknown outcome, with which no file is deleted.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from delta_ops.clock import Clock
@@ -27,18 +31,17 @@ from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     DeltaOpsError,
+    InvalidRequestError,
+    LogCorruptError,
     StorageError,
 )
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, create_commit, read_commit
 from delta_ops.protocol.actions import Action, CommitInfo
-from delta_ops.transaction.conflicts import Footprint, find_conflict
+from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
 from delta_ops.transaction.idempotency import TxnId, all_done
 
-Sleep = Callable[[float], None]
-
-_STORE_FAILURES = 3
 _NOTHING_WAS_CREATED = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -47,9 +50,13 @@ _NOTHING_WAS_CREATED = {
     errno.EPERM,
     errno.EROFS,
 }
+_STORE_FAILURES = 8
+"""In a row; the waits between them come to some ten seconds."""
+_REFUSALS = 3
 _AFTER_A_LOSS_S = 0.01
 _LONGEST_AFTER_A_LOSS_S = 0.1
-_AFTER_A_FAILURE_S = 0.2
+_AFTER_A_FAILURE_S = 0.1
+_LONGEST_AFTER_A_FAILURE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +71,17 @@ class Proposal:
     """`commitInfo.txnId`: how we know our own commit again."""
     footprint: Footprint
     txns: tuple[TxnId, ...]
+    in_commit_timestamps: bool = False
+    """Whether each commit of the table carries its time, which must grow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When the loop gives up."""
+
+    max_attempts: int = 1000
+    timeout_s: float = 600.0
+    """After it no further attempt is begun; one that is under way is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,41 +102,39 @@ def commit_loop(
     *,
     clock: Clock,
     on_event: OnEvent,
-    max_attempts: int,
-    sleep: Sleep = time.sleep,
+    limits: Limits,
 ) -> Outcome:
     """Commit the proposal after `snapshot`, or as version 0 where there is none.
 
     Raises:
-        CommitConflictError: A commit that came first invalidates it, or `max_attempts` were lost.
-        CommitStateUnknownError: See case 5.
+        CommitConflictError: A commit that came first invalidates it, or all attempts were lost.
+        CommitStateUnknownError: The store does not tell whether the commit is there.
         InvalidRequestError: A part of the proposal's txns was committed meanwhile.
         StaleRunError: A newer run has overwritten what this one was about to write.
-        StorageError: See case 4.
+        StorageError: The store failed, and the commit is not there.
     """
     version = 0 if snapshot is None else snapshot.version + 1
-    failures = 0
-    for attempt in range(1, max_attempts + 1):
+    time_before = _time_of(log, snapshot) if proposal.in_commit_timestamps and snapshot else 0
+    ends = time.monotonic() + limits.timeout_s
+    failures: list[StorageError] = []
+    for attempt in range(1, limits.max_attempts + 1):
+        is_last = attempt == limits.max_attempts or time.monotonic() >= ends
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
-        failure: StorageError | None = None
+        actions = _stamped(proposal, snapshot, clock(), time_before)
         try:
-            create_commit(
-                log.storage, log.log_directory, version, _stamped(proposal, snapshot, clock())
-            )
+            create_commit(log.storage, log.log_directory, version, actions)
         except FileExistsError:
             pass
         except StorageError as error:
-            failure = error
+            failures.append(error)
         else:
             return Outcome(version=version, attempts=attempt)
 
-        winner = _read_back(log, version, proposal.txn_uuid, failure)
+        winner = _read_back(log, version, proposal.txn_uuid, failures, ends)
         if winner is None:
-            failures += 1
-            assert failure is not None
-            if failures >= _STORE_FAILURES:
-                raise _final(failure, log.uri, version, proposal.txn_uuid)
-            sleep(_jitter_s(_AFTER_A_FAILURE_S * 2**failures))
+            if is_last or len(failures) == _most(failures):
+                raise _final(failures, log.uri, version, proposal.txn_uuid)
+            _wait_after_failure(len(failures))
             continue
         if winner.txn_id == proposal.txn_uuid:
             return Outcome(version=version, attempts=attempt)
@@ -126,43 +142,82 @@ def commit_loop(
         if _carries(winner, proposal.txns, log.uri):
             return Outcome(version=version, attempts=attempt, already_committed=True)
         _raise_if_conflicting(log, winner, proposal, snapshot)
-        version += 1
-        # Each version that is read brings a loser closer to the log's end: a short wait will do.
-        sleep(_jitter_s(min(_AFTER_A_LOSS_S * attempt, _LONGEST_AFTER_A_LOSS_S)))
-    raise CommitConflictError(
-        log.uri, version - 1, f"{max_attempts} attempts were lost to other writers"
-    )
+        if is_last:
+            raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
+        version, time_before, failures = version + 1, winner.in_commit_timestamp or time_before, []
+        time.sleep(_jitter_s(min(_AFTER_A_LOSS_S * attempt, _LONGEST_AFTER_A_LOSS_S)))
+    raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
 
 
-def _stamped(proposal: Proposal, snapshot: Snapshot | None, now_ms: int) -> Sequence[Action]:
-    info: dict[str, Any] = {"timestamp": now_ms, **proposal.info}
+def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
+    """The time that the snapshot's commit carries, after which ours has to be."""
+    commit = read_commit(log.storage, log.log_directory, snapshot.version)
+    if commit.in_commit_timestamp is None:
+        raise LogCorruptError(
+            log.uri,
+            f"version {snapshot.version}",
+            "it has no inCommitTimestamp, which the table demands (delta.enableInCommitTimestamps)",
+        )
+    return commit.in_commit_timestamp
+
+
+def _stamped(
+    proposal: Proposal, snapshot: Snapshot | None, now_ms: int, time_before: int
+) -> Sequence[Action]:
+    info: dict[str, Any] = {}
+    if proposal.in_commit_timestamps:
+        info["inCommitTimestamp"] = max(now_ms, time_before + 1)
+    info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
     if snapshot is not None:
         info["readVersion"] = snapshot.version
     return [CommitInfo(values={**info, "txnId": proposal.txn_uuid}), *proposal.actions]
 
 
 def _read_back(
-    log: DeltaLog, version: int, txn_uuid: str, failure: StorageError | None
+    log: DeltaLog, version: int, txn_uuid: str, failures: Sequence[StorageError], ends: float
 ) -> Commit | None:
-    """What stands at the version after an attempt that did not plainly succeed."""
-    try:
-        return read_commit(log.storage, log.log_directory, version)
-    except FileNotFoundError:
-        if failure is not None:
-            return None
-        reason = "the store said that it exists, then that it does not"
-        raise CommitStateUnknownError(log.uri, version, txn_uuid, reason) from None
-    except DeltaOpsError as error:
-        raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
+    """What stands at the version after an attempt that did not plainly succeed.
+
+    Args:
+        failures: Of the attempts at this version; none: the last one was told that it exists.
+    """
+    for failed_reads in count(1):
+        try:
+            return read_commit(log.storage, log.log_directory, version)
+        except FileNotFoundError:
+            if failures:
+                return None
+            reason = "the store said that it exists, then that it does not"
+            raise CommitStateUnknownError(log.uri, version, txn_uuid, reason) from None
+        except StorageError as error:
+            if failed_reads == _STORE_FAILURES or time.monotonic() >= ends:
+                raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
+            _wait_after_failure(failed_reads)
+        except DeltaOpsError as error:
+            raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
+    raise AssertionError
 
 
-def _final(failure: StorageError, table: str, version: int, txn_uuid: str) -> Exception:
-    cause = failure.__cause__
-    if isinstance(cause, OSError) and cause.errno in _NOTHING_WAS_CREATED:
-        return failure
-    error = CommitStateUnknownError(table, version, txn_uuid, str(failure))
-    error.__cause__ = failure
+def _most(failures: Sequence[StorageError]) -> int:
+    """Of failures in a row: a disk that is full will be so in ten seconds."""
+    return _REFUSALS if all(map(_rules_out_creation, failures)) else _STORE_FAILURES
+
+
+def _final(
+    failures: Sequence[StorageError], table: str, version: int, txn_uuid: str
+) -> DeltaOpsError:
+    """The error of a version that could not be created and is not there."""
+    last = failures[-1]
+    if all(map(_rules_out_creation, failures)):
+        return last
+    error = CommitStateUnknownError(table, version, txn_uuid, str(last))
+    error.__cause__ = last
     return error
+
+
+def _rules_out_creation(failure: StorageError) -> bool:
+    cause = failure.__cause__
+    return isinstance(cause, OSError) and cause.errno in _NOTHING_WAS_CREATED
 
 
 def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:
@@ -177,7 +232,11 @@ def _raise_if_conflicting(
         raise CommitConflictError(log.uri, winner.version, "created the table")
     conflict = find_conflict(winner, proposal.footprint, snapshot)
     if conflict is not None:
-        raise CommitConflictError(log.uri, conflict.version, conflict.reason)
+        raise conflict_error(conflict, log.uri)
+
+
+def _wait_after_failure(number: int) -> None:
+    time.sleep(_jitter_s(min(_AFTER_A_FAILURE_S * 2**number, _LONGEST_AFTER_A_FAILURE_S)))
 
 
 def _jitter_s(longest: float) -> float:

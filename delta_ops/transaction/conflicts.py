@@ -3,10 +3,18 @@
 Source: PROTOCOL.md, "Delta Log Entries"; the order is the reference's: protocol, metadata, domain,
 txn, adds against what was read, deletes against what was read, delete against delete.
 
-A blind append read nothing, so no file action of a winner can invalidate it. A rearrangement
-(`dataChange` false throughout) leaves the rows as they were, so rows added meanwhile do not matter
-to it; a file that it replaces must still be there. The `txn` of a rearrangement does not change
-that: it has a check of its own.
+What counts depends on the isolation level of ours:
+
+1. `Serializable`: the outcome is as if the commits had come one after the other in their order.
+2. `WriteSerializable`: the same, in some order: rows that a blind append of another added, which
+   itself depends on nothing, may count as added after ours.
+3. `SnapshotIsolation`, of a rearrangement (`dataChange` false throughout): rows that were added or
+   removed meanwhile do not matter to it; a file that it replaces must still be there. A `txn` of a
+   rearrangement does not change that: it has a check of its own.
+
+At every level: a blind append read nothing, so no file action of a winner can invalidate it, and a
+rearrangement that won has left all rows as they were, so that only who replaces the same files
+conflicts with it.
 """
 
 from __future__ import annotations
@@ -17,12 +25,14 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.errors import CommitConflictError
 from delta_ops.log import pruning
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.table_properties import IsolationLevel
 
 ConflictKind = Literal[
     "protocol", "metadata", "domain", "txn", "concurrent append", "delete read", "delete delete"
@@ -52,8 +62,15 @@ class Footprint:
     """Canonical paths of the files that we remove; all of them were read."""
     app_ids: frozenset[str]
     domains: frozenset[str]
-    changes_protocol: bool
-    only_rearranges: bool
+    changes_metadata: bool
+    isolation: IsolationLevel | Literal["SnapshotIsolation"]
+
+
+def conflict_error(conflict: Conflict, table: str) -> CommitConflictError:
+    """The conflict as the error of a commit to the table."""
+    return CommitConflictError(
+        table, conflict.version, conflict.reason, conflict.kind, conflict.evidence
+    )
 
 
 def find_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
@@ -118,12 +135,16 @@ def _txn(winner: Commit, ours: Footprint) -> Conflict | None:
 
 
 def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
-    if ours.only_rearranges or not ours.reads or not len(winner.adds):
+    if ours.isolation == "SnapshotIsolation" or not ours.reads or not len(winner.adds):
+        return None
+    if (
+        ours.isolation == "WriteSerializable"
+        and not ours.changes_metadata
+        and _is_blind_append(winner)
+    ):
         return None
     for predicate in ours.reads:
-        # A rearrangement of the winner adds no rows; its removes are what can hurt us. A writer
-        # that does not say whether it changes data may have done so.
-        added = winner.adds.filter(pc.fill_null(winner.adds["dataChange"], True))
+        added = winner.adds.filter(_changes_data(winner.adds))
         matching = pruning.matching(added, predicate, snapshot)
         if len(matching):
             return Conflict(
@@ -136,9 +157,11 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
 
 
 def _deleted_read(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
-    if ours.only_rearranges or not ours.reads or not len(winner.removes):
+    # Files that a rearrangement removed: their rows are elsewhere.
+    removes = winner.removes.filter(_changes_data(winner.removes))
+    if ours.isolation == "SnapshotIsolation" or not ours.reads or not len(removes):
         return None
-    removed = _removed_paths(winner, snapshot)
+    removed = _paths(removes, snapshot)
     for files in snapshot.stream_live(["path", CANONICAL_PATH, "partitionValues", "stats"]):
         candidates = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=removed))
         for predicate in ours.reads if len(candidates) else ():
@@ -156,7 +179,7 @@ def _deleted_read(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Confli
 def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
     if not len(winner.removes) or not ours.removed_paths:
         return None
-    gone = sorted(ours.removed_paths & set(_removed_paths(winner, snapshot).to_pylist()))
+    gone = sorted(ours.removed_paths & set(_paths(winner.removes, snapshot).to_pylist()))
     if not gone:
         return None
     return Conflict(
@@ -167,6 +190,17 @@ def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | 
     )
 
 
-def _removed_paths(winner: Commit, snapshot: Snapshot) -> pa.Array:
+def _is_blind_append(winner: Commit) -> bool:
+    """Whether its writer says so, and nothing contradicts it."""
+    info = winner.info.values if winner.info else {}
+    return info.get("isBlindAppend") is True and not len(winner.removes)
+
+
+def _changes_data(actions: pa.Table) -> pa.ChunkedArray:
+    """A writer that does not say whether an action changes data may have done so."""
+    return pc.fill_null(actions["dataChange"], True)
+
+
+def _paths(removes: pa.Table, snapshot: Snapshot) -> pa.Array:
     """Canonical paths; a file of which a deletion vector is replaced is among them."""
-    return canonical_paths(winner.removes["path"].combine_chunks(), snapshot.uri)
+    return canonical_paths(removes["path"].combine_chunks(), snapshot.uri)

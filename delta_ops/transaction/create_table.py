@@ -12,14 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.schema import (
+    TIMESTAMP_NTZ,
     ArrayType,
     DataType,
     MapType,
-    PrimitiveType,
     StructType,
     schema_to_json,
 )
-from delta_ops.protocol.table_properties import table_properties_from_configuration
+from delta_ops.protocol.table_properties import (
+    TableProperties,
+    table_properties_from_configuration,
+)
 
 # Parquet readers of other engines fail on these where column mapping is off; the reference refuses
 # them too.
@@ -54,16 +57,18 @@ def new_metadata(
     )
 
 
-def new_protocol(schema: StructType) -> Protocol:
-    """The lowest protocol that the schema's types allow."""
-    if any(t == PrimitiveType(name="timestamp_ntz") for t in _types(schema)):
-        return Protocol(
-            min_reader_version=3,
-            min_writer_version=7,
-            reader_features=("timestampNtz",),
-            writer_features=("appendOnly", "invariants", "timestampNtz"),
-        )
-    return Protocol(min_reader_version=1, min_writer_version=2)
+def new_protocol(schema: StructType, properties: TableProperties) -> Protocol:
+    """The lowest protocol that the schema's types and the properties allow."""
+    for_readers = ["timestampNtz"] if any(t == TIMESTAMP_NTZ for t in _types(schema)) else []
+    for_writers = ["inCommitTimestamp"] if properties.in_commit_timestamps else []
+    if not for_readers and not for_writers:
+        return Protocol(min_reader_version=1, min_writer_version=2)
+    return Protocol(
+        min_reader_version=3 if for_readers else 1,
+        min_writer_version=7,
+        reader_features=tuple(for_readers) or None,
+        writer_features=("appendOnly", "invariants", *for_readers, *for_writers),
+    )
 
 
 def _validate_names(schema: StructType) -> None:

@@ -14,7 +14,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.schema import schema_from_json
-from delta_ops.transaction.conflicts import Footprint, find_conflict
+from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
 
 
 def is_same_table(ours: Metadata, created: Metadata) -> bool:
@@ -37,7 +37,7 @@ def validate_joinable(log: DeltaLog, created: Snapshot, ours: Footprint) -> None
     for commit in commits:
         conflict = find_conflict(_without_definition(commit), ours, created)
         if conflict is not None:
-            raise CommitConflictError(log.uri, conflict.version, conflict.reason)
+            raise conflict_error(conflict, log.uri)
 
 
 def _without_definition(commit: Commit) -> Commit:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -34,7 +36,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.features import validate_writable
+from delta_ops.protocol.features import validate_properties, validate_writable
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType, schema_from_json
@@ -42,7 +44,7 @@ from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
 )
-from delta_ops.transaction.commit import Outcome, Proposal, commit_loop
+from delta_ops.transaction.commit import Limits, Outcome, Proposal, commit_loop
 from delta_ops.transaction.conflicts import Footprint
 from delta_ops.transaction.create_table import new_metadata, new_protocol
 from delta_ops.transaction.creation_race import is_same_table, validate_joinable
@@ -50,9 +52,11 @@ from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
-from delta_ops.transaction.write_rules import validate_actions, validate_staged
-
-MAX_ATTEMPTS = 1000
+from delta_ops.transaction.write_rules import (
+    validate_actions,
+    validate_balance,
+    validate_staged,
+)
 
 
 def begin(log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ignore) -> Transaction:
@@ -78,6 +82,7 @@ class Transaction:
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
         self._files: list[FileAction] = []
+        self._rearranged: list[AddFile] = []  # removed, and their rows are in other files
         self._txns: dict[str, TxnId] = {}
         self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate] = []
@@ -98,6 +103,18 @@ class Transaction:
             TableNotFoundError: There is no table, and `create_table` has not been called.
         """
         current = self._metadata or (self.snapshot.metadata if self.snapshot else None)
+        if current is None:
+            raise TableNotFoundError(self.log.uri)
+        return current
+
+    @property
+    def protocol(self) -> Protocol:
+        """The table's protocol as this commit leaves it.
+
+        Raises:
+            TableNotFoundError: There is no table, and `create_table` has not been called.
+        """
+        current = self._protocol or (self.snapshot.protocol if self.snapshot else None)
         if current is None:
             raise TableNotFoundError(self.log.uri)
         return current
@@ -136,8 +153,27 @@ class Transaction:
             description=description,
             created_ms=self.clock(),
         )
-        self._protocol = new_protocol(schema)
-        validate_writable(self._protocol, self._metadata, table=self.log.uri)
+        self._protocol = new_protocol(schema, self.properties)
+        self._validate_definition()
+
+    def set_properties(self, changes: Mapping[str, str | None]) -> None:
+        """Set table properties, and remove those whose value is None.
+
+        Raises:
+            InvalidRequestError: A value cannot be understood, or asks for a feature that the
+                table's protocol does not have.
+            TableNotFoundError: There is no table, and `create_table` has not been called.
+            UnsupportedFeatureError: The table could not be written any more.
+        """
+        merged = {**self.metadata.configuration, **changes}
+        configuration = {name: value for name, value in merged.items() if value is not None}
+        self._metadata = replace(self.metadata, configuration=configuration)
+        self._validate_definition()
+
+    def _validate_definition(self) -> None:
+        table_properties_from_configuration(self.metadata.configuration)
+        validate_properties(self.protocol, self.metadata, table=self.log.uri)
+        validate_writable(self.protocol, self.metadata, table=self.log.uri)
 
     def stage(self, staged: Staged) -> None:
         """Add staged files.
@@ -152,7 +188,9 @@ class Transaction:
     def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Remove live files; with `data_change` False, staged ones hold their rows."""
         now_ms = self.clock()
-        self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in files)
+        removed = list(files)
+        self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
+        self._rearranged.extend(removed if not data_change else ())
 
     def read(self, predicate: Predicate) -> None:
         """Depend on the rows for which the predicate is true: whoever adds one first wins."""
@@ -180,8 +218,7 @@ class Transaction:
             raise InvalidRequestError(
                 f"the domain {domain.domain} belongs to the protocol; choose another prefix"
             )
-        protocol = self._protocol or (self.snapshot.protocol if self.snapshot else None)
-        if protocol is None or "domainMetadata" not in (protocol.writer_features or ()):
+        if "domainMetadata" not in (self.protocol.writer_features or ()):
             raise InvalidRequestError(
                 f"{self.log.uri} has no domains: domainMetadata is not among the writer features "
                 "of its protocol"
@@ -214,7 +251,8 @@ class Transaction:
         metrics: Mapping[str, int] | None = None,
         user_metadata: str | None = None,
         hooks: Sequence[Hook] = DEFAULT_HOOKS,
-        max_attempts: int = MAX_ATTEMPTS,
+        max_attempts: int = 1000,
+        timeout: timedelta = timedelta(minutes=10),
     ) -> CommitResult:
         """Commit, whatever version that turns out to be.
 
@@ -223,9 +261,13 @@ class Transaction:
             parameters: `operationParameters` of commitInfo.
             metrics: More `operationMetrics` than the counts of files, rows and bytes.
             user_metadata: Any text, kept in commitInfo.
+            max_attempts: Versions tried before the commit is given up; each lost race and each
+                failure of the store takes one.
+            timeout: After it no further attempt is begun.
 
         Raises:
-            CommitConflictError: A concurrent commit invalidates this one; nothing was committed.
+            CommitConflictError: A concurrent commit invalidates this one, or the limits were
+                reached; nothing was committed.
             CommitStateUnknownError: The store did not tell; look before running again.
             InvalidRequestError: The actions break a rule of the table.
             StaleRunError: A newer run has overwritten what this one was about to write.
@@ -239,10 +281,13 @@ class Transaction:
             append_only=self.properties.append_only,
             table=self.log.uri,
         )
+        validate_balance(self._files, self._rearranged, table=self.log.uri)
         counts = {**self._counts(), **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
         try:
-            outcome = self._run(proposal, max_attempts)
+            outcome = self._run(
+                proposal, Limits(max_attempts=max_attempts, timeout_s=timeout.total_seconds())
+            )
         except DeltaOpsError as error:
             self.may_be_committed = isinstance(error, CommitStateUnknownError)
             raise
@@ -260,16 +305,9 @@ class Transaction:
             failed_hooks=self._run_hooks(outcome.version, hooks),
         )
 
-    def _run(self, proposal: Proposal, max_attempts: int) -> Outcome:
+    def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
         try:
-            return commit_loop(
-                self.log,
-                self.snapshot,
-                proposal,
-                clock=self.clock,
-                on_event=self._on_loop_event,
-                max_attempts=max_attempts,
-            )
+            return self._loop(proposal, limits)
         except CommitConflictError:
             if self.snapshot is not None or not self._joins_created_table():
                 raise
@@ -278,20 +316,16 @@ class Transaction:
         assert self.snapshot
         validate_joinable(self.log, self.snapshot, proposal.footprint)
         actions = tuple(a for a in proposal.actions if not isinstance(a, Protocol | Metadata))
-        joined = Proposal(
-            actions=actions,
-            info=proposal.info,
-            txn_uuid=proposal.txn_uuid,
-            footprint=proposal.footprint,
-            txns=proposal.txns,
-        )
+        return self._loop(replace(proposal, actions=actions), limits)
+
+    def _loop(self, proposal: Proposal, limits: Limits) -> Outcome:
         return commit_loop(
             self.log,
             self.snapshot,
-            joined,
+            proposal,
             clock=self.clock,
             on_event=self._on_loop_event,
-            max_attempts=max_attempts,
+            limits=limits,
         )
 
     def _on_loop_event(self, event: Event) -> None:
@@ -329,7 +363,7 @@ class Transaction:
         info: dict[str, Any] = {
             "operation": operation,
             "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
-            "isolationLevel": "SnapshotIsolation" if footprint.only_rearranges else "Serializable",
+            "isolationLevel": footprint.isolation,
             "isBlindAppend": not footprint.reads and not footprint.removed_paths,
             "operationMetrics": {name: str(count) for name, count in counts.items()},
             "engineInfo": engine_info(),
@@ -342,19 +376,23 @@ class Transaction:
             txn_uuid=str(uuid.uuid4()),
             footprint=footprint,
             txns=tuple(self._txns.values()),
+            in_commit_timestamps=self.properties.in_commit_timestamps,
         )
 
     def _footprint(self) -> Footprint:
         removed = (a.path for a in self._files if isinstance(a, RemoveFile))
+        only_rearranges = (
+            bool(self._files)
+            and self._metadata is None
+            and not any(action.data_change for action in self._files)
+        )
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
             app_ids=frozenset(self._txns),
             domains=frozenset(self._domains),
-            changes_protocol=self._protocol is not None,
-            only_rearranges=bool(self._files)
-            and self._metadata is None
-            and not any(action.data_change for action in self._files),
+            changes_metadata=self._metadata is not None,
+            isolation="SnapshotIsolation" if only_rearranges else self.properties.isolation_level,
         )
 
     def _counts(self) -> dict[str, int]:

@@ -8,9 +8,11 @@ sees: an engine checks them and attests it in `Staged.row_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from delta_ops.errors import InvalidRequestError
+import pyarrow.parquet as pq
+
+from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.schema import (
@@ -20,6 +22,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_from_json,
 )
+from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage.paths import validate
 from delta_ops.transaction.staging import Staged
 
@@ -68,6 +71,21 @@ def validate_staged(staged: Staged, metadata: Metadata, *, table: str) -> None:
         )
 
 
+def validate_footer(footer: pq.FileMetaData, schema: StructType, path: str) -> None:
+    """Refuse a data file with columns that its table does not have: nobody would ever see them.
+
+    Raises:
+        InvalidRequestError: With the file and the columns.
+    """
+    known = {field.name.lower() for field in schema.fields}
+    names = footer.schema.to_arrow_schema().names
+    if unknown := [name for name in names if name.lower() not in known]:
+        raise InvalidRequestError(
+            f"file {path} has columns that are not in the table ({', '.join(unknown)}); drop them, "
+            "or add them to the table first"
+        )
+
+
 def validate_actions(
     files: Sequence[FileAction], metadata: Metadata, *, append_only: bool, table: str
 ) -> None:
@@ -78,7 +96,7 @@ def validate_actions(
     """
     seen: set[str] = set()
     for action in files:
-        path = canonical_path(action.path, table)
+        path = _path_of(action, table)
         if path in seen:
             raise InvalidRequestError(
                 f"{table}: file {path} is in the commit twice; one commit can say one thing of it"
@@ -92,6 +110,46 @@ def validate_actions(
             f"{table} is append-only (delta.appendOnly = true), and this commit would delete "
             f"{len(removed)} files; append instead, or unset the property"
         )
+
+
+def validate_balance(
+    files: Sequence[FileAction], rearranged: Sequence[AddFile], *, table: str
+) -> None:
+    """Refuse a rearrangement that loses or doubles rows, as far as statistics tell.
+
+    Args:
+        files: All file actions; adds with `dataChange` false hold the rows that are rearranged.
+        rearranged: The files that held them.
+
+    Raises:
+        InvalidRequestError: With both counts.
+    """
+    added = [a for a in files if isinstance(a, AddFile) and not a.data_change]
+    before, after = num_rows(rearranged), num_rows(added)
+    if before is not None and after is not None and before != after:
+        raise InvalidRequestError(
+            f"{table}: the commit says that it only rearranges rows (dataChange false), but it "
+            f"removes files of {before} rows and adds files of {after}; nothing was committed"
+        )
+
+
+def num_rows(files: Iterable[AddFile]) -> int | None:
+    """The rows of files by their statistics and deletion vectors; None if one has none."""
+    total = 0
+    for add in files:
+        stats = parse_stats(add.stats)
+        if stats is None or stats.num_records is None:
+            return None
+        total += stats.num_records
+        total -= add.deletion_vector.cardinality if add.deletion_vector else 0
+    return total
+
+
+def _path_of(action: FileAction, table: str) -> str:
+    try:
+        return canonical_path(action.path, table)
+    except LogPathError as error:
+        raise InvalidRequestError(f"{table}: file {action.path} lies outside the table") from error
 
 
 def _validate_add(add: AddFile, path: str, metadata: Metadata, table: str) -> None:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, Snapshot, col
+from delta_ops import DeltaLog, Snapshot, begin, col
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import (
     CommitConflictError,
@@ -214,6 +214,44 @@ def test_rows_deleted_meanwhile_stay_deleted(tmp_path: Path) -> None:
         optimize(table.log, engine=delete)
     assert [row["id"] for row in table.rows()] == [99]
     assert len(table.data_files()) == 4
+
+
+def once(act: Callable[[], object]) -> Callable[[], object]:
+    todo = [act]
+    return lambda: todo.pop()() if todo else None
+
+
+def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(6):
+        table.write([number], "abc"[number % 3], partition_by=["p"])
+    replace_a = once(
+        lambda: table.write([99], "a", mode="overwrite", replace_where=col("p") == "a")
+    )
+    result = optimize(table.log, engine=while_rewriting(replace_a))
+    assert (result.version, result.files_removed, result.files_added) == (7, 4, 2)
+    assert [row["id"] for row in table.rows()] == [1, 2, 4, 5, 99]
+    live = live_paths(table.log)
+    assert len(live) == 3
+    # The output of the group that was lost is gone; what was replaced stays until vacuum.
+    assert len(table.data_files()) == 6 + 1 + 2
+
+
+def test_a_table_that_was_changed_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(4):
+        table.write([number], "ab"[number % 2], partition_by=["p"])
+
+    def delete_and_change() -> None:
+        table.write([99], "a", mode="overwrite", replace_where=col("p") == "a")
+        txn = begin(table.log)
+        txn.set_properties({"owner": "a team"})
+        txn.commit(operation="SET TBLPROPERTIES")
+
+    with pytest.raises(CommitConflictError):
+        optimize(table.log, engine=while_rewriting(once(delete_and_change)))
+    assert [row["id"] for row in table.rows()] == [1, 3, 99]
+    assert len(table.data_files()) == 5
 
 
 def test_of_two_runs_at_once_the_second_finds_its_work_done(tmp_path: Path) -> None:

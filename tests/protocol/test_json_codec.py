@@ -61,6 +61,15 @@ def test_a_line_nested_beyond_all_measure_is_an_error_of_its_line() -> None:
         decode_commit(b'{"novelty":' + b"[" * 200_000)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_bytes_that_are_no_text_are_an_error_of_their_line_wherever_they_stand(place: int) -> None:
+    lines = [json.dumps({"add": ADD}).encode()]
+    lines.insert(place, b'{"commitInfo":{},"n\xff":1}')
+    with pytest.raises(LineError) as raised:
+        decode_commit(b"\n".join(lines))
+    assert raised.value.line == place + 1
+
+
 def test_a_property_that_is_null_is_not_set() -> None:
     line = {"metaData": {**METADATA, "configuration": {"a": None, "b": "1"}}}
     (metadata,) = decode_commit(json.dumps(line).encode()).others

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,24 @@ from delta_ops.transaction import TxnId
 from tests.tables import add, live_paths, staged, write_log
 
 
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("delta_ops.transaction.commit.time.sleep", lambda _: None)
+
+
 class FaultyStorage:
     """A storage whose `create` and `read` go through a function of the test's."""
 
     def __init__(self, inner: Storage, create: Callable[..., None]) -> None:
         self._inner, self._create = inner, create
-        self.unreadable = False
+        self.unreadable_times = 0
 
     def create(self, path: str, data: bytes) -> None:
         self._create(self._inner, path, data)
 
     def read(self, path: str) -> bytes:
-        if self.unreadable:
+        if self.unreadable_times:
+            self.unreadable_times -= 1
             raise StorageError(path, "read", "the connection was reset")
         return self._inner.read(path)
 
@@ -121,7 +128,7 @@ def test_a_store_that_recovers_gets_the_same_version(tmp_path: Path) -> None:
 def test_an_outcome_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     log, storage = table(tmp_path, lost_answer)
     txn = prepared(log)
-    storage.unreadable = True
+    storage.unreadable_times = 1000
     with pytest.raises(CommitStateUnknownError, match="not known whether version 1") as caught:
         txn.commit(operation="WRITE")
     line = (tmp_path / "_delta_log" / f"{1:020d}.json").read_text().splitlines()[0]
@@ -151,6 +158,51 @@ def test_attempts_are_limited(tmp_path: Path) -> None:
         prepared(log, f"{i}.parquet").commit(operation="WRITE")
     with pytest.raises(CommitConflictError, match="2 attempts were lost"):
         slow.commit(operation="WRITE", max_attempts=2)
+
+
+def test_the_time_for_attempts_is_limited(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    slow = prepared(log, "slow.parquet")
+    prepared(log, "fast.parquet").commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="1 attempts were lost"):
+        slow.commit(operation="WRITE", timeout=timedelta(0))
+    assert live_paths(log) == {"old.parquet", "fast.parquet"}
+
+
+def test_without_a_race_no_time_is_needed(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    assert prepared(log).commit(operation="WRITE", timeout=timedelta(0)).version == 1
+
+
+def test_a_store_that_refuses_after_it_was_silent_leaves_the_outcome_unknown(
+    tmp_path: Path,
+) -> None:
+    """The request that got no answer may still be carried out."""
+    answers = iter([lost_request])
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        next(answers, full_disk)(inner, path, data)
+
+    log, _ = table(tmp_path, create)
+    txn = prepared(log)
+    with pytest.raises(CommitStateUnknownError, match="no space is left"):
+        txn.commit(operation="WRITE")
+    assert txn.may_be_committed
+
+
+def test_an_outcome_that_can_be_read_at_last_is_known(tmp_path: Path) -> None:
+    log, storage = table(tmp_path, lost_answer)
+    txn = prepared(log)
+    storage.unreadable_times = 5
+    assert txn.commit(operation="WRITE").version == 1
+
+
+def test_a_lost_race_that_can_be_read_at_last_is_gone_on_from(tmp_path: Path) -> None:
+    log, storage = table(tmp_path)
+    slow = prepared(log, "slow.parquet")
+    prepared(log, "fast.parquet").commit(operation="WRITE")
+    storage.unreadable_times = 3
+    assert slow.commit(operation="WRITE").version == 2
 
 
 def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:

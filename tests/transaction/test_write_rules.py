@@ -1,9 +1,17 @@
-"""The rules of rows, derived from a schema."""
+"""The rules of rows, derived from a schema, and the rules of actions."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from delta_ops import begin
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.actions import AddFile, DeletionVector
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -13,7 +21,8 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.transaction.write_rules import row_rules
+from delta_ops.transaction.write_rules import num_rows, row_rules, validate_footer
+from tests.tables import add, live_paths, metadata, staged, write_log
 
 _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG)))
 
@@ -45,3 +54,78 @@ def test_what_must_not_be_null_is_found_at_every_depth(
 
 def test_a_column_that_must_not_be_null_is_a_rule() -> None:
     assert row_rules(StructType((StructField("a", LONG, nullable=False),))) == {"NOT NULL a"}
+
+
+@pytest.mark.parametrize(
+    ("adds", "message"),
+    [
+        pytest.param([add("a"), add("a")], "in the commit twice", id="a file twice"),
+        pytest.param([add("a b"), add("a%20b")], "in the commit twice", id="spelt in two ways"),
+        pytest.param([add("old")], "in the commit twice", id="added and removed"),
+        pytest.param([add("../a")], "outside", id="beside the table"),
+        pytest.param([add("s3://b/a")], "outside", id="in another store"),
+        pytest.param([add("a", partition_values={"q": "1"})], "partitioned by", id="a partition"),
+    ],
+)
+def test_actions_that_contradict_each_other_or_the_table_are_refused(
+    tmp_path: Path, adds: list[AddFile], message: str
+) -> None:
+    log = write_log(tmp_path, [[add("old")]])
+    txn = begin(log)
+    txn.remove(log.snapshot().add_files())
+    txn.stage(staged(*adds))
+    with pytest.raises(InvalidRequestError, match=message):
+        txn.commit(operation="WRITE")
+    assert live_paths(log) == {"old"}
+
+
+def test_partition_values_must_be_complete(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[]])
+    begin_on_partitioned = write_log(tmp_path / "p", [[metadata(partition_columns=("p",))]])
+    assert log.snapshot().partition_columns == ()
+    txn = begin(begin_on_partitioned)
+    txn.stage(replace(staged(add("a")), partition_columns=("p",)))
+    with pytest.raises(InvalidRequestError, match=r"has values for nothing, but .* by p"):
+        txn.commit(operation="WRITE")
+
+
+@pytest.mark.parametrize("is_data_change", [True, False])
+def test_an_append_only_table_loses_no_row(tmp_path: Path, is_data_change: bool) -> None:
+    log = write_log(tmp_path, [[metadata(configuration={"delta.appendOnly": "true"}), add("old")]])
+    txn = begin(log)
+    txn.remove(log.snapshot().add_files(), data_change=is_data_change)
+    txn.stage(staged(add("new", data_change=is_data_change)))
+    if is_data_change:
+        with pytest.raises(InvalidRequestError, match="append-only"):
+            txn.commit(operation="DELETE")
+    else:
+        txn.commit(operation="OPTIMIZE")
+    assert live_paths(log) == ({"old"} if is_data_change else {"new"})
+
+
+VECTOR = DeletionVector(
+    storage_type="u", path_or_inline_dv="ab", offset=1, size_in_bytes=3, cardinality=2
+)
+
+
+@pytest.mark.parametrize(
+    ("adds", "expected"),
+    [
+        pytest.param([], 0, id="none"),
+        pytest.param([add("a", stats='{"numRecords":3}')] * 2, 6, id="known"),
+        pytest.param([add("a", stats='{"numRecords":3}', deletion_vector=VECTOR)], 1, id="deleted"),
+        pytest.param([add("a", stats='{"numRecords":3}'), add("b")], None, id="one is not known"),
+        pytest.param([add("a", stats="{}")], None, id="statistics without it"),
+    ],
+)
+def test_rows_by_statistics(adds: list[AddFile], expected: int | None) -> None:
+    assert num_rows(adds) == expected
+
+
+def test_columns_that_the_table_has_not_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"A": [1], "x": [2]}), tmp_path / "f.parquet")
+    footer = pq.read_metadata(tmp_path / "f.parquet")
+    known = StructType((StructField("a", LONG), StructField("X", LONG)))
+    validate_footer(footer, known, "f.parquet")
+    with pytest.raises(InvalidRequestError, match=r"f\.parquet has columns .* \(x\)"):
+        validate_footer(footer, StructType((StructField("a", LONG),)), "f.parquet")

@@ -1,0 +1,87 @@
+"""In-commit timestamps: each commit's own time, later than that of the one before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import InvalidRequestError, LogCorruptError
+from tests.tables import add, by_deltalake, rows, write_log
+
+ENABLED = {"delta.enableInCommitTimestamps": "true"}
+
+
+def ids(*values: int) -> pa.Table:
+    return pa.table({"id": list(values)})
+
+
+def first_lines(root: Path) -> list[dict[str, Any]]:
+    files = sorted((root / "_delta_log").glob("*.json"))
+    return [json.loads(each.read_text().splitlines()[0]) for each in files]
+
+
+def times(root: Path) -> list[int]:
+    return [line["commitInfo"]["inCommitTimestamp"] for line in first_lines(root)]
+
+
+def append_at(log: DeltaLog, now_ms: int) -> None:
+    txn = begin(log, clock=lambda: now_ms)
+    txn.stage(da.stage_write(txn, ids(now_ms)))
+    txn.commit(operation="WRITE")
+
+
+def test_a_new_table_gets_the_feature_and_its_first_time(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    protocol = DeltaLog(tmp_path).snapshot().protocol
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 7)
+    assert "inCommitTimestamp" in (protocol.writer_features or ())
+    (time,) = times(tmp_path)
+    assert first_lines(tmp_path)[0]["commitInfo"]["timestamp"] == time
+    assert by_deltalake(tmp_path) == [{"id": 1}]
+
+
+def test_times_grow_whatever_the_clock_says(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    for now_ms in (5, 7, 0):
+        append_at(log, now_ms)
+    (first, *later) = times(tmp_path)
+    assert later == [first + 1, first + 2, first + 3]
+    assert [entry.timestamp_ms for entry in log.history()] == [*reversed(later), first]
+
+
+def test_the_loser_of_a_race_gets_a_time_after_the_winner(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    (first,) = times(tmp_path)
+    slow = begin(log, clock=lambda: 0)
+    slow.stage(da.stage_write(slow, ids(2)))
+    append_at(log, first + 1000)
+    slow.commit(operation="WRITE")
+    assert times(tmp_path) == [first, first + 1000, first + 1001]
+
+
+def test_without_the_property_there_is_no_such_time(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1))
+    assert "inCommitTimestamp" not in first_lines(tmp_path)[0]["commitInfo"]
+
+
+def test_a_commit_before_ours_without_its_time_is_an_error(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    path = tmp_path / "_delta_log" / f"{0:020d}.json"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]))
+    with pytest.raises(LogCorruptError, match="no inCommitTimestamp"):
+        da.write(tmp_path, ids(2))
+    assert rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 1}]
+
+
+def test_a_table_without_the_feature_cannot_be_switched_on(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("a")]])
+    with pytest.raises(InvalidRequestError, match="needs the feature inCommitTimestamp"):
+        begin(log).set_properties(ENABLED)

@@ -1,0 +1,75 @@
+"""Table properties: changed by a commit of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from tests.tables import by_deltalake
+
+
+def table(root: Path) -> DeltaLog:
+    da.write(root, pa.table({"id": [1]}), configuration={"delta.checkpointInterval": "5"})
+    return DeltaLog(root)
+
+
+def test_properties_are_set_and_unset(tmp_path: Path) -> None:
+    log = table(tmp_path)
+    txn = begin(log)
+    txn.set_properties({"delta.appendOnly": "true", "owner": "a team"})
+    txn.set_properties({"delta.checkpointInterval": None})
+    assert txn.commit(operation="SET TBLPROPERTIES").version == 1
+    before, after = log.snapshot(0).metadata, log.snapshot().metadata
+    assert dict(after.configuration) == {"delta.appendOnly": "true", "owner": "a team"}
+    assert (after.id, after.schema_string, after.created_time) == (
+        before.id,
+        before.schema_string,
+        before.created_time,
+    )
+    assert by_deltalake(tmp_path) == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"delta.appendOnly": "maybe"}, "true or false", id="no flag"),
+        pytest.param({"delta.logRetentionDuration": "soon"}, "no interval", id="no interval"),
+        pytest.param({"delta.enableChangeDataFeed": "true"}, "changeDataFeed", id="a feature"),
+        pytest.param({"delta.enableDeletionVectors": "TRUE"}, "deletionVectors", id="vectors"),
+        pytest.param({"delta.checkpointPolicy": "v2"}, "v2Checkpoint", id="checkpoints"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_for_old_and_new_tables(
+    tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    log = table(tmp_path / "old")
+    with pytest.raises(InvalidRequestError, match=message):
+        begin(log).set_properties(changes)
+    with pytest.raises(InvalidRequestError, match=message):
+        da.write(tmp_path / "new", pa.table({"id": [1]}), configuration=changes)
+    assert not (tmp_path / "new" / "_delta_log").exists()
+    assert log.snapshot().version == 0
+
+
+def test_a_change_comes_first_or_not_at_all(tmp_path: Path) -> None:
+    log = table(tmp_path)
+    first, second = begin(log), begin(log)
+    for txn in (first, second):
+        txn.set_properties({"owner": "a team"})
+    append = begin(log)
+    append.stage(da.stage_write(append, pa.table({"id": [2]})))
+    first.commit(operation="SET TBLPROPERTIES")
+    for txn in (second, append):
+        with pytest.raises(CommitConflictError, match="changed the schema") as raised:
+            txn.commit(operation="WRITE")
+        assert raised.value.kind == "metadata"
+
+
+def test_without_a_table_there_are_no_properties(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        begin(DeltaLog(tmp_path)).set_properties({"a": "b"})
