@@ -132,6 +132,13 @@ class TableMachine(RuleBasedStateMachine):
         self.pending[writer] = Pending(operation, transaction, len(self.states) - 1)
         return True
 
+    @rule(first=operations, second=operations)
+    def race(self, first: Operation, second: Operation) -> None:
+        for writer, operation in enumerate((first, second)):
+            self.prepare(writer, operation)
+        for writer in sorted(self.pending):
+            self.commit_pending(*self.pending.pop(writer))
+
     @precondition(lambda self: self.pending)
     @rule(data=st.data())
     def commit(self, data: st.DataObject) -> None:
