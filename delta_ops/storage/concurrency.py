@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from itertools import chain, islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -45,13 +46,15 @@ def run_ahead(
         max_bytes: Of the calls that are ahead of the caller; one is, however large it is.
         max_calls: That are under way at once, two at least.
     """
-    if _is_of_pool():
-        yield from (call() for _, call in calls)
+    todo = iter(calls)
+    first = list(islice(todo, 2))
+    if len(first) < 2 or _is_of_pool():
+        yield from (call() for _, call in chain(first, todo))
         return
     under_way: deque[tuple[int, Future[R]]] = deque()
     ahead_bytes = 0
     try:
-        for num_bytes, call in calls:
+        for num_bytes, call in chain(first, todo):
             while len(under_way) > 1 and (
                 ahead_bytes + num_bytes > max_bytes or len(under_way) >= max_calls
             ):

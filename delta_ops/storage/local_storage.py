@@ -79,9 +79,8 @@ class LocalStorage:
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """See `Storage`."""
-        files, _ = self._entries_of(directory)
-        first = f"{directory}/{start}" if directory else start
-        return self._infos_of(file for file in sorted(files) if file[0] >= first)
+        files, _ = self._entries_of(directory, start)
+        return self._infos_of(sorted(files))
 
     def list_tree(self, directory: str) -> Iterator[FileInfo]:
         """See `Storage`."""
@@ -194,8 +193,8 @@ class LocalStorage:
                 kept.append(path)
         return kept
 
-    def _entries_of(self, directory: str) -> tuple[list[_File], list[str]]:
-        """The files and the directories in `directory`; none when it is not there."""
+    def _entries_of(self, directory: str, start: str = "") -> tuple[list[_File], list[str]]:
+        """Files and directories in `directory`, if it is there, that sort from `start` on."""
         place = self.locate(directory)
         prefix = f"{directory}/" if directory else ""
         files: list[_File] = []
@@ -207,7 +206,7 @@ class LocalStorage:
         ):
             for entry in entries:
                 path = prefix + entry.name
-                if not is_valid(path):
+                if entry.name < start or not is_valid(path):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     directories.append(path)

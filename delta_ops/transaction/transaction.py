@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -444,6 +445,7 @@ def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:
     )
 
 
+@cache
 def engine_info() -> str:
     """`commitInfo.engineInfo`."""
     try:
