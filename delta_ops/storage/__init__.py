@@ -11,13 +11,17 @@ from typing import Any
 
 from delta_ops.storage.contract import FileInfo, Storage
 from delta_ops.storage.local_storage import LocalStorage
+from delta_ops.storage.locks import Lock
 from delta_ops.storage.opening import local_path_of, open_remote
 
-__all__ = ["FileInfo", "Storage", "open_storage"]
+__all__ = ["FileInfo", "Lock", "Storage", "open_storage"]
 
 
 def open_storage(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    lock: Lock | None = None,
 ) -> Storage:
     """The storage rooted at `uri`; nothing is read, and the root need not exist.
 
@@ -25,6 +29,7 @@ def open_storage(
         uri: A local path, which may start with "~"; a `file:` URI, taken literally, as Spark and
             fsspec take it; or a URI of a store that fsspec knows.
         storage_options: For fsspec's file system; a local path needs none and ignores them.
+        lock: Within which files are created, for a store that cannot do so exclusively by itself.
 
     Raises:
         InvalidRequestError: The address is ambiguous, incomplete or of an unknown kind.
@@ -33,4 +38,6 @@ def open_storage(
     """
     address = os.fsdecode(uri)
     path = local_path_of(address)
-    return LocalStorage(path) if path is not None else open_remote(address, storage_options or {})
+    if path is not None:
+        return LocalStorage(path, lock)
+    return open_remote(address, storage_options or {}, lock)

@@ -1,84 +1,146 @@
 """Exclusive create: one way per kind of store to create a file that must not be there yet.
 
-This is what makes a commit atomic, so a way is listed here only if, of any number of concurrent
-callers, exactly one succeeds and nobody sees a part of the file. A store without a way is refused
-by name; there is no fallback that merely looks first. Conditional PUTs of object stores
-(`If-None-Match`, `ifGenerationMatch=0`) are ways of their own and go into `_WAYS`.
+This is what makes a commit atomic. A store without a way, or one that is found not to honour it, is
+refused by name unless the user supplies a lock; there is no fallback that merely looks first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from delta_ops.errors import UnsupportedStorageError
-
-Create = Callable[[Any, str, bytes], None]
-"""Takes a fsspec file system, its own full path, and the bytes; raises `FileExistsError`."""
+from delta_ops.storage.create_azure import AZURE
+from delta_ops.storage.create_gcs import GCS
+from delta_ops.storage.create_s3 import S3
+from delta_ops.storage.create_way import Way, file_exists
+from delta_ops.storage.locks import RENAMING, Lock, can_rename, held, locked, unconditional
+from delta_ops.storage.probe import honours_put, honours_upload
 
 memory_lock = threading.Lock()
 """Held for whatever must not interleave in fsspec's store in memory, one per process."""
 
+_CURE = (
+    "Reading works. To write, give a lock that all writers of the table share: "
+    "DeltaLog(uri, storage_options, lock=...)"
+)
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )
 
 
-def name_staged_file(staged: str, target: str) -> None:
+def way_to_create(
+    protocols: tuple[str, ...], fs: Any, root: str, uri: str, lock: Lock | None
+) -> Way:
+    """How to create a file exclusively below `root`.
+
+    The first call of a process asks an endpoint that is not known, see `probe`.
+
+    Args:
+        protocols: Of fsspec.
+        fs: The file system.
+        root: As `fs` names it.
+        uri: For messages.
+        lock: What the user supplied.
+
+    Raises:
+        UnsupportedStorageError: There is none.
+        Exception: Whatever the file system raises when it is asked.
+    """
+    way = next((_WAYS[protocol] for protocol in protocols if protocol in _WAYS), None)
+    if way is None:
+        return _way_by_lock(protocols, fs, uri, lock)
+    if honours_put(way, fs, root):
+        return locked(way, lock) if lock else way
+    if lock:
+        return locked(unconditional(way), lock)
+    address = way.endpoint_of(fs).address if way.endpoint_of else ""
+    raise UnsupportedStorageError(
+        f"{uri} cannot be committed to: the store at {address} does not honour the condition that "
+        "an object must not be there yet, so that two writers could both create the same version. "
+        f"{_CURE}, or keep the table on a store that honours it."
+    )
+
+
+def uploads_in_parts(way: Way, fs: Any, root: str) -> bool:
+    """Whether what is longer than a part goes up in parts; else it is kept in memory till then."""
+    return way.begin_upload is not None and honours_upload(way, fs, root)
+
+
+def name_staged_file(staged: str, target: str, lock: Lock | None = None) -> None:
     """Give the finished local file `staged` the name `target` if nothing has it.
+
+    Args:
+        staged: In the directory of `target`.
+        target: The name to be given.
+        lock: What the user supplied, for file systems without hard links.
 
     Raises:
         FileExistsError: Something has that name, be it a directory or a dangling link.
-        UnsupportedStorageError: The file system has no hard links.
+        UnsupportedStorageError: The file system has no hard links, and there is no lock.
         OSError: Anything else.
     """
     if os.name == "nt":
         os.rename(staged, target)  # refuses an existing name on Windows, and only there
         return
-    try:
-        os.link(staged, target)  # rename would replace an existing file; link refuses
-    except FileExistsError:
-        # Over NFS a link whose answer was lost is sent again, and then meets itself.
-        if not _is_same_file(staged, target):
-            raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        raise UnsupportedStorageError(
-            f"{os.path.dirname(target)} cannot be committed to: its file system has no hard links "
-            f"({os.strerror(error.errno)}), and without them two writers could both create the "
-            "same version. Keep the table on a file system that has them, such as ext4, xfs, "
-            "btrfs, zfs, APFS, NTFS or NFS."
-        ) from error
+    with held(lock, target) if lock else contextlib.nullcontext():
+        try:
+            os.link(staged, target)  # rename would replace an existing file; link refuses
+        except FileExistsError:
+            # Over NFS a link whose answer was lost is sent again, and then meets itself.
+            if not _is_same_file(staged, target):
+                raise
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if lock is None:
+                raise _without_links(target, error) from error
+            if os.path.lexists(target):
+                raise file_exists(target) from error
+            os.rename(staged, target)
 
 
-def way_to_create(protocols: tuple[str, ...], uri: str) -> Create:
-    """How to create a file exclusively in a store of one of these fsspec protocols.
-
-    Raises:
-        UnsupportedStorageError: There is none.
-    """
-    for protocol in protocols:
-        if protocol in _WAYS:
-            return _WAYS[protocol]
-    raise UnsupportedStorageError(
-        f"{uri} cannot be committed to: this version of delta_ops does not support committing to "
-        f"{protocols[0]} yet. Reading it works; to write, keep the table on a local disk or use "
-        "another engine."
+def _without_links(target: str, error: OSError) -> UnsupportedStorageError:
+    return UnsupportedStorageError(
+        f"{os.path.dirname(target)} cannot be committed to: its file system has no hard links "
+        f"({os.strerror(error.errno or 0)}), and without them two writers could both create the "
+        f"same version. {_CURE}, or keep the table on a file system that has them, such as ext4, "
+        "xfs, btrfs, zfs, APFS, NTFS or NFS."
     )
 
 
-def _create_in_memory(fs: Any, path: str, data: bytes) -> None:
+def _way_by_lock(protocols: tuple[str, ...], fs: Any, uri: str, lock: Lock | None) -> Way:
+    if lock is None:
+        raise UnsupportedStorageError(
+            f"{uri} cannot be committed to: {protocols[0]} has no way that we know to create a "
+            "file only if it is not there, so that two writers could both create the same "
+            f"version. {_CURE}, or keep the table on a store that has one."
+        )
+    if not can_rename(fs):
+        raise UnsupportedStorageError(
+            f"{uri} cannot be committed to, even with a lock: {protocols[0]} can neither upload "
+            "nor rename a file at once, so that readers could see a part of a commit. Reading "
+            "works; to write, keep the table on another store."
+        )
+    return locked(RENAMING, lock)
+
+
+def _put_in_memory(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
     with memory_lock:
         if fs.exists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise file_exists(path)
         try:
             fs.pipe_file(path, data)
         except FileExistsError as error:  # fsspec's answer when a parent is a file
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from error
+
+
+def _look_in_memory(fs: Any, path: str) -> str | None:
+    return "" if fs.exists(path) else None
 
 
 def _is_same_file(staged: str, target: str) -> bool:
@@ -88,4 +150,9 @@ def _is_same_file(staged: str, target: str) -> bool:
         return False
 
 
-_WAYS: Mapping[str, Create] = {"memory": _create_in_memory}
+_WAYS: Mapping[str, Way] = {
+    "memory": Way(put=_put_in_memory, look=_look_in_memory),
+    "s3": S3,
+    "gs": GCS,
+    "abfs": AZURE,
+}

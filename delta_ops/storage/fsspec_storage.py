@@ -4,7 +4,7 @@
    it holds all the same is dropped before each.
 2. Paths are given to fsspec's single-file calls only; those for several files expand wildcards.
 3. Creating goes through `exclusive`, replacing only to stores whose upload is atomic; any other
-   store can be read, listed and deleted from.
+   store can be read, listed and deleted from, and written to within a lock that the user supplies.
 4. Whatever a file system raises becomes a `StorageError`, in words without credentials.
 """
 
@@ -12,36 +12,45 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import logging
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
 from delta_ops.storage.contract import FileInfo
-from delta_ops.storage.exclusive import memory_lock, way_to_create
+from delta_ops.storage.create_way import Upload, Way
+from delta_ops.storage.exclusive import memory_lock, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
+from delta_ops.storage.locks import Lock, can_rename, held, rename_into_place
 from delta_ops.storage.object_stores import (
+    DELETE_BATCH,
     Entry,
     is_taken_for_another,
     options_of_read,
+    way_to_delete_many,
     way_to_list_from,
 )
 from delta_ops.storage.paths import is_valid, redact, validate
+from delta_ops.storage.probe import PROBES
 from delta_ops.storage.ranges import validate_parts, validate_ranges
+from delta_ops.storage.uploads import UploadStream
 
 logger = logging.getLogger(__name__)
 
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
-_DELETE_BATCH = 1000
+_NOT_SHOWN = (
+    "the store says that it is there and does not show it, as while another's upload is under way; "
+    "run again"
+)
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
@@ -53,13 +62,15 @@ class FsspecStorage:
         fs: Opened with `use_listings_cache=False`.
         root: The root as `fs` names it.
         uri: The root as the user named it, without a slash at its end; credentials are dropped.
+        lock: What the user supplied, see `locks`.
     """
 
-    def __init__(self, fs: Any, root: str, uri: str) -> None:
+    def __init__(self, fs: Any, root: str, uri: str, lock: Lock | None = None) -> None:
         self._opened_fs = fs
         self._opened_in = os.getpid()
         self._root = root.rstrip("/")
         self._uri = redact(uri)
+        self._lock = lock
 
     def __repr__(self) -> str:
         return f"FsspecStorage({self._uri!r})"
@@ -128,30 +139,59 @@ class FsspecStorage:
 
     def create(self, path: str, data: bytes) -> None:
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
-        full = self._full(path)
-        create = way_to_create(self._protocols, self._uri)
+        full, way = self._full(path), self._way_to_create()
         with self._failing_as(path, "created", FileExistsError):
-            create(self._fs, full, data)
+            way.put(self._fs, full, data, "")
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
-        """See `create`; what `write` writes is kept in memory until it returns."""
-        validate(path)
-        way_to_create(self._protocols, self._uri)  # refuses before anything is written
-        stream = _KeptBytes()
-        write(stream)
-        self.create(path, stream.getvalue())
+        """See `create`; the file is marked, so that an answer which was lost is made up for."""
+        full, way, mark = self._full(path), self._way_to_create(), uuid.uuid4().hex
+
+        def begin() -> Upload | None:
+            if way.begin_upload is None or not uploads_in_parts(way, self._fs, self._root):
+                return None
+            return way.begin_upload(self._fs, full, mark)
+
+        stream = UploadStream(begin, lambda: self._failing_as(path, "created"))
+        try:
+            write(cast("IO[bytes]", stream))
+        except BaseException:
+            stream.abandon()
+            raise
+        try:
+            with self._failing_as(path, "created", FileExistsError):
+                stream.finish(lambda data: way.put(self._fs, full, data, mark))
+        except (FileExistsError, StorageError) as error:
+            found = self._mark_of(way, full)
+            if found != mark:
+                stream.abandon()
+                if found is None and isinstance(error, FileExistsError):
+                    raise StorageError(self.locate(path), "created", _NOT_SHOWN) from error
+                raise
         return self.stat(path)
 
     def replace(self, path: str, data: bytes) -> None:
-        """See `Storage`; also `UnsupportedStorageError` where an upload is not atomic."""
-        if _OBJECT_STORES.isdisjoint(self._protocols):
-            raise UnsupportedStorageError(
-                f"{self.locate(path)} cannot be replaced: this version of delta_ops does not know "
-                f"{self._protocols[0]} to replace a file at once, so that a reader could see a "
-                "part of it. Reading works; to write, keep the table on a local disk."
-            )
-        with self._failing_as(path, "replaced"), self._alone():
-            self._fs.pipe_file(self._full(path), data)
+        """See `Storage`; also `UnsupportedStorageError` where an upload is not atomic.
+
+        There, within a lock, the file is gone for a moment before the new one has its name.
+        """
+        full = self._full(path)
+        with self._failing_as(path, "replaced"):
+            if not _OBJECT_STORES.isdisjoint(self._protocols):
+                with self._alone():
+                    self._fs.pipe_file(full, data)
+            elif self._lock is not None and can_rename(self._fs):
+                with held(self._lock, full):
+                    with contextlib.suppress(FileNotFoundError):
+                        self._fs.rm_file(full)
+                    rename_into_place(self._fs, full, data)
+            else:
+                raise UnsupportedStorageError(
+                    f"{self.locate(path)} cannot be replaced: delta_ops does not know "
+                    f"{self._protocols[0]} to replace a file at once, so that a reader could see "
+                    "a part of it. Reading works; to write, give a lock (DeltaLog(uri, "
+                    "storage_options, lock=...)), or keep the table on another store."
+                )
 
     def persist(self, paths: Iterable[str]) -> None:
         """Nothing: an upload that these stores have confirmed is durable."""
@@ -171,9 +211,10 @@ class FsspecStorage:
         """See `Storage`; why a file could not be deleted goes to the log."""
         remaining = map(validate, paths)
         kept: list[str] = []
-        while batch := list(islice(remaining, _DELETE_BATCH)):
-            gone = in_parallel(self._is_deleted, batch)
-            kept += [path for path, is_gone in zip(batch, gone, strict=True) if not is_gone]
+        while batch := list(islice(remaining, DELETE_BATCH)):
+            left = self._left_by_bulk(batch)
+            gone = in_parallel(self._is_deleted, left)
+            kept += [path for path, is_gone in zip(left, gone, strict=True) if not is_gone]
         return kept
 
     @property
@@ -287,6 +328,29 @@ class FsspecStorage:
             failure = StorageError(self.locate(path), action, _reason_of(error, options))
             raise failure from (None if reveals(error, options) else error)
 
+    def _way_to_create(self) -> Way:
+        with self._failing_as(PROBES, "probed"):
+            return way_to_create(self._protocols, self._fs, self._root, self._uri, self._lock)
+
+    def _mark_of(self, way: Way, full: str) -> str | None:
+        """Of what is there; None if nothing is, or it cannot be said."""
+        with contextlib.suppress(Exception):  # file systems raise what their libraries raise
+            return way.look(self._fs, full)
+        return None
+
+    def _left_by_bulk(self, paths: list[str]) -> list[str]:
+        """Those that one request for all of them does not delete, in order."""
+        delete = way_to_delete_many(self._protocols)
+        if delete is None or len(paths) == 1:
+            return paths
+        named = [path for path in paths if not is_taken_for_another(self._protocols, path)]
+        try:
+            gone = delete(self._fs, [self._full(path) for path in named])
+        except Exception as error:  # file systems raise what their libraries raise
+            logger.info("Deleting one by one: %s", said_by(error, self._opened_fs.storage_options))
+            return paths
+        return [path for path in paths if f"{self._root}/{path}" not in gone]
+
     def _is_deleted(self, path: str) -> bool:
         try:
             self.delete(path)
@@ -294,13 +358,6 @@ class FsspecStorage:
             logger.warning("%s", error)
             return False
         return True
-
-
-class _KeptBytes(io.BytesIO):
-    """Outlives a writer that closes what it wrote to."""
-
-    def close(self) -> None:
-        self.flush()
 
 
 def _reason_of(error: Exception, options: Mapping[str, object]) -> str:

@@ -42,6 +42,7 @@ from delta_ops.storage.durability import (
 )
 from delta_ops.storage.exclusive import name_staged_file
 from delta_ops.storage.failures import reason_of
+from delta_ops.storage.locks import Lock
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 
@@ -53,12 +54,18 @@ _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOL
 
 
 class LocalStorage:
-    """A `Storage` over a directory of this machine, which need not exist yet."""
+    """A `Storage` over a directory of this machine, which need not exist yet.
 
-    __slots__ = ("_root",)
+    Args:
+        root: The directory.
+        lock: What the user supplied, for a file system without hard links.
+    """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    __slots__ = ("_lock", "_root")
+
+    def __init__(self, root: str | os.PathLike[str], lock: Lock | None = None) -> None:
         self._root = os.path.abspath(root)
+        self._lock = lock
 
     def __repr__(self) -> str:
         return f"LocalStorage({self._root!r})"
@@ -141,7 +148,7 @@ class LocalStorage:
             with translating(translate):
                 _clear_checksum_of(target)
             with translating(translate, FileExistsError):
-                name_staged_file(staged, target)
+                name_staged_file(staged, target, self._lock)
             with translating(translate):
                 sync_upward(directory, self._real_root())
         return _info_of(path, status)

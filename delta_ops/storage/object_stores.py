@@ -4,13 +4,14 @@
    a log come last. Each store has a word for it of its own.
 2. A whole object is read by one request: some clients ask for its size first.
 3. A name means itself: a client that takes a part of it for something else is not given it.
+4. Many objects are deleted by one request, where its answer tells which of them stay.
 
 A file system of any other kind is asked by the common calls. Entries are as fsspec lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from fsspec.asyn import sync
@@ -25,10 +26,20 @@ ListFrom = Callable[[Any, str, str], Iterator[Entry]]
 Files directly in the directory; some before that name may be among them. None if it is not there.
 """
 
+DeleteMany = Callable[[Any, Sequence[str]], Set[str]]
+"""Takes a file system and full paths in one bucket, `DELETE_BATCH` at most; those that are gone."""
+DELETE_BATCH = 1000
+"""What S3 takes in one request."""
+
 
 def way_to_list_from(protocols: tuple[str, ...]) -> ListFrom | None:
     """How to list from a name on in a store of one of these fsspec protocols, if it can be."""
     return next((_WAYS[protocol] for protocol in protocols if protocol in _WAYS), None)
+
+
+def way_to_delete_many(protocols: tuple[str, ...]) -> DeleteMany | None:
+    """How to delete many objects at once in a store of one of these protocols, if it can be."""
+    return _delete_many_s3 if "s3" in protocols else None
 
 
 def options_of_read(protocols: tuple[str, ...]) -> Mapping[str, Any]:
@@ -128,6 +139,19 @@ def _list_azure(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa
 def _is_directory(blob: Any) -> bool:
     """Whether it stands for a directory, as an account with a hierarchical namespace lists it."""
     return (blob.metadata or {}).get("hdi_isfolder") == "true"
+
+
+def _delete_many_s3(fs: Any, paths: Sequence[str]) -> Set[str]:
+    # Asked for by XML, in which a name with control characters may come to mean another.
+    keys = {path: path.partition("/")[2] for path in paths if path.isprintable()}
+    if not keys:
+        return set()
+    bucket = next(iter(keys)).partition("/")[0]
+    objects = [{"Key": key} for key in keys.values()]
+    # fsspec's own bulk call keeps to itself what the store could not delete.
+    answer = fs.call_s3("delete_objects", Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+    failed = {error.get("Key") for error in answer.get("Errors", [])}
+    return {path for path, key in keys.items() if key not in failed}
 
 
 def _split(directory: str) -> tuple[str, str]:

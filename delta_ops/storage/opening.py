@@ -13,6 +13,7 @@ import fsspec
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.storage.failures import reveals, said_by
 from delta_ops.storage.fsspec_storage import FsspecStorage
+from delta_ops.storage.locks import Lock
 from delta_ops.storage.object_stores import options_to_open
 from delta_ops.storage.paths import redact, split_uri
 
@@ -56,7 +57,9 @@ def local_path_of(address: str) -> str | None:
     return _absolute(_with_home(address))
 
 
-def open_remote(address: str, storage_options: Mapping[str, Any]) -> FsspecStorage:
+def open_remote(
+    address: str, storage_options: Mapping[str, Any], lock: Lock | None
+) -> FsspecStorage:
     """The storage at `address`, which has a scheme; see `open_storage`."""
     scheme, rest = split_uri(address)
     _validate_remote(address, scheme, rest)
@@ -69,7 +72,7 @@ def open_remote(address: str, storage_options: Mapping[str, Any]) -> FsspecStora
         reason = f"{said_by(error, options)}; check the address and storage_options"
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
-    return FsspecStorage(fs, root, uri)
+    return FsspecStorage(fs, root, uri, lock)
 
 
 def _validate_remote(address: str, scheme: str, rest: str) -> None:

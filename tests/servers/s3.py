@@ -32,6 +32,15 @@ class Request(NamedTuple):
     """As in its header; "" asks for all."""
 
 
+class Failure(NamedTuple):
+    """How a conditional write is answered."""
+
+    status: int
+    code: str
+    lands: bool = False
+    """Whether it is carried out all the same, so that its answer is what gets lost."""
+
+
 class S3Server:
     """moto's server in a process of its own."""
 
@@ -42,8 +51,9 @@ class S3Server:
     def storage_options(self) -> dict[str, Any]:
         return {"key": ACCESS_KEY, "secret": SECRET_KEY, "endpoint_url": self.url}
 
-    def new_bucket(self) -> str:
-        name = f"bucket-{uuid.uuid4().hex}"
+    def new_bucket(self, prefix: str = "") -> str:
+        """An empty bucket; `s3_program` tells what "careless-" and "half-careless-" do."""
+        name = f"{prefix}bucket-{uuid.uuid4().hex}"
         self._ask("PUT", f"/{name}", b"")
         return name
 
@@ -60,6 +70,13 @@ class S3Server:
         self._ask("DELETE", "/_requests")
         yield found
         found += map(_request, json.loads(self._ask("GET", "/_requests")))
+
+    @contextmanager
+    def failing(self, *failures: Failure) -> Iterator[None]:
+        """The next conditional writes fail one after another, those after them do not."""
+        self._ask("PUT", "/_answers", json.dumps([each._asdict() for each in failures]).encode())
+        yield
+        self._ask("PUT", "/_answers", b"[]")
 
     @contextmanager
     def holding(self, until: int) -> Iterator[None]:

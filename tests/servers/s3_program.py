@@ -1,8 +1,13 @@
 """A program: moto's S3 server on a free port of loopback, which notes what it is asked.
 
-Prints its port. Beside S3 it answers three requests of the tests: GET /_requests are the requests
-since the last DELETE of it, PUT /_objects puts many objects at once, and PUT /_hold holds back each
-GET of an object until so many are under way or a second has passed.
+Prints its port. Beside S3 it answers requests of the tests: GET /_requests are the requests since
+the last DELETE of it, PUT /_objects puts many objects at once, PUT /_hold holds back each GET of an
+object until so many are under way or a second has passed, and PUT /_answers says how the next
+conditional writes fail.
+
+moto looks first and writes then, so conditional writes are let through one by one. To a bucket
+whose name begins with "careless-" they are made unconditional, and with "half-careless-" only those
+that complete an upload in parts.
 """
 
 from __future__ import annotations
@@ -36,6 +41,8 @@ class RecordingApp:
         self._under_way = 0
         self._most_under_way = 0
         self._awaited = 0
+        self._one_by_one = threading.Lock()
+        self._failures: list[dict[str, Any]] = []
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -53,7 +60,28 @@ class RecordingApp:
             self._requests.append(request)
         if request["method"] == "GET" and "list-type" not in request["query"]:
             self._hold()
+        if environ.get("HTTP_IF_NONE_MATCH") == "*":
+            return self._write_conditionally(environ, start_response)
         return self._s3(environ, start_response)  # type: ignore[no-any-return]
+
+    def _write_conditionally(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        with self._lock:
+            failure = self._failures.pop(0) if self._failures else None
+        prefixes = ("/careless-", *(["/half-careless-"] if environ["QUERY_STRING"] else []))
+        if environ["PATH_INFO"].startswith(prefixes):
+            del environ["HTTP_IF_NONE_MATCH"]
+        if failure is None:
+            with self._one_by_one:
+                return list(self._s3(environ, start_response))
+        if failure["lands"]:
+            with self._one_by_one:
+                list(self._s3(environ, lambda *_: None))
+        else:
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        answer = f"<Error><Code>{failure['code']}</Code><Message>as told</Message></Error>".encode()
+        headers = [("Content-Length", str(len(answer))), ("Content-Type", "application/xml")]
+        start_response(f"{failure['status']} {failure['code']}", headers)
+        return [answer]
 
     def _hold(self) -> None:
         with self._lock:
@@ -79,6 +107,9 @@ class RecordingApp:
                 backend = get_backend("s3")[DEFAULT_ACCOUNT_ID]["aws"]
                 for key, data in given["objects"].items():
                     backend.put_object(given["bucket"], key, b64decode(data))
+            case "PUT", "/_answers":
+                with self._lock:
+                    self._failures = json.loads(body)
             case "PUT", "/_hold":
                 with self._lock:
                     self._awaited, self._most_under_way = json.loads(body), 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Set
+from typing import Any
 
 import fsspec
 import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
+from delta_ops.storage.object_stores import options_to_open
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import S3Server, kinds
 
@@ -97,3 +100,79 @@ def test_a_store_that_cannot_be_reached_is_an_error_without_credentials(
         shown = "".join(traceback.format_exception(caught.value)) + repr(storage)
         assert options["key"] not in shown
         assert options["secret"] not in shown
+
+
+def test_s3_deletes_a_thousand_objects_by_one_request(s3_server: S3Server) -> None:
+    bucket = s3_server.new_bucket()
+    paths = [f"d/{number}" for number in range(2_001)]
+    s3_server.put(bucket, {f"t/{path}": b"" for path in [*paths, "kept"]})
+    storage = open_storage(f"s3://{bucket}/t", s3_server.storage_options)
+    with s3_server.recording() as recorded:
+        assert storage.delete_many(iter(paths)) == []
+    a_thousand_each, the_last = 2, 1
+    assert kinds(recorded) == {"BUCKET POST": a_thousand_each, "DELETE": the_last}
+    assert [info.path for info in storage.list_tree("")] == ["kept"]
+
+
+class Refusing:
+    """A client of S3 whose store does not delete some keys."""
+
+    def __init__(self, fs: Any, in_bulk: Set[str], alone: Set[str]) -> None:
+        self._call, self._in_bulk, self._alone = fs.call_s3, in_bulk, alone
+
+    def call_s3(self, method: str, *args: Any, **request: Any) -> Any:
+        if method == "delete_objects":
+            if "*" in self._in_bulk:
+                raise OSError("MissingContentMD5")
+            keys = {each["Key"] for each in request["Delete"]["Objects"]}
+            refused = [{"Key": key, "Code": "AccessDenied"} for key in keys & self._in_bulk]
+            left = [{"Key": key} for key in keys - self._in_bulk]
+            self._call(method, *args, **{**request, "Delete": {"Objects": left, "Quiet": True}})
+            return {"Errors": refused}
+        return self._call(method, *args, **request)
+
+    def rm_file(self, path: str) -> None:
+        if path.partition("/")[2] in self._alone:
+            raise PermissionError(path)
+        bucket, _, key = path.partition("/")
+        self._call("delete_object", Bucket=bucket, Key=key)
+
+
+@pytest.mark.parametrize(
+    ("in_bulk", "alone", "kept"),
+    [
+        pytest.param({"t/b"}, {"t/b"}, ["b"], id="what the store refuses is told"),
+        pytest.param({"t/b"}, set(), [], id="what it refuses is asked for alone"),
+        pytest.param({"*"}, set(), [], id="a store without the request is asked one by one"),
+    ],
+)
+def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(
+    s3_server: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    in_bulk: set[str],
+    alone: set[str],
+    kept: list[str],
+) -> None:
+    storage = open_storage(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    for path in "abc":
+        storage.replace(path, b"")
+    fs = fsspec.filesystem("s3", **opened_with(s3_server))
+    refusing = Refusing(fs, in_bulk, alone)
+    with monkeypatch.context() as patch:
+        patch.setattr(fs, "call_s3", refusing.call_s3)
+        patch.setattr(fs, "rm_file", refusing.rm_file)
+        assert storage.delete_many(["a", "b", "c"]) == kept
+    assert [info.path for info in storage.list_tree("")] == kept
+
+
+def opened_with(server: S3Server) -> dict[str, Any]:
+    """What makes fsspec give the very file system of a storage."""
+    return {**options_to_open("s3", server.storage_options), "use_listings_cache": False}
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "a\x01b", "a\u2028b"])
+def test_a_name_that_xml_changes_is_deleted_alone(s3_server: S3Server, name: str) -> None:
+    storage = open_storage(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    with s3_server.recording() as recorded:
+        storage.delete_many([name, "b", "c"])
+    assert kinds(recorded) == {"BUCKET POST": 1, "DELETE": 1}

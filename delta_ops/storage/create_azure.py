@@ -1,0 +1,127 @@
+"""Exclusive create on Azure: Put Blob, or Put Block List, with `If-None-Match: *`.
+
+409 with BlobAlreadyExists says that the blob is there; other answers of 409 do not, though adlfs
+takes them so. Blocks have unique names: those of two writers lie beside each other until one of
+them lists its own, by which the store drops the rest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from fsspec.asyn import sync
+
+from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists, split
+
+T = TypeVar("T")
+
+_MARK = "deltaopscreate"
+_OWN_HOSTS = (".blob.core.windows.net", ".dfs.core.windows.net")
+_IS_THERE = "BlobAlreadyExists"
+_MAY_BE_THERE = frozenset({400, 409, 412})
+"""Answers to a list of blocks that another writer's list has dropped, or to a condition."""
+
+
+def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
+    from azure.core import MatchConditions
+
+    async def put(blob: Any) -> None:
+        await blob.upload_blob(
+            data,
+            length=len(data),
+            metadata=_marked(mark),
+            match_condition=MatchConditions.IfMissing,
+            max_concurrency=1,
+        )
+
+    _creating(fs, path, put)
+
+
+def _look(fs: Any, path: str) -> str | None:
+    from azure.core.exceptions import ResourceNotFoundError
+
+    async def look(blob: Any) -> str:
+        found = await blob.get_blob_properties()
+        return str((found.metadata or {}).get(_MARK, ""))
+
+    try:
+        return _asked(fs, path, look)
+    except ResourceNotFoundError:
+        return None
+
+
+class _Blocks:
+    """An upload in blocks; the store drops what a killed process leaves after a week."""
+
+    def __init__(self, fs: Any, path: str, mark: str) -> None:
+        self._fs, self._path, self._mark = fs, path, mark
+        self._names: list[str] = []
+
+    def add(self, part: bytes) -> None:
+        name = uuid.uuid4().hex
+
+        async def stage(blob: Any) -> None:
+            await blob.stage_block(name, part, length=len(part))
+
+        _asked(self._fs, self._path, stage)
+        self._names.append(name)
+
+    def finish(self) -> None:
+        from azure.core import MatchConditions
+        from azure.storage.blob import BlobBlock
+
+        async def commit(blob: Any) -> None:
+            await blob.commit_block_list(
+                [BlobBlock(name) for name in self._names],
+                metadata=_marked(self._mark),
+                match_condition=MatchConditions.IfMissing,
+            )
+
+        _creating(self._fs, self._path, commit)
+
+    def abandon(self) -> None:
+        """Nothing: the store drops blocks that no list names."""
+
+
+def _begin_upload(fs: Any, path: str, mark: str) -> Upload:
+    return _Blocks(fs, path, mark)
+
+
+def _endpoint_of(fs: Any) -> Endpoint:
+    asked = urlsplit(fs.service_client.primary_endpoint)
+    # An emulator has all accounts at one host.
+    return Endpoint(asked.netloc + asked.path, (asked.hostname or "").endswith(_OWN_HOSTS))
+
+
+def _creating(fs: Any, path: str, call: Callable[[Any], Awaitable[None]]) -> None:
+    from azure.core.exceptions import HttpResponseError
+
+    try:
+        _asked(fs, path, call)
+    except HttpResponseError as error:
+        if getattr(error, "error_code", "") == _IS_THERE or (
+            error.status_code in _MAY_BE_THERE and _look(fs, path) is not None
+        ):
+            raise file_exists(path) from error
+        raise
+
+
+def _asked(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
+    container, name = split(path)
+
+    async def asked() -> T:
+        async with fs.service_client.get_blob_client(container=container, blob=name) as blob:
+            return await call(blob)
+
+    return sync(fs.loop, asked)  # type: ignore[no-any-return]
+
+
+def _marked(mark: str) -> dict[str, str]:
+    # As adlfs marks what is no directory.
+    return {"is_directory": "false", **({_MARK: mark} if mark else {})}
+
+
+AZURE = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)

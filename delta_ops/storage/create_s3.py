@@ -1,0 +1,140 @@
+"""Exclusive create on S3: PUT, or the completion of a multipart upload, with `If-None-Match: *`.
+
+412 says that the object is there. 409 says that another request for the same key is under way, by
+which nothing is decided yet: a PUT is sent again, a completion waits for what comes of it. All else
+passes as it comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import re
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists, split
+
+_MARK = "deltaopscreate"
+_OWN_HOST = re.compile(r"s3(-fips)?(\.dualstack)?(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
+_CONFLICTS = 5
+"""How often 409 is taken as a reason to go on; the waits are three seconds in all at most."""
+_AFTER_A_CONFLICT_S = 0.1
+
+
+def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
+    bucket, key = split(path)
+    for number in range(_CONFLICTS):
+        try:
+            fs.call_s3(
+                "put_object",
+                Bucket=bucket,
+                Key=key,
+                Body=data,
+                IfNoneMatch="*",
+                Metadata=_marked(mark),
+            )
+        except Exception as error:  # as s3fs translates it
+            match _status_of(error):
+                case 412:
+                    raise file_exists(path) from error
+                case 409:
+                    _wait(number)
+                    continue
+            raise
+        return
+    raise _still_under_way(path)
+
+
+def _look(fs: Any, path: str) -> str | None:
+    bucket, key = split(path)
+    try:
+        found = fs.call_s3("head_object", Bucket=bucket, Key=key)
+    except FileNotFoundError:
+        return None
+    return str(found.get("Metadata", {}).get(_MARK, ""))
+
+
+class _Multipart:
+    """An upload in parts; what a killed process leaves is for the bucket's lifecycle to expire."""
+
+    def __init__(self, fs: Any, path: str, mark: str) -> None:
+        self._fs, self._path = fs, path
+        bucket, key = split(path)
+        begun = fs.call_s3(
+            "create_multipart_upload", Bucket=bucket, Key=key, Metadata=_marked(mark)
+        )
+        self._upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, part: bytes) -> None:
+        number = len(self._parts) + 1
+        taken = self._fs.call_s3("upload_part", **self._upload, PartNumber=number, Body=part)
+        self._parts.append({"PartNumber": number, "ETag": taken["ETag"]})
+
+    def finish(self) -> None:
+        try:
+            self._fs.call_s3(
+                "complete_multipart_upload",
+                **self._upload,
+                MultipartUpload={"Parts": self._parts},
+                IfNoneMatch="*",
+            )
+        except Exception as error:  # as s3fs translates it
+            # 404: the upload is gone, since a completion whose answer was lost is sent again.
+            if _status_of(error) == 412 or (
+                _status_of(error) in {404, 409} and _appears(self._fs, self._path)
+            ):
+                raise file_exists(self._path) from error
+            raise
+
+    def abandon(self) -> None:
+        with contextlib.suppress(Exception):  # as s3fs translates it
+            self._fs.call_s3("abort_multipart_upload", **self._upload)
+
+
+def _begin_upload(fs: Any, path: str, mark: str) -> Upload:
+    return _Multipart(fs, path, mark)
+
+
+def _endpoint_of(fs: Any) -> Endpoint:
+    asked = urlsplit(fs.s3.meta.endpoint_url)  # after environment and configuration files
+    return Endpoint(asked.netloc, _OWN_HOST.fullmatch(asked.hostname or "") is not None)
+
+
+def _appears(fs: Any, path: str) -> bool:
+    """Whether what is under way comes to be there."""
+    for number in range(_CONFLICTS):
+        if _look(fs, path) is not None:
+            return True
+        _wait(number)
+    return False
+
+
+def _wait(number: int) -> None:
+    time.sleep(random.uniform(0, _AFTER_A_CONFLICT_S * 2**number))  # noqa: S311  (jitter)
+
+
+def _still_under_way(path: str) -> OSError:
+    text = f"another request to create it is still under way ({os.strerror(errno.EBUSY)})"
+    return OSError(errno.EBUSY, text, path)
+
+
+def _marked(mark: str) -> dict[str, str]:
+    return {_MARK: mark} if mark else {}
+
+
+def _status_of(error: Exception) -> int | None:
+    """Of the answer. Only AWS names the condition, by which s3fs tells 412 from bad requests."""
+    for each in (error, error.__cause__):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            return status if isinstance(status, int) else None
+    return None
+
+
+S3 = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)

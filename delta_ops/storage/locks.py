@@ -1,0 +1,141 @@
+"""Locks: exclusive create by a lock that the user supplies, where a store has no way of its own.
+
+1. Whoever creates holds the lock, looks whether the file is there, and only then writes.
+2. A store whose uploads are atomic gets the file by one of them, with its own condition where it
+   honours one. Any other gets it under a staged name, and then by a rename.
+
+The lock excludes those who take it. What writes without it, or is held up after its lock has run
+out, can still replace a commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from fsspec import AbstractFileSystem
+
+from delta_ops.errors import DeltaOpsError, StorageError
+from delta_ops.storage.create_way import Upload, Way, file_exists
+from delta_ops.storage.paths import staged_name
+
+Lock = Callable[[str], AbstractContextManager[object]]
+"""Takes the full path of a file to be created, as the store names it (bucket and key without a
+scheme, or a local path), and gives what to hold meanwhile.
+
+It must let one holder in at a time, of all processes on all machines that write to the table, and
+keep others out until that one has left or is dead. One lock for the whole table will do; it need
+not be reentrant. It pickles if a handle with it is to be pickled. It is never shown or logged.
+"""
+
+
+def locked(way: Way, lock: Lock) -> Way:
+    """`way`, within the lock and after a look."""
+
+    def put(fs: Any, path: str, data: bytes, mark: str) -> None:
+        with _alone(way, lock, fs, path):
+            way.put(fs, path, data, mark)
+
+    def begin_upload(fs: Any, path: str, mark: str) -> Upload:
+        assert way.begin_upload is not None
+        return _LockedUpload(way.begin_upload(fs, path, mark), lambda: _alone(way, lock, fs, path))
+
+    return replace(
+        way,
+        put=put,
+        begin_upload=begin_upload if way.begin_upload else None,
+        endpoint_of=None,  # whatever it honours
+    )
+
+
+@contextlib.contextmanager
+def held(lock: Lock, path: str) -> Iterator[None]:
+    """Holds the lock; its own failures are `StorageError`, and pass as the cause."""
+    try:
+        holding = lock(path)
+        holding.__enter__()
+    except DeltaOpsError:
+        raise
+    except Exception as error:  # the user's own code
+        raise StorageError(path, "locked", _reason_of("taken", error)) from error
+    try:
+        yield
+    except BaseException as error:
+        holding.__exit__(type(error), error, error.__traceback__)
+        raise
+    try:
+        holding.__exit__(None, None, None)
+    except Exception as error:  # the user's own code
+        raise StorageError(path, "unlocked", _reason_of("given back", error)) from error
+
+
+def can_rename(fs: Any) -> bool:
+    """Whether the file system has a rename of its own; fsspec's copies and then deletes."""
+    return type(fs).mv is not AbstractFileSystem.mv
+
+
+def rename_into_place(fs: Any, path: str, data: bytes) -> None:
+    """Write a file of which nobody sees a part; the caller has seen to it that none is there."""
+    directory = path.rpartition("/")[0]
+    staged = f"{directory}/{staged_name()}"
+    fs.makedirs(directory, exist_ok=True)
+    try:
+        fs.pipe_file(staged, data)
+        fs.mv(staged, path)
+        renamed = not fs.exists(staged)  # WebHDFS answers a rename that it refuses with success
+    except BaseException:
+        with contextlib.suppress(Exception):
+            fs.rm_file(staged)
+        raise
+    if not renamed:
+        fs.rm_file(staged)
+        raise file_exists(path)
+
+
+class _LockedUpload:
+    """An upload that is finished within the lock."""
+
+    def __init__(self, inner: Upload, alone: Callable[[], AbstractContextManager[object]]) -> None:
+        self._inner, self._alone = inner, alone
+        self.add, self.abandon = inner.add, inner.abandon
+
+    def finish(self) -> None:
+        with self._alone():
+            self._inner.finish()
+
+
+@contextlib.contextmanager
+def _alone(way: Way, lock: Lock, fs: Any, path: str) -> Iterator[None]:
+    with held(lock, path):
+        if way.look(fs, path) is not None:
+            raise file_exists(path)
+        yield
+
+
+def _reason_of(verb: str, error: Exception) -> str:
+    return f"the lock that was given could not be {verb} ({type(error).__name__}); check it"
+
+
+def _put_renamed(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
+    rename_into_place(fs, path, data)
+
+
+def _look(fs: Any, path: str) -> str | None:
+    fs.invalidate_cache()
+    return "" if fs.exists(path) else None
+
+
+RENAMING = Way(put=_put_renamed, look=_look)
+"""For stores whose uploads are not atomic; exclusive within a lock only."""
+
+
+def unconditional(way: Way) -> Way:
+    """`way` for a store that does not honour its condition; exclusive within a lock only."""
+
+    def put(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
+        fs.pipe_file(path, data)
+
+    return replace(way, put=put, begin_upload=None)

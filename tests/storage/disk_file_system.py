@@ -1,0 +1,34 @@
+"""A store for the tests: a disk behind fsspec, whose files can be renamed but not created alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from delta_ops.storage import Storage, open_storage
+from tests.file_lock import FileLock
+
+
+class DiskFileSystem(LocalFileSystem):  # type: ignore[misc]
+    """Addresses are disk:///absolute/path."""
+
+    protocol = "disk"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("disk://")))
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        """In two steps, so that a part of the file can be seen."""
+        with open(self._strip_protocol(path), "wb") as file:
+            file.write(value[: len(value) // 2])
+            file.flush()
+            file.write(value[len(value) // 2 :])
+
+
+def open_disk(directory: str, lock: FileLock | None) -> Storage:
+    """The storage at a directory, in whatever process."""
+    fsspec.register_implementation("disk", DiskFileSystem, clobber=True)
+    return open_storage(f"disk://{directory}", lock=lock)

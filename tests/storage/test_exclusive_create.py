@@ -1,0 +1,219 @@
+"""What the answers of a store to a conditional write mean; how they look is proved by a server."""
+
+from __future__ import annotations
+
+import uuid
+from typing import IO
+
+import fsspec
+import pytest
+
+from delta_ops.errors import StorageError
+from delta_ops.storage import Storage, open_storage
+from delta_ops.storage.create_way import PART_BYTES
+from tests.servers.azure import AzureServer
+from tests.servers.s3 import Failure, S3Server, kinds
+
+CONFLICT = Failure(409, "ConditionalRequestConflict")
+PATH = "_delta_log/a"
+
+
+def write_large(stream: IO[bytes]) -> None:
+    for _ in range(5):
+        stream.write(bytes(PART_BYTES // 2))
+
+
+def write_small(stream: IO[bytes]) -> None:
+    stream.write(b"small")
+
+
+both_sizes = pytest.mark.parametrize(
+    "write", [pytest.param(write_small, id="small"), pytest.param(write_large, id="in parts")]
+)
+
+
+@pytest.fixture(scope="module")
+def bucket(s3_server: S3Server) -> str:
+    """Probed, so that requests are those of the test."""
+    name = s3_server.new_bucket()
+    open_storage(f"s3://{name}", s3_server.storage_options).create_from_stream("a", write_large)
+    return name
+
+
+@pytest.fixture
+def patient(bucket: str, s3_server: S3Server) -> Storage:
+    return open_storage(f"s3://{bucket}/{uuid.uuid4().hex}", s3_server.storage_options)
+
+
+@pytest.fixture
+def impatient(bucket: str, s3_server: S3Server) -> Storage:
+    """Without the client's own retries."""
+    options = {**s3_server.storage_options, "config_kwargs": {"retries": {"max_attempts": 0}}}
+    return open_storage(f"s3://{bucket}/{uuid.uuid4().hex}", options)
+
+
+def paths(storage: Storage) -> list[str]:
+    return [info.path for info in storage.list_tree("")]
+
+
+def uploads_under_way(server: S3Server, storage: Storage) -> list[object]:
+    fs = fsspec.filesystem("s3", **server.storage_options)
+    bucket = storage.uri.split("/")[2]
+    return fs.call_s3("list_multipart_uploads", Bucket=bucket).get("Uploads", [])  # type: ignore[no-any-return]
+
+
+def test_a_conflict_is_no_answer_and_the_request_is_sent_again(
+    impatient: Storage, s3_server: S3Server
+) -> None:
+    with s3_server.failing(CONFLICT, CONFLICT), s3_server.recording() as requests:
+        impatient.create(PATH, b"ours")
+    assert kinds(requests) == {"PUT": 3}
+    assert impatient.read(PATH) == b"ours"
+
+
+def test_a_conflict_with_one_who_wins_is_lost(impatient: Storage, s3_server: S3Server) -> None:
+    impatient.create(PATH, b"another's")
+    with s3_server.failing(CONFLICT), pytest.raises(FileExistsError):
+        impatient.create(PATH, b"ours")
+    assert impatient.read(PATH) == b"another's"
+
+
+@both_sizes
+def test_a_conflict_that_does_not_end_is_neither_success_nor_an_existing_file(
+    impatient: Storage, s3_server: S3Server, write: object
+) -> None:
+    with s3_server.failing(*[CONFLICT] * 50), pytest.raises(StorageError, match="created"):
+        impatient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+    assert paths(impatient) == []
+    assert uploads_under_way(s3_server, impatient) == []
+
+
+def test_an_answer_that_does_not_name_the_condition_is_understood(
+    impatient: Storage, s3_server: S3Server
+) -> None:
+    """As other stores than AWS give it."""
+    with s3_server.failing(Failure(412, "PreconditionFailed")), pytest.raises(FileExistsError):
+        impatient.create(PATH, b"ours")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(Failure(503, "SlowDown"), id="throttled"),
+        pytest.param(Failure(503, "ServiceUnavailable"), id="unavailable"),
+        pytest.param(Failure(500, "InternalError"), id="an error of its own"),
+        pytest.param(Failure(400, "RequestTimeout"), id="too slow"),
+        pytest.param(Failure(403, "AccessDenied"), id="forbidden"),
+    ],
+)
+@both_sizes
+def test_a_store_that_fails_is_a_storage_error_and_nothing_is_there(
+    impatient: Storage, s3_server: S3Server, failure: Failure, write: object
+) -> None:
+    with s3_server.failing(*[failure] * 50), pytest.raises(StorageError, match=r"^s3://.*/a could"):
+        impatient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+    assert paths(impatient) == []
+    assert uploads_under_way(s3_server, impatient) == []
+
+
+def test_a_throttled_request_is_sent_again(patient: Storage, s3_server: S3Server) -> None:
+    with s3_server.failing(Failure(503, "SlowDown")):
+        patient.create(PATH, b"ours")
+    assert patient.read(PATH) == b"ours"
+
+
+def test_a_client_that_sends_a_lost_request_again_is_told_of_its_own_file(
+    patient: Storage, s3_server: S3Server
+) -> None:
+    """A commit is known again by its `txnId`; so `create` spares the loser of a race a look."""
+    with (
+        s3_server.failing(Failure(500, "InternalError", lands=True)),
+        pytest.raises(FileExistsError),
+    ):
+        patient.create(PATH, b"ours")
+    assert patient.read(PATH) == b"ours"
+
+
+@both_sizes
+def test_a_stream_whose_answer_was_lost_is_known_again_by_its_mark(
+    patient: Storage, s3_server: S3Server, write: object
+) -> None:
+    with s3_server.failing(Failure(500, "InternalError", lands=True)):
+        info = patient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+    assert info == patient.stat(PATH)
+
+
+@both_sizes
+def test_a_stream_that_landed_though_every_answer_was_lost_is_known_again(
+    impatient: Storage, s3_server: S3Server, write: object
+) -> None:
+    with s3_server.failing(Failure(500, "InternalError", lands=True)):
+        info = impatient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+    assert info == impatient.stat(PATH)
+
+
+@both_sizes
+def test_the_same_bytes_of_another_are_not_taken_for_ours(patient: Storage, write: object) -> None:
+    patient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+    with pytest.raises(FileExistsError):
+        patient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+
+
+def test_what_is_longer_than_a_part_goes_up_in_parts(patient: Storage, s3_server: S3Server) -> None:
+    with s3_server.recording() as requests:
+        patient.create_from_stream(PATH, write_large)
+    begun_and_finished, parts, described = 2, 3, 1
+    assert kinds(requests) == {"POST": begun_and_finished, "PUT": parts, "HEAD": described}
+
+
+def test_what_is_one_part_goes_up_at_once(patient: Storage, s3_server: S3Server) -> None:
+    with s3_server.recording() as requests:
+        patient.create_from_stream(PATH, lambda stream: stream.write(bytes(PART_BYTES)) and None)
+    assert kinds(requests) == {"PUT": 1, "HEAD": 1}
+
+
+def test_parts_of_a_writer_that_fails_are_dropped(patient: Storage, s3_server: S3Server) -> None:
+    def write(stream: IO[bytes]) -> None:
+        write_large(stream)
+        raise ValueError("of the writer's own")
+
+    with pytest.raises(ValueError, match="of the writer's own"):
+        patient.create_from_stream(PATH, write)
+    assert paths(patient) == []
+    assert uploads_under_way(s3_server, patient) == []
+
+
+def test_a_container_that_is_not_there_is_no_existing_file(azure_server: AzureServer) -> None:
+    storage = open_storage("az://no-such-container/t", azure_server.storage_options)
+    with pytest.raises(StorageError, match="_delta_ops could not be probed"):
+        storage.create(PATH, b"")
+
+
+@pytest.fixture
+def on_azure(azure_server: AzureServer) -> Storage:
+    return open_storage(f"az://{azure_server.new_container()}/t", azure_server.storage_options)
+
+
+def test_blocks_of_two_writers_do_not_mix(on_azure: Storage) -> None:
+    """They lie beside each other under one name until one of the writers lists its own."""
+
+    def write_while_another_does(stream: IO[bytes]) -> None:
+        stream.write(b"o" * 2 * PART_BYTES)
+        on_azure.create_from_stream(PATH, write_large)
+        stream.write(b"o" * 2 * PART_BYTES)
+
+    with pytest.raises(FileExistsError):
+        on_azure.create_from_stream(PATH, write_while_another_does)
+    assert set(on_azure.read(PATH)) == {0}
+
+
+def test_an_upload_that_is_under_way_is_no_existing_file(on_azure: Storage) -> None:
+    """Azurite refuses a blob where there are blocks without a list, and shows none."""
+
+    def write_while_another_does(stream: IO[bytes]) -> None:
+        stream.write(b"o" * 2 * PART_BYTES)
+        with pytest.raises(StorageError, match="does not show it"):
+            on_azure.create_from_stream(PATH, write_small)
+
+    on_azure.create_from_stream(PATH, write_while_another_does)
+    assert set(on_azure.read(PATH)) == {ord("o")}
