@@ -22,8 +22,13 @@ from typing import Any
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
-from delta_ops.errors import CommitStateUnknownError, StorageError
+from delta_ops import CommitResult, DeltaLog, begin
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    StorageError,
+    TableNotFoundError,
+)
 from delta_ops.storage import open_storage
 from tests.faulty_storage import Faults, FaultyStorage
 
@@ -149,24 +154,24 @@ def rows_of(writer: int, number: int) -> list[str]:
     return [f"{writer}/{number}/{k}" for k in range(ROWS_OF_A_COMMIT)]
 
 
-def write(log: DeltaLog, task: Task, number: int, leave_it: random.Random) -> Told:
-    """Write until it is acknowledged; half of the unknown outcomes are left unknown."""
+def write(log: DeltaLog, task: Task, number: int, chance: random.Random) -> Told:
+    """Write until it is acknowledged; half of the unknown outcomes are left unknown.
+
+    Every other write is impatient: it tries one version once, which leaves more of them unknown.
+    """
     started = time.perf_counter()
-    data = pa.table({"id": rows_of(task.writer, number)})
     tries, attempts, is_acknowledged = 0, 0, False
     while not is_acknowledged:
         tries += 1
         try:
-            result = da.write(
-                log,
-                data,
-                txn=(str(task.writer), number),
-                configuration={"delta.checkpointInterval": "10"},
-            )
+            if chance.random() < 0.5:
+                result = write_impatiently(log, task.writer, number)
+            else:
+                result = write_patiently(log, task.writer, number)
         except CommitStateUnknownError:
-            if leave_it.random() < 0.5:
+            if chance.random() < 0.5:
                 break
-        except StorageError:
+        except (StorageError, CommitConflictError, TableNotFoundError):
             continue
         else:
             is_acknowledged, attempts = True, result.attempts
@@ -180,6 +185,24 @@ def write(log: DeltaLog, task: Task, number: int, leave_it: random.Random) -> To
     )
 
 
+def write_patiently(log: DeltaLog, writer: int, number: int) -> CommitResult:
+    properties = {"delta.checkpointInterval": "10"}
+    return da.write(
+        log, data_of(writer, number), txn=(str(writer), number), configuration=properties
+    )
+
+
+def write_impatiently(log: DeltaLog, writer: int, number: int) -> CommitResult:
+    transaction = begin(log)
+    transaction.set_transaction((str(writer), number))
+    transaction.stage(da.stage_write(transaction, data_of(writer, number)))
+    return transaction.commit(operation="WRITE", max_attempts=1)
+
+
+def data_of(writer: int, number: int) -> pa.Table:
+    return pa.table({"id": rows_of(writer, number)})
+
+
 def _ms(seconds: Sequence[float]) -> int:
     return round(statistics.median(seconds) * 1000)
 
@@ -189,9 +212,9 @@ def main() -> None:
     inner = open_storage(task.uri, task.storage_options)
     storage = FaultyStorage(inner, Faults(**task.faults), task.seed)
     log = DeltaLog("", storage=storage)
-    leave_it = random.Random(task.seed)
+    chance = random.Random(task.seed)
     for number in range(task.commits):
-        print(json.dumps(asdict(write(log, task, number, leave_it))))
+        print(json.dumps(asdict(write(log, task, number, chance))))
     storage.settle()
     print(json.dumps(storage.injected))
 

@@ -46,7 +46,7 @@ class Scenario:
     """Idempotent by its txn, or by finding nothing left to do."""
     change: Callable[[Rows], Rows]
     commits: int = 2
-    """Of two rows each, before the operation."""
+    """Before the operation, each of two files of two rows."""
     by_others: tuple[tuple[int, str], ...] = ()
     """Rows that appear during the operation."""
 
@@ -72,7 +72,7 @@ def overwrite_partition(log: DeltaLog) -> None:
 
 
 def overwrite_rows(log: DeltaLog) -> None:
-    da.write(log, data(NEW), "overwrite", replace_where=col("id") >= 2, txn=TXN)
+    da.write(log, data(NEW), "overwrite", replace_where=col("id") >= 5, txn=TXN)
 
 
 def append_after_a_rival(log: DeltaLog) -> None:
@@ -108,7 +108,7 @@ SCENARIOS = {
         operate=overwrite_partition, change=replaced(lambda _, p: p == "b", NEW[1:]), commits=3
     ),
     "an overwrite by predicate that writes rows again": Scenario(
-        operate=overwrite_rows, change=replaced(lambda i, _: i >= 2, NEW)
+        operate=overwrite_rows, change=replaced(lambda i, _: i >= 5, NEW)
     ),
     "optimize": Scenario(operate=optimize, change=lambda old: old, commits=3),
 }
@@ -152,7 +152,7 @@ def prepared(storage: Storage, commits: int) -> Storage:
     for number in range(commits):
         da.write(
             log,
-            data([(2 * number, "a"), (2 * number + 1, "b")]),
+            data((4 * number + i, "aabb"[i]) for i in range(4)),
             partition_by=["p"],
             configuration={"delta.checkpointInterval": "3"},
         )
