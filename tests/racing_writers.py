@@ -23,6 +23,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin
+from delta_ops.arrow.data_file import discard
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -34,7 +35,7 @@ from tests.faulty_storage import Faults, FaultyStorage
 
 PROJECT = Path(__file__).resolve().parents[1]
 ROWS_OF_A_COMMIT = 3
-TEN_PERCENT = Faults(lost_requests=0.1, lost_answers=0.1, late_requests=0.05, delays=0.1)
+TEN_PERCENT = Faults(lost_requests=0.1, lost_answers=0.1, late_requests=0.1, delays=0.1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +196,13 @@ def write_patiently(log: DeltaLog, writer: int, number: int) -> CommitResult:
 def write_impatiently(log: DeltaLog, writer: int, number: int) -> CommitResult:
     transaction = begin(log)
     transaction.set_transaction((str(writer), number))
-    transaction.stage(da.stage_write(transaction, data_of(writer, number)))
-    return transaction.commit(operation="WRITE", max_attempts=1)
+    staged = da.stage_write(transaction, data_of(writer, number))
+    transaction.stage(staged)
+    try:
+        return transaction.commit(operation="WRITE", max_attempts=1)
+    finally:
+        if not transaction.may_be_committed:
+            discard(log.storage, staged.adds)
 
 
 def data_of(writer: int, number: int) -> pa.Table:
