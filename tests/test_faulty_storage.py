@@ -11,7 +11,7 @@ from tests.faulty_storage import Faults, FaultyStorage, Killed, MortalStorage, c
 
 
 def paths(storage: Storage) -> list[str]:
-    return [info.path for info in storage.list_tree("")]
+    return sorted(info.path for info in storage.list_tree(""))
 
 
 @pytest.mark.parametrize(
