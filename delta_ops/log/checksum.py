@@ -5,11 +5,12 @@ Source: PROTOCOL.md, "Version Checksum File".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checksum_read import VersionChecksum, differences, load_checksum
+from delta_ops.log.file_figures import count_files
 from delta_ops.log.snapshot import Snapshot
 
 
@@ -33,10 +34,18 @@ def validate_checksum(snapshot: Snapshot) -> bool:
 
 
 def _differences(said: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[str, Any, Any]]:
+    figures = count_files(snapshot)
     for what, value, found in (
-        ("numFiles", said.num_files, snapshot.num_files),
-        ("tableSizeBytes", said.table_size_bytes, snapshot.size_bytes),
+        ("numFiles", said.num_files, figures.num_files),
+        ("tableSizeBytes", said.table_size_bytes, figures.size_bytes),
+        ("fileSizeHistogram", said.histogram, figures.histogram),
+        ("setTransactions", _sorted(said.transactions), _sorted(snapshot.transactions().values())),
+        ("domainMetadata", _sorted(said.domains), _sorted(snapshot.domain_metadata().values())),
     ):
         if value is not None and value != found:
             yield what, value, found
     yield from differences(said, snapshot.protocol, snapshot.metadata)
+
+
+def _sorted(actions: Iterable[object] | None) -> list[object] | None:
+    return None if actions is None else sorted(actions, key=repr)

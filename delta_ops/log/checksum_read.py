@@ -14,10 +14,16 @@ from typing import Any, TypeVar
 
 from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.log.checkpoint_read import TableState
-from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from delta_ops.protocol.features import validate_openable
 from delta_ops.protocol.file_names import checksum_name
-from delta_ops.protocol.json_codec import metadata_from_json, protocol_from_json
+from delta_ops.protocol.file_size_histogram import FileSizeHistogram, histogram_from_json
+from delta_ops.protocol.json_codec import (
+    domain_metadata_from_json,
+    metadata_from_json,
+    protocol_from_json,
+    set_transaction_from_json,
+)
 from delta_ops.storage import Storage
 
 T = TypeVar("T")
@@ -28,10 +34,20 @@ class VersionChecksum:
     """What a checksum says; None where it says nothing that can be understood."""
 
     path: str
+    version: int
     num_files: int | None
     table_size_bytes: int | None
     protocol: Protocol | None
     metadata: Metadata | None
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the version."""
+    in_commit_timestamp: int | None = None
+    """Milliseconds since the Unix epoch."""
+    transactions: tuple[SetTransaction, ...] | None = None
+    """All there are."""
+    domains: tuple[DomainMetadata, ...] | None = None
+    """All there are, removed ones left out."""
+    histogram: FileSizeHistogram | None = None
 
 
 def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
@@ -43,12 +59,21 @@ def load_checksum(storage: Storage, directory: str, version: int) -> VersionChec
         return None
     if not isinstance(stored, dict):
         return None
+    txn_id = stored.get("txnId")
+    # The reference had another name for the histogram before the protocol had one.
+    histogram_name = "fileSizeHistogram" if "fileSizeHistogram" in stored else "histogramOpt"
     return VersionChecksum(
         path=path,
+        version=version,
         num_files=_count(stored, "numFiles"),
         table_size_bytes=_count(stored, "tableSizeBytes"),
         protocol=_decoded(stored, "protocol", protocol_from_json),
         metadata=_decoded(stored, "metadata", metadata_from_json),
+        txn_id=txn_id if isinstance(txn_id, str) else None,
+        in_commit_timestamp=_count(stored, "inCommitTimestampOpt"),
+        transactions=_decoded(stored, "setTransactions", _each(set_transaction_from_json)),
+        domains=_decoded(stored, "domainMetadata", _each(domain_metadata_from_json)),
+        histogram=_decoded(stored, histogram_name, histogram_from_json),
     )
 
 
@@ -137,9 +162,11 @@ def _count(stored: Mapping[str, Any], name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def _decoded(
-    stored: Mapping[str, Any], name: str, decode: Callable[[Mapping[str, Any]], T]
-) -> T | None:
+def _each(decode: Callable[[Mapping[str, Any]], T]) -> Callable[[Any], tuple[T, ...]]:
+    return lambda bodies: tuple(decode(body) for body in bodies)
+
+
+def _decoded(stored: Mapping[str, Any], name: str, decode: Callable[[Any], T]) -> T | None:
     try:
         return decode(stored[name])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

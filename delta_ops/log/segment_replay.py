@@ -7,6 +7,7 @@ the live files and the tombstones, not with the log.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from delta_ops.log.checkpoint_read import EMPTY_STATE, TableState
 from delta_ops.log.commit_file import Commit, stream_commits
@@ -23,27 +24,38 @@ _PENDING_SHARE = 16
 takes as long as there are files, and while they wait, superseded actions take memory."""
 
 
-def replay_commits(storage: Storage, segment: Segment) -> tuple[Tail, TableState]:
+class Replayed(NamedTuple):
+    """What the commits of a segment come to."""
+
+    tail: Tail
+    state: TableState
+    txn_id: str | None
+    """Of the newest commit."""
+
+
+def replay_commits(storage: Storage, segment: Segment) -> Replayed:
     """The file actions of a segment's commits, and all else they hold.
 
     Raises:
         FileNotFoundError: One of them is gone.
         LogCorruptError: One of them is malformed.
     """
-    tail, state = EMPTY_TAIL, EMPTY_STATE
+    tail, state, txn_id = EMPTY_TAIL, EMPTY_STATE, None
     pending: list[Commit] = []
     pending_bytes = tail_bytes = 0
     is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
     groups = [segment.commits] if is_small else _newest_first(segment)
     for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
         state = joined_state(state_of_commits(commits), state)
+        if commits and commits[-1].version == segment.version:
+            txn_id = commits[-1].txn_id
         pending = commits + pending
         pending_bytes += sum(info.size for info in group)
         if not is_small and pending_bytes * _PENDING_SHARE >= tail_bytes:
             tail = merge(tail, reconcile(pending, storage.uri))
             pending, pending_bytes = [], 0
             tail_bytes = tail.adds.rows.nbytes + tail.removes.rows.nbytes
-    return merge(tail, reconcile(pending, storage.uri)), state
+    return Replayed(merge(tail, reconcile(pending, storage.uri)), state, txn_id)
 
 
 def state_of_commits(commits: Iterable[Commit]) -> TableState:

@@ -74,6 +74,8 @@ class Snapshot:
     """The checkpoint, if it was opened with the snapshot."""
     checksum: VersionChecksum | None = field(repr=False, default=None)
     """What protocol and metadata were taken from, if the checkpoint was not opened."""
+    txn_id: str | None = field(repr=False, default=None)
+    """`commitInfo.txnId` of the version's commit, where there is one and the commit was read."""
 
     @cached_property
     def opened_checkpoint(self) -> OpenCheckpoint | None:
@@ -321,7 +323,7 @@ def load_snapshot(
     """
     newest_first = range(segment.version, segment.version - len(segment.commits), -1)
     with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
-        tail, of_commits = replay_commits(storage, segment)
+        tail, of_commits, txn_id = replay_commits(storage, segment)
     checksum = opened = None
     if segment.checksum_version is not None:
         checksum = load_state_checksum(storage, log_directory, segment.checksum_version)
@@ -347,6 +349,7 @@ def load_snapshot(
         base=base,
         read_checkpoint=opened,
         checksum=checksum,
+        txn_id=txn_id,
     )
 
 
@@ -373,6 +376,7 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
         metadata=metadata,
         commit_state=of_commits,
         tail=tail,
+        txn_id=commits[-1].txn_id,
         # Opened once for all versions that are read from it.
         read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )

@@ -48,7 +48,7 @@ from delta_ops.orchestration.resources import table_log
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
-from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, TxnId, begin
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, TxnId, begin, write_checksum
 from delta_ops.transaction.idempotency import is_done
 
 Mode = Literal["append", "overwrite"]
@@ -193,7 +193,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             "replace_where": replaced,
             "configuration": None if exists else metadata.get("delta/configuration"),
             "user_metadata": _user_metadata(context),
-            "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (),
+            "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
         }
         if _is_spark_type(type(data)):
             from delta_ops import spark

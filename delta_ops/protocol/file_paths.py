@@ -43,6 +43,8 @@ def encode_path(path: str) -> str:
 
     Non-ASCII characters stay as they are where the reference leaves them.
     """
+    if path.isascii():
+        return quote(path, safe=_SAFE)
     return "".join(c if _stays_raw(c) else quote(c, safe=_SAFE) for c in path)
 
 

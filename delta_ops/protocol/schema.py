@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
@@ -133,6 +134,7 @@ INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {
 """The smallest and the greatest value of each integer type."""
 
 
+@lru_cache(maxsize=64)
 def schema_from_json(text: str) -> StructType:
     """Read a schema string of `metaData`.
 

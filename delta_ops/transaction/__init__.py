@@ -1,7 +1,7 @@
 """One commit, done right: `begin(log)`, stage, `commit`."""
 
 from delta_ops.transaction.conflicts import Conflict
-from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, checkpoint_if_due
+from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
 from delta_ops.transaction.idempotency import TxnId
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.rewrite_group import RewriteGroup
@@ -19,4 +19,5 @@ __all__ = [
     "TxnId",
     "begin",
     "checkpoint_if_due",
+    "write_checksum",
 ]

@@ -93,6 +93,10 @@ class Outcome:
     attempts: int
     already_committed: bool = False
     """A concurrent run committed the same txn; `version` is its commit."""
+    actions: tuple[Action, ...] = ()
+    """Those that stand in the commit, if it is ours."""
+    winners: tuple[Commit, ...] = ()
+    """The commits between the snapshot and ours, ascending."""
 
 
 def commit_loop(
@@ -117,6 +121,7 @@ def commit_loop(
     time_before = _time_of(log, snapshot) if proposal.in_commit_timestamps and snapshot else 0
     ends = time.monotonic() + limits.timeout_s
     failures: list[StorageError] = []
+    winners: list[Commit] = []
     for attempt in range(1, limits.max_attempts + 1):
         is_last = attempt == limits.max_attempts or time.monotonic() >= ends
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
@@ -128,7 +133,9 @@ def commit_loop(
         except StorageError as error:
             failures.append(error)
         else:
-            return Outcome(version=version, attempts=attempt)
+            return Outcome(
+                version=version, attempts=attempt, actions=actions, winners=tuple(winners)
+            )
 
         winner = _read_back(log, version, proposal.txn_uuid, failures, ends)
         if winner is None:
@@ -137,13 +144,18 @@ def commit_loop(
             _wait_after_failure(len(failures))
             continue
         if winner.txn_id == proposal.txn_uuid:
-            return Outcome(version=version, attempts=attempt)
+            assert winner.info
+            landed = (winner.info, *proposal.actions)
+            return Outcome(
+                version=version, attempts=attempt, actions=landed, winners=tuple(winners)
+            )
         on_event(RaceLost(table=log.uri, version=version))
         if _carries(winner, proposal.txns, log.uri):
             return Outcome(version=version, attempts=attempt, already_committed=True)
         _raise_if_conflicting(log, winner, proposal, snapshot)
         if is_last:
             raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
+        winners.append(winner)
         version, time_before, failures = version + 1, winner.in_commit_timestamp or time_before, []
         time.sleep(_jitter_s(min(_AFTER_A_LOSS_S * attempt, _LONGEST_AFTER_A_LOSS_S)))
     raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
@@ -163,14 +175,14 @@ def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
 
 def _stamped(
     proposal: Proposal, snapshot: Snapshot | None, now_ms: int, time_before: int
-) -> Sequence[Action]:
+) -> tuple[Action, ...]:
     info: dict[str, Any] = {}
     if proposal.in_commit_timestamps:
         info["inCommitTimestamp"] = max(now_ms, time_before + 1)
     info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
     if snapshot is not None:
         info["readVersion"] = snapshot.version
-    return [CommitInfo(values={**info, "txnId": proposal.txn_uuid}), *proposal.actions]
+    return (CommitInfo(values={**info, "txnId": proposal.txn_uuid}), *proposal.actions)
 
 
 def _read_back(

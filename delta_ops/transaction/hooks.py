@@ -5,12 +5,16 @@ A hook that fails is reported in the result and as an event; the commit stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checksum_write import create_checksum
+from delta_ops.log.commit_file import Commit
+from delta_ops.log.snapshot import advance
+from delta_ops.protocol.actions import Action
 from delta_ops.protocol.table_properties import TableProperties
 
 
@@ -22,16 +26,48 @@ class CommittedVersion:
     version: int
     properties: TableProperties
     clock: Clock
+    actions: Sequence[Action]
+    """All that stand in the commit, commitInfo included."""
+    read_snapshot: Snapshot | None
+    """What the transaction was prepared on; None for version 0."""
+    winners: Sequence[Commit]
+    """The commits between the two, ascending."""
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether it is a `delta.checkpointInterval`th version, as the reference counts."""
+        return self.version > 0 and self.version % self.properties.checkpoint_interval == 0
+
+    def snapshot_before(self) -> Snapshot | None:
+        """The version before, without reading anything; None for version 0."""
+        return self.read_snapshot and advance(self.read_snapshot, self.winners)
 
 
 Hook = Callable[[CommittedVersion], None]
 
 
+def write_checksum(committed: CommittedVersion) -> None:
+    """Create the version's checksum, if what it says is known at little cost.
+
+    Where a checkpoint is due, and so all files are read anyway, they are counted anew.
+    """
+    create_checksum(
+        committed.log.storage,
+        committed.log.log_directory,
+        committed.version,
+        committed.snapshot_before(),
+        committed.actions,
+        recount=committed.is_checkpoint_due,
+    )
+
+
 def checkpoint_if_due(committed: CommittedVersion) -> None:
-    """Write a checkpoint at every `delta.checkpointInterval`th version, as the reference does."""
-    interval = committed.properties.checkpoint_interval
-    if committed.version and committed.version % interval == 0:
-        write_checkpoint(committed.log.snapshot(committed.version), now_ms=committed.clock())
+    """Write a checkpoint at every `delta.checkpointInterval`th version, unless it is there."""
+    if not committed.is_checkpoint_due:
+        return
+    snapshot = committed.log.snapshot(committed.version)
+    if snapshot.commits_since_checkpoint:
+        write_checkpoint(snapshot, now_ms=committed.clock())
 
 
-DEFAULT_HOOKS: tuple[Hook, ...] = (checkpoint_if_due,)
+DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due)

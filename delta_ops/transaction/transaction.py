@@ -233,7 +233,7 @@ class Transaction:
             StaleRunError: A newer run has overwritten what this one is about to write.
             InvalidRequestError: Some of the txns are in the table and some are not.
         """
-        if self.snapshot is None:
+        if self.snapshot is None or not self._txns:
             return None
         stored = self.snapshot.transactions()
         if not all_done(tuple(self._txns.values()), stored, table=self.log.uri):
@@ -303,7 +303,7 @@ class Transaction:
             already_committed=False,
             attempts=outcome.attempts,
             metrics=counts,
-            failed_hooks=self._run_hooks(outcome.version, hooks),
+            failed_hooks=self._run_hooks(outcome.version, outcome, hooks),
         )
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
@@ -407,14 +407,11 @@ class Transaction:
             counts["numRemovedFiles"] = len(self._files) - len(adds)
         return counts
 
-    def _run_hooks(self, version: int, hooks: Sequence[Hook]) -> tuple[str, ...]:
-        committed = CommittedVersion(
-            log=self.log, version=version, properties=self.properties, clock=self.clock
-        )
+    def _run_hooks(self, version: int, outcome: Outcome, hooks: Sequence[Hook]) -> tuple[str, ...]:
         failed = []
         for hook in hooks:
             try:
-                hook(committed)
+                hook(self._committed(version, outcome))
             except Exception as error:  # the commit stands, whatever a hook does
                 name = getattr(hook, "__name__", repr(hook))
                 failed.append(f"{name} after version {version}: {error}")
@@ -426,7 +423,22 @@ class Transaction:
                         reason=str(error),
                     )
                 )
+            except BaseException as interrupt:
+                # Whoever catches it learns from it alone that the commit stands.
+                interrupt.add_note(f"{self.log.uri}: version {version} was committed before this")
+                raise
         return tuple(failed)
+
+    def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:
+        return CommittedVersion(
+            log=self.log,
+            version=version,
+            properties=self.properties,
+            clock=self.clock,
+            actions=outcome.actions,
+            read_snapshot=self.snapshot,
+            winners=outcome.winners,
+        )
 
 
 def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:

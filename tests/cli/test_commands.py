@@ -112,7 +112,8 @@ def test_rows_for_programs_without_json_are_separated_by_tabs(table: Path) -> No
 def test_vacuum(table: Path) -> None:
     planned = output("vacuum", table, "--dry-run")
     assert (planned["dry_run"], planned["planned_files"], planned["deleted_files"]) == (True, 1, 0)
-    assert planned["kept"] == {"hidden": 3, "reachable": 3}
+    # The log's commits, each with its checksum.
+    assert planned["kept"] == {"hidden": 6, "reachable": 3}
     (path,) = planned["paths"]
     assert (table / path).exists()
     done = output("vacuum", table)
@@ -165,9 +166,10 @@ def test_clean_up_log(tmp_path: Path) -> None:
         age(place, 40)
     planned = output("clean-up-log", root, "--dry-run")
     assert (planned["earliest_version_before"], planned["earliest_version_after"]) == (0, 2)
-    assert [Path(path).name for path in planned["paths"]] == [f"{v:020d}.json" for v in (0, 1)]
+    names = [f"{v:020d}.{kind}" for kind in ("json", "crc") for v in (0, 1)]
+    assert [Path(path).name for path in planned["paths"]] == names
     text = run("clean-up-log", root).stdout
-    assert text.startswith("Deleted 2 files, ")
+    assert text.startswith("Deleted 4 files, ")
     assert text.endswith("Versions can be read from 2 on.\n")
 
 

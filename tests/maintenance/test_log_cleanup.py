@@ -57,7 +57,8 @@ def test_every_version_from_the_boundary_on_has_its_rows_and_earlier_ones_are_go
     result = clean_up_log(old_table.log, clock=old_table.clock)
     boundary = result.plan.boundary_version
     assert boundary == 3
-    assert result.deleted_files == len(result.plan.files) == 3
+    assert len(result.plan.commits) == len(result.plan.checksums) == 3
+    assert result.deleted_files == len(result.plan.files) == 6
     assert {v: old_table.rows(v) for v in range(boundary, 12)} == {v: rows[v] for v in range(3, 12)}
     with pytest.raises(VersionNotFoundError, match="the earliest version that can be read is 3"):
         old_table.log.snapshot(2)
@@ -91,7 +92,7 @@ def test_asked_for_it_runs_where_the_property_turns_it_off_and_the_plan_says_so(
     table.pass_time(days=40)
     result = clean_up_log(table.log, clock=table.clock)
     assert not result.plan.is_enabled
-    assert result.deleted_files == 1
+    assert result.deleted_files == 2  # version 0 and its checksum
 
 
 def test_a_kept_version_stays_readable(old_table: Table) -> None:
@@ -106,7 +107,7 @@ def test_progress_is_told(old_table: Table) -> None:
     events: list[Event] = []
     clean_up_log(old_table.log, clock=old_table.clock, on_event=events.append)
     assert isinstance(events[-1], Progress)
-    assert (events[-1].done, events[-1].total) == (3, 3)
+    assert (events[-1].done, events[-1].total) == (6, 6)
 
 
 def test_a_hint_that_would_dangle_goes(old_table: Table) -> None:

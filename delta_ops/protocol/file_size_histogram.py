@@ -1,0 +1,97 @@
+"""File size histogram: how many live files there are of which size, and their bytes.
+
+Source: PROTOCOL.md, "File Size Histogram Schema". Any bins would do by the protocol; ours are those
+of the reference, which takes a checksum with other ones for a damaged one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_KIB = (0, *(8 << bit for bit in range(7)))
+_MIB = (
+    *(1, 2, 4),
+    *range(8, 40, 4),
+    *range(40, 120, 8),
+    *range(120, 144, 4),
+    *range(144, 576, 16),
+    *range(576, 1408, 64),
+    *range(1408, 2048, 128),
+    *range(2048, 4096, 256),
+    *(4096 << bit for bit in range(7)),
+)
+BOUNDARIES: tuple[int, ...] = (*(n << 10 for n in _KIB), *(n << 20 for n in _MIB))
+"""Bytes at which each bin begins; the last one has no end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSizeHistogram:
+    """Files and bytes of each bin of `BOUNDARIES`."""
+
+    file_counts: tuple[int, ...]
+    total_bytes: tuple[int, ...]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there can be files that it tells of: no bin has fewer than none."""
+        return min(*self.file_counts, *self.total_bytes) >= 0
+
+
+EMPTY_HISTOGRAM = FileSizeHistogram(
+    file_counts=(0,) * len(BOUNDARIES), total_bytes=(0,) * len(BOUNDARIES)
+)
+
+
+def histogram_of_sizes(sizes: pa.Array) -> FileSizeHistogram:
+    """The histogram of files of these sizes, in bytes, none of them null."""
+    ordered = sizes.sort()
+    starts = [bisect_left(ordered, bound, key=lambda size: size.as_py()) for bound in BOUNDARIES]
+    bins = [ordered[start:end] for start, end in pairwise([*starts, len(ordered)])]
+    return FileSizeHistogram(
+        file_counts=tuple(len(each) for each in bins),
+        total_bytes=tuple(pc.sum(each, min_count=0).as_py() for each in bins),
+    )
+
+
+def changed_histogram(
+    histogram: FileSizeHistogram, added: Sequence[int], removed: Sequence[int]
+) -> FileSizeHistogram:
+    """The histogram after files of these sizes came and went; see `is_possible`."""
+    counts, totals = list(histogram.file_counts), list(histogram.total_bytes)
+    for size, sign in chain(((n, 1) for n in added), ((n, -1) for n in removed)):
+        at = bisect_right(BOUNDARIES, size) - 1
+        counts[at] += sign
+        totals[at] += sign * size
+    return FileSizeHistogram(file_counts=tuple(counts), total_bytes=tuple(totals))
+
+
+def histogram_from_json(body: Mapping[str, Any]) -> FileSizeHistogram:
+    """The histogram as a checksum has it.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is malformed, or has other bins.
+    """
+    bounds, counts, totals = (
+        tuple(body[name]) for name in ("sortedBinBoundaries", "fileCounts", "totalBytes")
+    )
+    if bounds != BOUNDARIES or not len(counts) == len(totals) == len(bounds):
+        raise ValueError("other bins")
+    if any(type(number) is not int for number in (*counts, *totals)):
+        raise TypeError("not whole numbers")
+    return FileSizeHistogram(file_counts=counts, total_bytes=totals)
+
+
+def histogram_to_json(histogram: FileSizeHistogram) -> dict[str, list[int]]:
+    """The histogram as a checksum has it."""
+    return {
+        "sortedBinBoundaries": list(BOUNDARIES),
+        "fileCounts": list(histogram.file_counts),
+        "totalBytes": list(histogram.total_bytes),
+    }
