@@ -30,6 +30,7 @@ from delta_ops.errors import (
     StorageError,
     TableNotFoundError,
 )
+from delta_ops.log.checksum import validate_checksum
 from delta_ops.storage import open_storage
 from tests.faulty_storage import Faults, FaultyStorage
 
@@ -147,6 +148,8 @@ def check(race: Race, log: DeltaLog) -> None:
     assert by_txn.total() == len(commits)
     assert set(by_txn.values()) == {1}
     assert acknowledged <= set(by_txn) <= acknowledged | unknown
+    for version in range(latest, -1, -100):
+        validate_checksum(log.snapshot(version))
     ids = da.to_table(log)["id"].to_pylist()
     assert sorted(ids) == sorted(row for key in by_txn for row in rows_of(*key))
 

@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin, col
 from delta_ops.errors import CommitConflictError
+from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize
 from tests.tables import by_deltalake
 from tests.transaction.row_changes import (
@@ -234,7 +235,9 @@ class TableMachine(RuleBasedStateMachine):
     @invariant()
     def every_version_holds_the_rows_of_the_model(self) -> None:
         self.num_steps += 1
-        assert self.logs[0].snapshot().version == len(self.states) - 1
+        latest = self.logs[0].snapshot()
+        assert latest.version == len(self.states) - 1
+        validate_checksum(latest)
         for version, state in enumerate(self.states):
             snapshot = self.logs[version % 2].snapshot(version)
             assert tuple(sorted(rows_in(da.to_table(snapshot)))) == state.rows, version

@@ -22,6 +22,7 @@ from deltalake import write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged
@@ -182,8 +183,11 @@ def versions(storage: Storage) -> list[int]:
 
 
 def check_contiguous(storage: Storage) -> None:
+    """No version is missing, and none has a checksum that is not its own."""
     found = versions(storage)
     assert found == list(range(len(found)))
+    for version in found:
+        validate_checksum(DeltaLog("", storage=storage).snapshot(version))
 
 
 def check_swept(storage: Storage) -> None:
