@@ -53,4 +53,4 @@ bench: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .dagster .lake .servers build dist *.egg-info
+	rm -rf $(VENV) .dagster .lake .peers .servers build dist *.egg-info

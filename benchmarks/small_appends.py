@@ -1,10 +1,10 @@
 """Small commits, beside deltalake on tables of the same making, each in a process of its own.
 
-    python -m benchmarks.small_appends [--appends 1000] [--files 1000000] [--rounds 5] [--folder DIR]
+    python -m benchmarks.small_appends [--appends 1000] [--files 1000000] [--rounds 5]
 
-Appends: one row each, `da.write(path, data)` and `write_deltalake(path, data, mode="append")`, which
-open the table anew each time; a checkpoint every tenth version on both sides. The appends that
-write one are told apart.
+Appends: one row each, by `da.write(path, data)` and `write_deltalake(path, data, mode="append")`,
+which open the table anew each time; a checkpoint every tenth version on both sides. The appends
+that write one are told apart.
 A property: `begin`, `set_properties`, `commit`, and `alter.set_table_properties`, on a table of so
 many files in one checkpoint; from the call that opens the table on. Imports do not count.
 """
@@ -58,7 +58,8 @@ PROPERTY_OURS = """
 PROPERTY_PEER = """
     from deltalake import DeltaTable
     def change(path):
-        DeltaTable(path).alter.set_table_properties({"owner": "somebody"}, raise_if_not_exists=False)
+        changes = {"owner": "somebody"}
+        DeltaTable(path).alter.set_table_properties(changes, raise_if_not_exists=False)
 """
 PROPERTY = """
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, and the servers of `tests/servers`."""
+"""One Spark session for all tests of a process, the servers of `tests/servers`, and the peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest_plugins = ["tests.servers.s3", "tests.servers.gcs", "tests.servers.azure"]
+pytest_plugins = [
+    "tests.servers.s3",
+    "tests.servers.gcs",
+    "tests.servers.azure",
+    "tests.peers.delta_spark",
+]
 
 TIME_ZONE = "spark.sql.session.timeZone"
 _REPORTED = pytest.StashKey[list[str]]()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from delta_ops.log.checkpoint_read import EMPTY_STATE, TableState
 from delta_ops.log.commit_file import Commit, stream_commits
 from delta_ops.log.replay import EMPTY_TAIL, Tail, merge, reconcile
@@ -54,6 +56,8 @@ def replay_commits(storage: Storage, segment: Segment) -> Replayed:
         if not is_small and pending_bytes * _PENDING_SHARE >= tail_bytes:
             tail = merge(tail, reconcile(pending, storage.uri))
             pending, pending_bytes = [], 0
+            # What other threads have parsed stays with their share of the heap, full of holes.
+            pa.system_memory_pool().release_unused()
             tail_bytes = tail.adds.rows.nbytes + tail.removes.rows.nbytes
     return Replayed(merge(tail, reconcile(pending, storage.uri)), state, txn_id)
 

@@ -327,6 +327,10 @@ def load_snapshot(
     checksum = opened = None
     if segment.checksum_version is not None:
         checksum = load_state_checksum(storage, log_directory, segment.checksum_version)
+        # One that is left over from a version that somebody took back tells of another commit.
+        is_of_last = bool(segment.commits) and segment.checksum_version == segment.version
+        if checksum and is_of_last and checksum.txn_id not in (None, txn_id):
+            checksum = None
     if checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint)
     below = checksum or (opened.state if opened else base.state if base else EMPTY_STATE)

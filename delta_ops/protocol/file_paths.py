@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import unicodedata
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
@@ -22,8 +21,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import LogPathError
 
-# What java.net.URI leaves as it is in a path; non-ASCII characters stay raw there too, but for the
-# spaces, line ends and controls that it refuses.
+# What java.net.URI leaves as it is of ASCII in a path.
 _SAFE = "/_-!.~'()*,;:$&+=@"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
 _FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
@@ -41,11 +39,11 @@ _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
 def encode_path(path: str) -> str:
     """The decoded relative path as the log writes it.
 
-    Non-ASCII characters stay as they are where the reference leaves them.
+    Characters beyond ASCII are encoded, as RFC 2396 asks. The reference leaves most of them raw,
+    and reads either; deltalake encodes them in its removes and compares texts, so that a file with
+    a raw one could not be removed by it.
     """
-    if path.isascii():
-        return quote(path, safe=_SAFE)
-    return "".join(c if _stays_raw(c) else quote(c, safe=_SAFE) for c in path)
+    return quote(path, safe=_SAFE)
 
 
 def is_absolute(path: str) -> bool:
@@ -128,11 +126,6 @@ def _as_the_table_names_it(place: str, table_uri: str) -> str:
     scheme = table_uri.partition("://")[0]
     same = separator and _STORES.get(scheme.lower()) == store
     return f"{scheme}://{rest}" if same else place
-
-
-def _stays_raw(character: str) -> bool:
-    category = unicodedata.category(character)
-    return ord(character) > 127 and category != "Cc" and not category.startswith("Z")
 
 
 def _decoded(log_path: str, table_uri: str) -> str:

@@ -31,7 +31,7 @@ MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.A
 _STARTS = (b'{"add":{', b'{"remove":{')
 _BLOCK_BYTES = 1 << 18
 """Of lines that msgspec parses at once: what they become should fit into the cache of a core."""
-_TEXT_BYTES = 8 << 20
+_TEXT_BYTES = 2 << 20
 """Of lines that become columns at once; a call takes as long as some hundred lines."""
 _BATCH_ROWS = 1 << 14
 _NUM_PLAIN = 6

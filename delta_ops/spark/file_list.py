@@ -13,7 +13,6 @@ import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -84,8 +83,8 @@ def _numbers_by_path(groups: Sequence[FileGroup]) -> Iterator[tuple[str, int]]:
 def _as_java_writes_it(path: str) -> str:
     """The path as java.net.URI encodes it, which of the letters beyond ASCII leaves most alone."""
     return "".join(
-        quote(c) if ord(c) > 127 and unicodedata.category(c) in _ENCODED_CATEGORIES else c
-        for c in encode_path(path)
+        c if ord(c) > 127 and unicodedata.category(c) not in _ENCODED_CATEGORIES else encode_path(c)
+        for c in path
     )
 
 

@@ -69,7 +69,7 @@ def write(
         partition_by: For a new table; for one that exists, its own partitioning or None.
         txn: Application id and version: a write that the table holds already is not done again.
         configuration: Table properties of a new table.
-        hooks: What to do after the commit; by default a checkpoint when one is due.
+        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
 
     Raises:
         InvalidRequestError: The data do not fit the table.

@@ -90,14 +90,18 @@ class Storage(Protocol):
     def create(self, path: str, data: bytes) -> None:
         """Create the file with these bytes, or raise `FileExistsError` and change nothing.
 
+        The file that exists may be the caller's own: a client sends a request again whose answer
+        was lost, and is told of what landed. Whoever must know reads it.
+
         Raises:
-            UnsupportedStorageError: This store offers no exclusive create.
+            UnsupportedStorageError: This store offers no exclusive create, and there is no lock.
         """
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
         """Like `create`, of what `write` writes, which may close what it writes to.
 
-        If `write` raises, nothing is there and its error passes as it is.
+        `FileExistsError` is never about the caller's own file. If `write` raises, nothing is there
+        and its error passes as it is.
         """
 
     def replace(self, path: str, data: bytes) -> None:

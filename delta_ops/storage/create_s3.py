@@ -35,7 +35,7 @@ def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
                 Key=key,
                 Body=data,
                 IfNoneMatch="*",
-                Metadata=_marked(mark),
+                **_marked(fs, mark),
             )
         except Exception as error:  # as s3fs translates it
             match _status_of(error):
@@ -64,9 +64,7 @@ class _Multipart:
     def __init__(self, fs: Any, path: str, mark: str) -> None:
         self._fs, self._path = fs, path
         bucket, key = split(path)
-        begun = fs.call_s3(
-            "create_multipart_upload", Bucket=bucket, Key=key, Metadata=_marked(mark)
-        )
+        begun = fs.call_s3("create_multipart_upload", Bucket=bucket, Key=key, **_marked(fs, mark))
         self._upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
         self._parts: list[dict[str, Any]] = []
 
@@ -123,8 +121,9 @@ def _still_under_way(path: str) -> OSError:
     return OSError(errno.EBUSY, text, path)
 
 
-def _marked(mark: str) -> dict[str, str]:
-    return {_MARK: mark} if mark else {}
+def _marked(fs: Any, mark: str) -> dict[str, dict[str, str]]:
+    given = fs.s3_additional_kwargs.get("Metadata", {})  # of the user, for all objects
+    return {"Metadata": {**given, _MARK: mark}} if mark else {}
 
 
 def _status_of(error: Exception) -> int | None:

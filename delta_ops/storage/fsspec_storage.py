@@ -324,6 +324,8 @@ class FsspecStorage:
         except Exception as error:  # file systems raise what their libraries raise
             if isinstance(error, (DeltaOpsError, *expected)):
                 raise
+            if isinstance(error, PermissionError):
+                error.errno = error.errno or errno.EACCES  # by which a caller knows it
             options = self._opened_fs.storage_options
             failure = StorageError(self.locate(path), action, _reason_of(error, options))
             raise failure from (None if reveals(error, options) else error)

@@ -1,6 +1,7 @@
 """Hooks: what happens after a commit and cannot undo it.
 
-A hook that fails is reported in the result and as an event; the commit stands.
+A hook that fails is reported in the result and as an event; the commit stands. One that is
+interrupted lets the interrupt pass, with a note that says that the commit stands.
 """
 
 from __future__ import annotations

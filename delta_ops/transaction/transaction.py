@@ -358,7 +358,7 @@ class Transaction:
             SetTransaction(app_id=txn.app_id, version=txn.version, last_updated=now_ms)
             for txn in self._txns.values()
         ]
-        singles = [action for action in (self._protocol, self._metadata) if action is not None]
+        singles = [action for action in (self._metadata, self._protocol) if action is not None]
         actions: list[Action] = [*singles, *txns, *self._domains.values(), *self._files]
         footprint = self._footprint()
         info: dict[str, Any] = {
@@ -367,10 +367,10 @@ class Transaction:
             "isolationLevel": footprint.isolation,
             "isBlindAppend": not footprint.reads and not footprint.removed_paths,
             "operationMetrics": {name: str(count) for name, count in counts.items()},
-            "engineInfo": engine_info(),
         }
         if user_metadata is not None:
             info["userMetadata"] = user_metadata
+        info["engineInfo"] = engine_info()
         return Proposal(
             actions=tuple(actions),
             info=info,
@@ -398,13 +398,15 @@ class Transaction:
 
     def _counts(self) -> dict[str, int]:
         adds = [action for action in self._files if isinstance(action, AddFile)]
+        removes = [action for action in self._files if isinstance(action, RemoveFile)]
         counts = {
             "numFiles": len(adds),
             "numOutputRows": self._num_rows,
             "numOutputBytes": sum(add.size for add in adds),
         }
-        if len(adds) < len(self._files):
-            counts["numRemovedFiles"] = len(self._files) - len(adds)
+        if removes:
+            counts["numRemovedFiles"] = len(removes)
+            counts["numRemovedBytes"] = sum(remove.size or 0 for remove in removes)
         return counts
 
     def _run_hooks(self, version: int, outcome: Outcome, hooks: Sequence[Hook]) -> tuple[str, ...]:
@@ -466,6 +468,6 @@ def engine_info() -> str:
         return "delta_ops"
 
 
-def _parameter(value: Any) -> str:
-    """Operation parameters are texts; anything else is written as JSON, as the reference does."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+def _parameter(value: Any) -> str | int:
+    """Flags and numbers as they are, lists and objects as JSON in a text, as the reference does."""
+    return value if isinstance(value, str | int) else json.dumps(value, separators=(",", ":"))

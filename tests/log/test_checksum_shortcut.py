@@ -196,3 +196,9 @@ def test_a_checkpoint_that_is_gone_when_it_is_needed_is_named(log: DeltaLog) -> 
     with pytest.raises(LogCorruptError, match=r"checkpoint.parquet: .* is gone"):
         snapshot.transactions()
     assert live_paths(DeltaLog(log.uri)) == {"0", "1", "2", "3"}
+
+
+def test_a_checksum_of_a_commit_that_was_taken_back_is_passed_over(log: DeltaLog) -> None:
+    put(log, 3, txnId="of the commit that was there before", metadata=json_body(NEWER))
+    assert log.snapshot().metadata == metadata()
+    assert CALLS.checkpoints == FOOTER_AND_COLUMNS

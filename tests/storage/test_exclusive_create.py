@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
+from collections.abc import Callable
 from typing import IO
 
 import fsspec
@@ -26,6 +28,8 @@ def write_large(stream: IO[bytes]) -> None:
 def write_small(stream: IO[bytes]) -> None:
     stream.write(b"small")
 
+
+Write = Callable[[IO[bytes]], None]
 
 both_sizes = pytest.mark.parametrize(
     "write", [pytest.param(write_small, id="small"), pytest.param(write_large, id="in parts")]
@@ -80,10 +84,10 @@ def test_a_conflict_with_one_who_wins_is_lost(impatient: Storage, s3_server: S3S
 
 @both_sizes
 def test_a_conflict_that_does_not_end_is_neither_success_nor_an_existing_file(
-    impatient: Storage, s3_server: S3Server, write: object
+    impatient: Storage, s3_server: S3Server, write: Write
 ) -> None:
     with s3_server.failing(*[CONFLICT] * 50), pytest.raises(StorageError, match="created"):
-        impatient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+        impatient.create_from_stream(PATH, write)
     assert paths(impatient) == []
     assert uploads_under_way(s3_server, impatient) == []
 
@@ -108,12 +112,36 @@ def test_an_answer_that_does_not_name_the_condition_is_understood(
 )
 @both_sizes
 def test_a_store_that_fails_is_a_storage_error_and_nothing_is_there(
-    impatient: Storage, s3_server: S3Server, failure: Failure, write: object
+    impatient: Storage, s3_server: S3Server, failure: Failure, write: Write
 ) -> None:
     with s3_server.failing(*[failure] * 50), pytest.raises(StorageError, match=r"^s3://.*/a could"):
-        impatient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+        impatient.create_from_stream(PATH, write)
     assert paths(impatient) == []
     assert uploads_under_way(s3_server, impatient) == []
+
+
+def test_a_refusal_says_that_nothing_was_created(impatient: Storage, s3_server: S3Server) -> None:
+    """By the number that the commit loop looks for."""
+    with (
+        s3_server.failing(Failure(403, "AccessDenied")),
+        pytest.raises(StorageError, match="access is denied") as caught,
+    ):
+        impatient.create(PATH, b"")
+    assert isinstance(caught.value.__cause__, PermissionError)
+    assert caught.value.__cause__.errno == errno.EACCES
+
+
+def test_what_the_user_has_all_objects_marked_with_is_kept(
+    bucket: str, s3_server: S3Server
+) -> None:
+    given = {"s3_additional_kwargs": {"Metadata": {"team": "ours"}}}
+    storage = open_storage(f"s3://{bucket}/m", {**s3_server.storage_options, **given})
+    storage.create_from_stream("a", write_small)
+    storage.create("b", b"")
+    fs = fsspec.filesystem("s3", **s3_server.storage_options)
+    for name in "ab":
+        found = fs.call_s3("head_object", Bucket=bucket, Key=f"m/{name}")["Metadata"]
+        assert found["team"] == "ours"
 
 
 def test_a_throttled_request_is_sent_again(patient: Storage, s3_server: S3Server) -> None:
@@ -136,27 +164,27 @@ def test_a_client_that_sends_a_lost_request_again_is_told_of_its_own_file(
 
 @both_sizes
 def test_a_stream_whose_answer_was_lost_is_known_again_by_its_mark(
-    patient: Storage, s3_server: S3Server, write: object
+    patient: Storage, s3_server: S3Server, write: Write
 ) -> None:
     with s3_server.failing(Failure(500, "InternalError", lands=True)):
-        info = patient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+        info = patient.create_from_stream(PATH, write)
     assert info == patient.stat(PATH)
 
 
 @both_sizes
 def test_a_stream_that_landed_though_every_answer_was_lost_is_known_again(
-    impatient: Storage, s3_server: S3Server, write: object
+    impatient: Storage, s3_server: S3Server, write: Write
 ) -> None:
     with s3_server.failing(Failure(500, "InternalError", lands=True)):
-        info = impatient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+        info = impatient.create_from_stream(PATH, write)
     assert info == impatient.stat(PATH)
 
 
 @both_sizes
-def test_the_same_bytes_of_another_are_not_taken_for_ours(patient: Storage, write: object) -> None:
-    patient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+def test_the_same_bytes_of_another_are_not_taken_for_ours(patient: Storage, write: Write) -> None:
+    patient.create_from_stream(PATH, write)
     with pytest.raises(FileExistsError):
-        patient.create_from_stream(PATH, write)  # type: ignore[arg-type]
+        patient.create_from_stream(PATH, write)
 
 
 def test_what_is_longer_than_a_part_goes_up_in_parts(patient: Storage, s3_server: S3Server) -> None:
@@ -167,8 +195,11 @@ def test_what_is_longer_than_a_part_goes_up_in_parts(patient: Storage, s3_server
 
 
 def test_what_is_one_part_goes_up_at_once(patient: Storage, s3_server: S3Server) -> None:
+    def write(stream: IO[bytes]) -> None:
+        stream.write(bytes(PART_BYTES))
+
     with s3_server.recording() as requests:
-        patient.create_from_stream(PATH, lambda stream: stream.write(bytes(PART_BYTES)) and None)
+        patient.create_from_stream(PATH, write)
     assert kinds(requests) == {"PUT": 1, "HEAD": 1}
 
 

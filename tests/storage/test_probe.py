@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import IO
@@ -51,6 +52,20 @@ def test_a_store_that_is_not_known_is_asked_once_and_nothing_is_left(s3_server: 
     assert paths(storage) == ["a", "another/c", "b"]
 
 
+def test_uploads_in_parts_are_asked_for_apart(s3_server: S3Server) -> None:
+    storage = opened(s3_server)
+    storage.create("a", b"")
+    counts = []
+    for path in ("b", "c"):
+        with s3_server.recording() as requests:
+            storage.create_from_stream(path, write_large)
+        counts.append(kinds(requests))
+    file = Counter({"POST": 2, "PUT": 2, "HEAD": 1})
+    probe = Counter({"POST": 4, "PUT": 2, "DELETE": 2})
+    assert counts == [file + probe, file]
+    assert paths(storage) == ["a", "b", "c"]
+
+
 def test_the_probe_is_among_what_is_ours_and_hidden(s3_server: S3Server) -> None:
     storage = opened(s3_server)
     with s3_server.recording() as requests:
@@ -69,7 +84,7 @@ def test_a_store_that_ignores_the_condition_is_refused_before_anything_is_commit
         with pytest.raises(UnsupportedStorageError) as caught:
             storage.create(PATH, b"")
     with pytest.raises(UnsupportedStorageError):
-        storage.create_from_stream(PATH, pytest.fail)
+        storage.create_from_stream(PATH, lambda _: pytest.fail("a refused store was written to"))
     assert str(caught.value).startswith(f"{storage.uri} cannot be committed to: ")
     assert s3_server.url.removeprefix("http://") in str(caught.value)
     assert "lock=..." in str(caught.value)

@@ -1,0 +1,125 @@
+"""delta-spark, the reference implementation, in a process of its own for all tests of a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.peers.environment import MavenMissingError, ensure_delta_spark
+
+_PROGRAM = Path(__file__).resolve().parent / "delta_spark_program.py"
+
+
+class DeltaSparkError(Exception):
+    """delta-spark refused, or failed; the text is its own."""
+
+
+class DeltaSpark:
+    """What the tests ask of it. Every call opens the table from its files."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self._process, self._folder = process, folder
+        self.warnings = ""
+        """What it logged, as a warning or worse, during the last call."""
+
+    def read(self, table: Path, version: int | None = None) -> pa.Table:
+        """The rows, in any order."""
+        into = self._new_path()
+        options = {} if version is None else {"versionAsOf": str(version)}
+        self._ask("read", table=str(table), into=str(into), options=options)
+        return pq.ParquetDataset(into).read()
+
+    def write(
+        self,
+        table: Path,
+        rows: pa.Table,
+        mode: str = "append",
+        *,
+        partition_by: Sequence[str] = (),
+        **options: str,
+    ) -> None:
+        """Commit rows as `df.write.format("delta")` does; `options` are those of the writer."""
+        source = self._new_path()
+        pq.write_table(rows, source)
+        self._ask(
+            "write",
+            table=str(table),
+            source=str(source),
+            mode=mode,
+            partition_by=list(partition_by),
+            options=options,
+        )
+
+    def sql(self, text: str) -> list[dict[str, Any]]:
+        """The rows of a statement; what JSON has no type for is text."""
+        done: list[dict[str, Any]] = self._ask("sql", text=text)
+        return done
+
+    def history(self, table: Path) -> list[dict[str, Any]]:
+        """DESCRIBE HISTORY, newest first."""
+        return self.sql(f"DESCRIBE HISTORY delta.`{table}`")
+
+    def checkpoint(self, table: Path) -> None:
+        """Write a checkpoint of the latest version."""
+        self._ask("checkpoint", table=str(table))
+
+    def validate(self, table: Path) -> dict[str, Any]:
+        """The state that it replays from the files, found equal to `.crc` where there is one."""
+        done: dict[str, Any] = self._ask("validate", table=str(table))
+        return done
+
+    def _new_path(self) -> Path:
+        return self._folder / uuid.uuid4().hex
+
+    def _ask(self, verb: str, **arguments: Any) -> Any:
+        stdin, stdout = _pipes(self._process)
+        stdin.write(json.dumps({"do": verb, **arguments}) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        assert line, f"delta-spark ended with {self._process.wait()}"
+        answer = json.loads(line)
+        self.warnings = answer["warnings"]
+        if "failed" in answer:
+            raise DeltaSparkError(answer["failed"])
+        return answer["done"]
+
+
+@pytest.fixture(scope="session")
+def delta_spark() -> Iterator[DeltaSpark]:
+    try:
+        environment = ensure_delta_spark()
+    except MavenMissingError as error:
+        pytest.skip(str(error))
+    jars = ",".join(str(jar) for jar in environment.jars)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            (folder / "stderr.txt").open("wb") as stderr,
+            subprocess.Popen(
+                [str(environment.python), str(_PROGRAM), jars, name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                cwd=name,
+            ) as process,
+        ):
+            try:
+                yield DeltaSpark(process, folder)
+            finally:
+                process.terminate()
+
+
+def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout

@@ -1,0 +1,87 @@
+"""An environment of delta-spark's own, made in the checkout when the first test needs it.
+
+`.peers/<what is pinned>/` holds a virtual environment with the newest PySpark that delta-spark
+takes, which is older than the project's, and the jars that PySpark does not bring. It is made once:
+later runs, and processes that come meanwhile, find it complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+_PEERS = _HERE.parents[1] / ".peers"
+_PINS = (_HERE / "pom.xml", _HERE / "constraints.txt")
+_LONGEST_STEP_S = 1200
+_NO_REPOSITORY = re.compile(r"Could not transfer (?!.*[Cc]hecksum)|in offline mode")
+"""What Maven says where it reaches no repository; what a repository lacks, it "could not find"."""
+
+
+class MavenMissingError(Exception):
+    """There is no Maven, or none of its repositories answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaSparkEnvironment:
+    """What a delta-spark process is started with."""
+
+    python: Path
+    jars: tuple[Path, ...]
+
+
+def ensure_delta_spark() -> DeltaSparkEnvironment:
+    """The environment; made if it is not there.
+
+    Raises:
+        MavenMissingError: With what is missing.
+        RuntimeError: A step failed; with the end of what it said.
+    """
+    pins = hashlib.sha256(b"".join(pin.read_bytes() for pin in _PINS)).hexdigest()[:12]
+    folder = _PEERS / f"delta-spark-{pins}"
+    python, jars, complete = folder / "bin" / "python", folder / "delta-jars", folder / "complete"
+    _PEERS.mkdir(exist_ok=True)
+    with (_PEERS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _copy_jars(jars)
+            _run([sys.executable, "-m", "venv", str(folder)])
+            install = ["-m", "pip", "install", "--quiet", "--requirement"]
+            _run([str(python), *install, str(_HERE / "constraints.txt")])
+            complete.touch()
+    return DeltaSparkEnvironment(python=python, jars=tuple(sorted(jars.glob("*.jar"))))
+
+
+def _copy_jars(into: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MavenMissingError("delta-spark's jars come by Maven, and there is no mvn on the path")
+    command = [maven, "--batch-mode", "--quiet", "--file", str(_HERE / "pom.xml")]
+    copy = ["dependency:copy-dependencies", f"-DoutputDirectory={into}", "-DincludeScope=runtime"]
+    try:
+        _run([*command, *copy])
+    except RuntimeError as error:
+        if _NO_REPOSITORY.search(str(error)):
+            raise MavenMissingError(f"Maven reaches no repository: {error}") from error
+        raise
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_LONGEST_STEP_S,
+    )
+    if done.returncode:
+        said = done.stdout.decode(errors="replace")
+        raise RuntimeError(f"{' '.join(command)} failed: {said[-2000:]}")
