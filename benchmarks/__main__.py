@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("start_up", "spark_read_write", "open_table", "replay_memory")
+BENCHMARKS = ("start_up", "spark_read_write", "open_table", "replay_memory", "contention")
 
 
 def main() -> None:

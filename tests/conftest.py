@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +20,20 @@ pytest_plugins = [
 ]
 
 TIME_ZONE = "spark.sql.session.timeZone"
+_REPORTED = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Takes a sentence of what was measured, for the summary at the end of the run."""
+    return request.config.stash.setdefault(_REPORTED, []).append
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for sentence in config.stash.get(_REPORTED, []):
+        terminalreporter.write_line(sentence)
 
 
 @pytest.fixture(scope="session")

@@ -68,14 +68,14 @@ def rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: [repr(row[name]) for name in sorted(row)])
 
 
-def by_deltalake(path: Path) -> list[dict[str, Any]]:
-    """The rows as the `deltalake` package reads them."""
+def by_deltalake(path: Path, version: int | None = None) -> list[dict[str, Any]]:
+    """The rows as the `deltalake` package reads them; of the latest version if None."""
     from deltalake import DeltaTable
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
     # With deltalake's own file system, Arrow's threads now and then abort the exiting process.
     files = SubTreeFileSystem(str(path), LocalFileSystem())
-    return rows(DeltaTable(str(path)).to_pyarrow_table(filesystem=files))
+    return rows(DeltaTable(str(path), version).to_pyarrow_table(filesystem=files))
 
 
 def by_polars(path: Path) -> list[dict[str, Any]]:

@@ -97,7 +97,9 @@ class DeltaLog:
 
         Versions whose commit file was cleaned up are left out.
         """
-        listing = list_log(self.storage, self.log_directory, from_version=start_version)
+        # From the one before, which tells a clean-up from a listing that missed the first.
+        first = max(start_version - 1, 0)
+        listing = list_log(self.storage, self.log_directory, from_version=first)
         for version in sorted(listing.commits):
             if version >= start_version and (end_version is None or version <= end_version):
                 commit = read_commit_if_there(self.storage, self.log_directory, version)

@@ -6,7 +6,9 @@ Source: PROTOCOL.md, "Checkpoints" and "Delta Log Entries".
 2. The newest complete checkpoint at or below the version is taken, of whatever kind. One with a
    missing part, or with an empty file, is no checkpoint.
 3. A hole below the checkpoint does no harm; above it, the table cannot be read.
-4. Log compactions are passed over. Some writers leave expired removes out of them, which brings
+4. A listing is no picture of one moment: while others commit, it may show a version and not the one
+   before it, which it had passed by. So what is missing is looked for again.
+5. Log compactions are passed over. Some writers leave expired removes out of them, which brings
    removed files back where an older checkpoint still has them, and nothing in a compaction tells.
 """
 
@@ -75,9 +77,14 @@ class LogListing:
 
 
 def list_log(storage: Storage, directory: str, *, from_version: int = 0) -> LogListing:
-    """List the log directory from a version on."""
+    """List the log directory from a version on; what two listings do not show is not there."""
     start = version_prefix(from_version) if from_version else ""
-    return listing_from_files(storage.list_from(directory, start))
+    missing = None
+    while True:
+        listing = listing_from_files(storage.list_from(directory, start))
+        missed_before, missing = missing, _first_missing(listing, from_version)
+        if missing is None or missing == missed_before:
+            return listing
 
 
 def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
@@ -180,6 +187,16 @@ def earliest_version(listing: LogListing) -> int | None:
         first -= 1
     reachable = [c.version for c in listing.checkpoints if c.version >= first]
     return 0 if first < 0 else min(reachable, default=None)
+
+
+def _first_missing(listing: LogListing, from_version: int) -> int | None:
+    """The first version that is not listed though a later one is, but for what was cleaned up."""
+    if not listing.commits:
+        return None
+    last = max(listing.commits)
+    checkpoint = _newest(listing.checkpoints, last)
+    first = min(checkpoint.version + 1, *listing.commits) if checkpoint else from_version
+    return next((v for v in range(first, last) if v not in listing.commits), None)
 
 
 def _newest(checkpoints: Sequence[Checkpoint], version: int) -> Checkpoint | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +16,8 @@ from delta_ops.errors import (
     VersionNotFoundError,
 )
 from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.protocol.file_names import commit_name
+from delta_ops.storage import FileInfo, Storage
 from tests.tables import add, live_paths, write_log
 
 
@@ -43,6 +47,37 @@ def test_a_missing_version_is_named(tmp_path: Path) -> None:
     commit_file(tmp_path, 3).unlink()
     with pytest.raises(LogCorruptError, match="version 3 is missing"):
         log.snapshot()
+
+
+class TornListing:
+    """A storage whose next listing has passed by the place of versions that come in meanwhile."""
+
+    def __init__(self, inner: Storage, versions: Sequence[int]) -> None:
+        self._inner, self._versions = inner, set(versions)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+        passed, self._versions = self._versions, set()
+        names = {commit_name(version) for version in passed}
+        for info in self._inner.list_from(directory, start):
+            if info.path.rpartition("/")[2] not in names:
+                yield info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("missed", [[0], [3], [4], [2, 4]])
+def test_a_version_that_a_listing_passed_by_is_looked_for_again(
+    tmp_path: Path, missed: list[int]
+) -> None:
+    def log() -> DeltaLog:
+        return DeltaLog("", storage=cast(Storage, TornListing(inner, missed)))
+
+    inner = log_of(tmp_path).storage
+    assert live_paths(log()) == paths_to(5)
+    assert [commit.version for commit in log().commits(min(missed))] == list(range(min(missed), 6))
+    write_checkpoint(DeltaLog(tmp_path).snapshot(1), now_ms=0)
+    assert live_paths(log()) == paths_to(5)
 
 
 def test_a_gap_below_a_checkpoint_does_no_harm(tmp_path: Path) -> None:

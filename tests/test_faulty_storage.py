@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from delta_ops.errors import StorageError
+from delta_ops.storage import Storage, open_storage
+from tests.faulty_storage import Faults, FaultyStorage, Killed, MortalStorage, crashes
+
+
+def paths(storage: Storage) -> list[str]:
+    return sorted(info.path for info in storage.list_tree(""))
+
+
+@pytest.mark.parametrize(
+    ("faults", "at_once", "at_last"),
+    [
+        pytest.param(Faults(lost_requests=1), [], [], id="a request that is lost does nothing"),
+        pytest.param(Faults(lost_answers=1), ["a"], ["a"], id="a lost answer leaves the file"),
+        pytest.param(
+            Faults(late_requests=1, longest_delay_s=0.2), [], ["a"], id="a late one comes to it"
+        ),
+    ],
+)
+def test_what_a_fault_leaves(
+    tmp_path: Path, faults: Faults, at_once: list[str], at_last: list[str]
+) -> None:
+    inner = open_storage(tmp_path)
+    storage = FaultyStorage(inner, faults, seed=2)
+    with pytest.raises(StorageError):
+        storage.create("a", b"one")
+    assert paths(inner) == at_once
+    storage.settle()
+    assert paths(inner) == at_last
+
+
+def test_one_seed_gives_one_sequence_of_faults(tmp_path: Path) -> None:
+    def faults(seed: int) -> list[bool]:
+        storage = FaultyStorage(open_storage(tmp_path), Faults(lost_requests=0.5), seed)
+        failed = []
+        for _ in range(50):
+            try:
+                storage.delete("a")
+            except StorageError:
+                failed.append(True)
+            else:
+                failed.append(False)
+        return failed
+
+    assert faults(1) == faults(1) != faults(2)
+
+
+def test_a_dead_process_calls_nothing(tmp_path: Path) -> None:
+    storage = MortalStorage(open_storage(tmp_path), 1, "before")
+    for _ in range(2):
+        with pytest.raises(Killed):
+            storage.create("a", b"one")
+    assert paths(storage.inner) == []
+
+
+def two_files(storage: Storage) -> None:
+    storage.create("a", b"one")
+    storage.create("b", b"two")
+
+
+def test_every_call_is_a_point_of_a_crash(tmp_path: Path) -> None:
+    roots = iter(range(100))
+    found = [
+        (where, paths(left))
+        for where, left in crashes(lambda: open_storage(tmp_path / str(next(roots))), two_files)
+    ]
+    assert found == [
+        ("before call 1", []),
+        ("after call 1", ["a"]),
+        ("before call 2", ["a"]),
+        ("after call 2", ["a", "b"]),
+    ]
+
+
+def test_code_that_survives_its_kill_is_found_out(tmp_path: Path) -> None:
+    def immortal(storage: Storage) -> None:
+        with contextlib.suppress(BaseException):
+            storage.create("a", b"one")
+
+    with pytest.raises(AssertionError, match="the kill before call 1 was swallowed"):
+        list(crashes(lambda: open_storage(tmp_path), immortal))

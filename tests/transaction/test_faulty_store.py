@@ -1,0 +1,20 @@
+"""Processes racing on a store that loses requests and answers; the long proof has more of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from tests.racing_writers import check, race
+from tests.tables import by_deltalake, rows
+
+
+def test_every_acknowledged_commit_is_there_once_whatever_the_store_does(tmp_path: Path) -> None:
+    ran = race(str(tmp_path / "t"), {}, writers=3, commits=20, seed=1)
+    assert len(ran.told) == 60
+    assert ran.injected["lost request of create"]
+    assert ran.injected["lost answer of create"]
+    log = DeltaLog(tmp_path / "t")
+    check(ran, log)
+    assert by_deltalake(tmp_path / "t") == rows(da.to_table(log))

@@ -1,0 +1,130 @@
+"""Transactions that begin together and commit one after the other, against a model of their rows.
+
+What comes of them is what some serial order of those that committed gives (under `Serializable`,
+that of their commits), and each that is refused overlaps with one that committed.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Sequence
+from itertools import permutations, product
+
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, Transaction, begin, col
+from delta_ops.errors import CommitConflictError
+from delta_ops.storage import open_storage
+from tests.transaction.row_changes import (
+    FIRST,
+    Append,
+    ChangeProperty,
+    Operation,
+    Rearrange,
+    Replace,
+    State,
+    Summarise,
+    overlaps,
+    rows_in,
+    table_of,
+)
+
+LEVELS = ["Serializable", "WriteSerializable"]
+
+OPERATIONS: dict[str, Operation] = {
+    "append to a": Append(((4, "a"),)),
+    "append to a and b": Append(((5, "a"), (13, "b"))),
+    "append to a new partition": Append(((30, "d"),)),
+    "overwrite a": Replace(col("p") == "a", lambda row: row[1] == "a", ((6, "a"),)),
+    "overwrite b": Replace(col("p") == "b", lambda row: row[1] == "b", ((14, "b"),)),
+    "delete some of a": Replace(col("id") <= 2, lambda row: row[0] <= 2),
+    "delete some of everything": Replace(col("id") >= 3, lambda row: row[0] >= 3),
+    "delete one of b": Replace(
+        (col("p") == "b") & (col("id") >= 12), lambda row: row[1] == "b" and row[0] >= 12
+    ),
+    "rearrange a": Rearrange("a"),
+    "rearrange b": Rearrange("b"),
+    "sum of a to b": Summarise("a", "b"),
+    "sum of b to a": Summarise("b", "a"),
+    "change a property": ChangeProperty("77"),
+}
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def template(request: pytest.FixtureRequest) -> DeltaLog:
+    log = DeltaLog(f"memory://{uuid.uuid4()}/t")
+    properties = {"delta.isolationLevel": request.param}
+    da.write(log, table_of(FIRST[0]), partition_by=["p"], configuration=properties)
+    others = begin(log)
+    for file in FIRST[1:]:
+        others.stage(da.stage_write(others, table_of(file)))
+    others.commit(operation="WRITE")
+    return log
+
+
+def copy(log: DeltaLog) -> DeltaLog:
+    copied = open_storage(f"memory://{uuid.uuid4()}/t")
+    for info in log.storage.list_tree(""):
+        copied.create(info.path, log.storage.read(info.path))
+    return DeltaLog("", storage=copied)
+
+
+def state_of(log: DeltaLog) -> State:
+    snapshot = log.snapshot()
+    interval = snapshot.metadata.configuration.get("delta.checkpointInterval", "")
+    return State(rows=tuple(sorted(rows_in(da.to_table(snapshot)))), interval=interval)
+
+
+def after(state: State, operations: Sequence[Operation]) -> State:
+    for operation in operations:
+        state = operation.apply(state)
+    return state
+
+
+def commits(transaction: Transaction) -> bool:
+    try:
+        transaction.commit(operation="WRITE", hooks=())
+    except CommitConflictError:
+        return False
+    return True
+
+
+def check(template: DeltaLog, names: Sequence[str]) -> int:
+    """Commit these together; how many were refused."""
+    log = copy(template)
+    first = state_of(log)
+    level = log.snapshot().properties.isolation_level
+    operations = [OPERATIONS[name] for name in names]
+    transactions = [begin(log) for _ in operations]
+    for operation, transaction in zip(operations, transactions, strict=True):
+        operation.stage(transaction)
+    committed: list[Operation] = []
+    for operation, transaction in zip(operations, transactions, strict=True):
+        if commits(transaction):
+            committed.append(operation)
+        else:
+            assert any(overlaps(each, operation, level) for each in committed), names
+    found = state_of(log)
+    log.storage.delete_many(info.path for info in list(log.storage.list_tree("")))
+    if level == "Serializable":
+        assert found == after(first, committed), names
+    else:
+        assert found in [after(first, order) for order in permutations(committed)], names
+    return len(operations) - len(committed)
+
+
+def test_pairs_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
+    refused = sum(check(template, pair) for pair in product(OPERATIONS, repeat=2))
+    assert 0 < refused < len(OPERATIONS) ** 2
+
+
+def check_triples(template: DeltaLog, number: int, seed: int) -> None:
+    triples = list(product(OPERATIONS, repeat=3))
+    for triple in random.Random(seed).sample(triples, number):
+        check(template, triple)
+
+
+def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
+    check_triples(template, 30, seed=5)
