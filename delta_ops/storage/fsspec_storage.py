@@ -14,18 +14,18 @@ import contextlib
 import errno
 import logging
 import os
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
 from delta_ops.storage.contract import FileInfo
-from delta_ops.storage.create_way import Upload, Way
+from delta_ops.storage.create_way import Way
 from delta_ops.storage.exclusive import memory_lock, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
 from delta_ops.storage.locks import Lock, can_rename, held, rename_into_place
@@ -40,17 +40,13 @@ from delta_ops.storage.object_stores import (
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.probe import PROBES
 from delta_ops.storage.ranges import validate_parts, validate_ranges
-from delta_ops.storage.uploads import UploadStream
+from delta_ops.storage.uploads import upload_written
 
 logger = logging.getLogger(__name__)
 
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
-_NOT_SHOWN = (
-    "the store says that it is there and does not show it, as while another's upload is under way; "
-    "run again"
-)
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
@@ -144,30 +140,16 @@ class FsspecStorage:
             way.put(self._fs, full, data, "")
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
-        """See `create`; the file is marked, so that an answer which was lost is made up for."""
-        full, way, mark = self._full(path), self._way_to_create(), uuid.uuid4().hex
-
-        def begin() -> Upload | None:
-            if way.begin_upload is None or not uploads_in_parts(way, self._fs, self._root):
-                return None
-            return way.begin_upload(self._fs, full, mark)
-
-        stream = UploadStream(begin, lambda: self._failing_as(path, "created"))
-        try:
-            write(cast("IO[bytes]", stream))
-        except BaseException:
-            stream.abandon()
-            raise
-        try:
-            with self._failing_as(path, "created", FileExistsError):
-                stream.finish(lambda data: way.put(self._fs, full, data, mark))
-        except (FileExistsError, StorageError) as error:
-            found = self._mark_of(way, full)
-            if found != mark:
-                stream.abandon()
-                if found is None and isinstance(error, FileExistsError):
-                    raise StorageError(self.locate(path), "created", _NOT_SHOWN) from error
-                raise
+        """See `Storage` and `uploads`; also `UnsupportedStorageError`, see `exclusive`."""
+        full, way = self._full(path), self._way_to_create()
+        upload_written(
+            write,
+            way,
+            self._fs,
+            full,
+            in_parts=lambda: uploads_in_parts(way, self._fs, self._root),
+            failing=partial(self._failing_as, path, "created"),
+        )
         return self.stat(path)
 
     def replace(self, path: str, data: bytes) -> None:
@@ -333,12 +315,6 @@ class FsspecStorage:
     def _way_to_create(self) -> Way:
         with self._failing_as(PROBES, "probed"):
             return way_to_create(self._protocols, self._fs, self._root, self._uri, self._lock)
-
-    def _mark_of(self, way: Way, full: str) -> str | None:
-        """Of what is there; None if nothing is, or it cannot be said."""
-        with contextlib.suppress(Exception):  # file systems raise what their libraries raise
-            return way.look(self._fs, full)
-        return None
 
     def _left_by_bulk(self, paths: list[str]) -> list[str]:
         """Those that one request for all of them does not delete, in order."""

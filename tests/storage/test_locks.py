@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -29,8 +30,14 @@ PATHS = [f"_delta_log/{number:02}" for number in range(25)]
 Open = Callable[[], Storage]
 
 
-def create_each(opened: Open, caller: int) -> list[str]:
+CALLERS = 3
+
+
+def create_each(opened: Open, caller: int, started: Path) -> list[str]:
     storage, won = opened(), []
+    (started / f"{caller}").touch()
+    while len(os.listdir(started)) < CALLERS:
+        time.sleep(0.001)
     for path in PATHS:
         try:
             storage.create(path, b"%d" % caller * 1000)
@@ -40,11 +47,11 @@ def create_each(opened: Open, caller: int) -> list[str]:
     return won
 
 
-def raced(opened: Open) -> list[list[str]]:
-    """Which paths each of several processes created."""
-    callers = 3
-    with ProcessPoolExecutor(callers, multiprocessing.get_context("spawn")) as pool:
-        racing = [pool.submit(create_each, opened, caller) for caller in range(callers)]
+def raced(opened: Open, started: Path) -> list[list[str]]:
+    """Which paths each of several processes created, that began together."""
+    started.mkdir()
+    with ProcessPoolExecutor(CALLERS, multiprocessing.get_context("spawn")) as pool:
+        racing = [pool.submit(create_each, opened, each, started) for each in range(CALLERS)]
         return [race.result() for race in racing]
 
 
@@ -67,8 +74,10 @@ def opened(
     return on_careless_s3(s3_server, lock)
 
 
-def test_exactly_one_of_several_processes_creates_within_the_lock(opened: Open) -> None:
-    won_by = raced(opened)
+def test_exactly_one_of_several_processes_creates_within_the_lock(
+    opened: Open, tmp_path: Path
+) -> None:
+    won_by = raced(opened, tmp_path / "started")
     storage = opened()
     assert sorted(path for won in won_by for path in won) == PATHS
     assert [info.path for info in storage.list_from("_delta_log", "0")] == PATHS
