@@ -1,7 +1,9 @@
 """Concurrency: one pool of threads for the I/O of a process, so that it is bounded.
 
-A thread of the pool never waits for another one: what it would start, it does itself. The pool is
-left behind by a fork, where its threads do not exist.
+What computes has a pool of its own, of as many threads as shall compute: each thread that parses
+keeps a part of the heap, and in turns all those of the large pool would.
+A thread of a pool never waits for another one: what it would start, it does itself. The pools are
+left behind by a fork, where their threads do not exist.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def run_ahead(
     Args:
         calls: How many bytes a call will hold, and the call.
         max_bytes: Of the calls that are ahead of the caller; one is, however large it is.
-        max_calls: That are under way at once, two at least.
+        max_calls: That are under way at once, two at least; by a pool of so many threads.
     """
     todo = iter(calls)
     first = list(islice(todo, 2))
@@ -61,7 +63,7 @@ def run_ahead(
                 done_bytes, done = under_way.popleft()
                 ahead_bytes -= done_bytes
                 yield done.result()
-            under_way.append((num_bytes, _pool().submit(call)))
+            under_way.append((num_bytes, _pool(max_calls).submit(call)))
             ahead_bytes += num_bytes
         while under_way:
             yield under_way.popleft()[1].result()
@@ -71,10 +73,8 @@ def run_ahead(
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(
-        MAX_CONCURRENCY, thread_name_prefix="delta_ops", initializer=_enter_pool
-    )
+def _pool(max_workers: int = MAX_CONCURRENCY) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers, thread_name_prefix="delta_ops", initializer=_enter_pool)
 
 
 def _enter_pool() -> None:

@@ -7,7 +7,8 @@ Each turn tries to create the next version's file. Then, in this one place:
 1. created: the commit is ours.
 2. it exists and carries our `txnId`: an earlier attempt landed and its answer was lost; it is ours.
 3. it exists and is another's: if it carries our txn the work is done; if it conflicts, stop; else
-   the next version, which is tried soon: each that is read brings a loser closer to the log's end.
+   the next version, without a wait: a race that was lost is progress of somebody, and who waits
+   at each version that it has to read falls further behind.
 4. the store failed, and the file is not there: the same version again, after a longer wait.
 5. the store failed, and does not say what is there: ask again, as long.
 
@@ -53,8 +54,6 @@ _NOTHING_WAS_CREATED = {
 _STORE_FAILURES = 8
 """In a row; the waits between them come to some ten seconds."""
 _REFUSALS = 3
-_AFTER_A_LOSS_S = 0.01
-_LONGEST_AFTER_A_LOSS_S = 0.1
 _AFTER_A_FAILURE_S = 0.1
 _LONGEST_AFTER_A_FAILURE_S = 5.0
 
@@ -157,7 +156,6 @@ def commit_loop(
             raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
         winners.append(winner)
         version, time_before, failures = version + 1, winner.in_commit_timestamp or time_before, []
-        time.sleep(_jitter_s(min(_AFTER_A_LOSS_S * attempt, _LONGEST_AFTER_A_LOSS_S)))
     raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
 
 
