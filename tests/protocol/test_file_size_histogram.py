@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops.protocol.file_size_histogram import (
@@ -32,6 +32,7 @@ def test_the_bins_are_those_that_the_reference_writes() -> None:
 
 
 @given(SIZES, SIZES)
+@settings(deadline=None)
 def test_counted_one_by_one_and_at_once_it_is_the_same(kept: list[int], gone: list[int]) -> None:
     one_by_one = changed_histogram(EMPTY_HISTOGRAM, [*gone, *kept], gone)
     assert one_by_one == histogram_of_sizes(pa.array(kept, pa.int64()))

@@ -127,6 +127,14 @@ def test_a_checkpoint_that_is_there_is_not_written_again(root: Path) -> None:
     assert (root / "_delta_log" / checkpoint_name(6)).exists()
 
 
+def test_where_a_checkpoint_is_due_files_are_counted_anew(root: Path) -> None:
+    log = DeltaLog(root)
+    wrong = {**said(log, 5), "numFiles": 60, "fileSizeHistogram": None}
+    (root / "_delta_log" / checksum_name(5)).write_text(json.dumps(wrong))
+    append(log, "6")
+    assert validate_checksum(log.snapshot())
+
+
 def test_a_checksum_that_is_there_is_kept_in_silence(root: Path) -> None:
     place = root / "_delta_log" / checksum_name(6)
     place.write_text("another's")
