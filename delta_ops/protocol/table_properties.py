@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 from typing import Literal, NoReturn, TypeVar
 
 from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS
@@ -97,7 +98,12 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
         InvalidRequestError: One of them cannot be understood; the message names it, its value and
             what is allowed.
     """
-    read = _Reader(configuration)
+    return _parsed(tuple(sorted(configuration.items())))
+
+
+@lru_cache(maxsize=64)
+def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
+    read = _Reader(dict(configuration))
     defaults = TableProperties()
     return TableProperties(
         append_only=read("delta.appendOnly", _flag, defaults.append_only),
