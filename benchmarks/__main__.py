@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("start_up", "spark_read_write", "open_table", "replay_memory", "contention")
+BENCHMARKS = (
+    "start_up",
+    "spark_read_write",
+    "open_table",
+    "replay_memory",
+    "small_appends",
+    "contention",
+)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from delta_ops.errors import (
@@ -25,10 +26,12 @@ from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.segment import LogListing, earliest_version, list_log
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import in_parallel
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_LINE_BYTES = 64 << 10
 _LISTINGS = 3
+_MANY_COMMITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,10 +299,14 @@ def version_of_transaction(
     storage: Storage, directory: str, app_id: str, version: int
 ) -> int | None:
     """The version whose commit carries a txn; None if its commit file was cleaned up."""
-    listing = list_log(storage, directory)
-    for candidate in sorted(listing.commits, reverse=True):
-        commit = read_commit_if_there(storage, directory, candidate)
-        for txn in commit.transactions if commit else ():
-            if (txn.app_id, txn.version) == (app_id, version):
-                return candidate
+    newest_first = sorted(list_log(storage, directory).commits, reverse=True)
+    # It is among the last ones, nearly always; else as many are read at once as have been already.
+    start, end = 0, 1
+    while start < len(newest_first):
+        group = newest_first[start:end]
+        for commit in in_parallel(partial(read_commit_if_there, storage, directory), group):
+            for txn in commit.transactions if commit else ():
+                if commit and (txn.app_id, txn.version) == (app_id, version):
+                    return commit.version
+        start, end = end, end + min(end, _MANY_COMMITS)
     return None

@@ -8,7 +8,9 @@ import pytest
 
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import InvalidRequestError, StaleRunError
+from delta_ops.log.history import version_of_transaction
 from delta_ops.transaction import TxnId
+from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, staged, write_log
 
 
@@ -70,3 +72,26 @@ def test_days_of_which_some_were_written_by_the_same_run_are_overwritten_again(
 def test_days_of_which_one_was_written_by_a_newer_run_are_not(log: DeltaLog) -> None:
     with pytest.raises(StaleRunError, match="newer run"):
         with_txns(log, day("monday", 6), day("tuesday", 6)).commit(operation="WRITE")
+
+
+def test_the_commit_that_carries_a_txn_is_found_however_far_back(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[]])
+    for number in range(80):
+        with_txns(log, ("A" if number == 2 else "B", number)).commit(operation="WRITE", hooks=[])
+    for app_id, version, expected in (("A", 2, 3), ("B", 79, 80)):
+        done = with_txns(log, (app_id, version)).done_before()
+        assert done is not None
+        assert done.version == expected
+    (tmp_path / "_delta_log" / f"{3:020d}.json").unlink()
+    assert version_of_transaction(log.storage, log.log_directory, "A", 2) is None
+
+
+def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None:
+    calls: list[str] = []
+
+    def note(_number: int, method: str, _path: str, moment: str) -> None:
+        calls.extend([method] if moment == "before" else [])
+
+    counted = CountingStorage(log.storage, note)
+    assert version_of_transaction(counted, log.log_directory, "A", 5) == 1
+    assert calls == ["list_from", "read"]
