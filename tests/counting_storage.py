@@ -69,9 +69,9 @@ class CountingStorage:
         with self._counted("open_input", path):
             return self.inner.open_input(path)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         with self._counted("create", path):
-            self.inner.create(path, data)
+            self.inner.create(path, data, is_durable=is_durable)
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
         with self._counted("create_from_stream", path):

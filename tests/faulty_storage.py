@@ -98,11 +98,11 @@ class FaultyStorage(CountingStorage):
         self._random = random.Random(seed)
         self._late: list[threading.Thread] = []
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         if self._happens("late request", self.faults.late_requests):
             self._create_later(path, data)
             raise _failure(path, "the request timed out")
-        super().create(path, data)
+        super().create(path, data, is_durable=is_durable)
 
     def settle(self) -> None:
         """Wait until no request is under way any more."""

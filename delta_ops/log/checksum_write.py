@@ -99,7 +99,8 @@ def create_checksum(
     if checksum is None:
         return False
     try:
-        storage.create(checksum.path, encode_checksum(checksum))
+        # One that a power cut tore is passed over.
+        storage.create(checksum.path, encode_checksum(checksum), is_durable=False)
     except FileExistsError:
         return False
     return True

@@ -87,11 +87,15 @@ class Storage(Protocol):
         What goes wrong later, while it is read, is raised as it comes: an `OSError`, mostly.
         """
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         """Create the file with these bytes, or raise `FileExistsError` and change nothing.
 
         The file that exists may be the caller's own: a client sends a request again whose answer
         was lost, and is told of what landed. Whoever must know reads it.
+
+        Args:
+            is_durable: False: a power cut may take the file away or leave something else in it, of
+                what readers check and can do without.
 
         Raises:
             UnsupportedStorageError: This store offers no exclusive create, and there is no lock.

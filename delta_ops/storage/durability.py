@@ -27,9 +27,13 @@ _BUFFER_BYTES = 1 << 20
 
 @contextlib.contextmanager
 def staged_file(
-    directory: str, write: Callable[[IO[bytes]], None], translate: Translate
+    directory: str,
+    write: Callable[[IO[bytes]], None],
+    translate: Translate,
+    *,
+    is_durable: bool = True,
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """A durable file with a staged name in `directory`, which is gone afterwards.
+    """A file with a staged name in `directory`, which is gone afterwards.
 
     Args:
         directory: Exists.
@@ -44,7 +48,8 @@ def staged_file(
         try:
             _write_through(descriptor, write, translate)
             with translating(translate):
-                os.fsync(descriptor)
+                if is_durable:
+                    os.fsync(descriptor)
                 status = os.fstat(descriptor)
         finally:
             with contextlib.suppress(OSError):  # fsync has already told of lost bytes

@@ -133,7 +133,7 @@ class FsspecStorage:
                 raise FileNotFoundError(path)  # s3fs opens what has objects below it
             return pa.PythonFile(file, mode="r")
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:  # noqa: ARG002
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
         full, way = self._full(path), self._way_to_create()
         with self._failing_as(path, "created", FileExistsError):

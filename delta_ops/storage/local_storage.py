@@ -131,12 +131,17 @@ class LocalStorage:
         with _reading(place):
             return pa.OSFile(place)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         """See `Storage`."""
-        self.create_from_stream(path, _writer_of(data))
+        self._create(path, _writer_of(data), is_durable=is_durable)
 
     def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
         """See `Storage`; also `UnsupportedStorageError` where there are no hard links."""
+        return self._create(path, write, is_durable=True)
+
+    def _create(
+        self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool
+    ) -> FileInfo:
         target = self._target(path)
         directory = os.path.dirname(target)
         translate = _failure_of(target, "created")
@@ -144,13 +149,14 @@ class LocalStorage:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         with translating(translate):
             make_directories(directory)
-        with staged_file(directory, write, translate) as (staged, status):
+        with staged_file(directory, write, translate, is_durable=is_durable) as (staged, status):
             with translating(translate):
                 _clear_checksum_of(target)
             with translating(translate, FileExistsError):
                 name_staged_file(staged, target, self._lock)
-            with translating(translate):
-                sync_upward(directory, self._real_root())
+            if is_durable:
+                with translating(translate):
+                    sync_upward(directory, self._real_root())
         return _info_of(path, status)
 
     def replace(self, path: str, data: bytes) -> None:

@@ -392,7 +392,7 @@ class LostAnswer:
         self._inner = inner
         self.in_flight: tuple[str, bytes] | None = None
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, **_: Any) -> None:
         self.in_flight = path, data
         raise StorageError(path, "created", "the connection was reset")
 

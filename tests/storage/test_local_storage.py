@@ -223,6 +223,18 @@ def test_a_created_file_is_durable_before_its_name_and_its_name_before_the_retur
     assert steps == [*inodes(root / LOG / "a"), "link", *inodes(root / LOG, root)]
 
 
+def test_a_file_that_may_be_lost_waits_for_no_disk_and_is_exclusive_all_the_same(
+    storage: Storage, root: Path, steps: list[str | int]
+) -> None:
+    (root / LOG).mkdir()
+    steps.clear()
+    storage.create(f"{LOG}/a", b"content", is_durable=False)
+    assert steps == ["link"]
+    with pytest.raises(FileExistsError):
+        storage.create(f"{LOG}/a", b"other", is_durable=False)
+    assert (root / LOG / "a").read_bytes() == b"content"
+
+
 def test_a_replaced_file_is_durable_before_its_name_and_its_name_before_the_return(
     storage: Storage, root: Path, steps: list[str | int]
 ) -> None:

@@ -36,7 +36,7 @@ class FaultyStorage:
         self._inner, self._create = inner, create
         self.unreadable_times = 0
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, **_: Any) -> None:
         self._create(self._inner, path, data)
 
     def read(self, path: str) -> bytes:
