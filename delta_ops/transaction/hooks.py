@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock
+from delta_ops.events import HookFailed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.checksum_write import create_checksum
@@ -72,3 +73,31 @@ def checkpoint_if_due(committed: CommittedVersion) -> None:
 
 
 DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due)
+
+
+def run_hooks(
+    hooks: Sequence[Hook], committed: CommittedVersion, on_event: OnEvent
+) -> tuple[str, ...]:
+    """Run hooks after a commit; a sentence for each that failed."""
+    failed = []
+    for hook in hooks:
+        try:
+            hook(committed)
+        except Exception as error:  # the commit stands, whatever a hook does
+            name = getattr(hook, "__name__", repr(hook))
+            failed.append(f"{name} after version {committed.version}: {error}")
+            on_event(
+                HookFailed(
+                    table=committed.log.uri,
+                    version=committed.version,
+                    hook=name,
+                    reason=str(error),
+                )
+            )
+        except BaseException as interrupt:
+            # Whoever catches it learns from it alone that the commit stands.
+            interrupt.add_note(
+                f"{committed.log.uri}: version {committed.version} was committed before this"
+            )
+            raise
+    return tuple(failed)

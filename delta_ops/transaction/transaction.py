@@ -7,13 +7,10 @@ result = txn.commit(operation="WRITE")
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from delta_ops.clock import Clock, system_clock
@@ -24,7 +21,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     TableNotFoundError,
 )
-from delta_ops.events import CommitAttempted, Committed, Event, HookFailed, OnEvent, ignore
+from delta_ops.events import CommitAttempted, Committed, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
@@ -46,10 +43,11 @@ from delta_ops.protocol.table_properties import (
     table_properties_from_configuration,
 )
 from delta_ops.transaction.commit import Limits, Outcome, Proposal, commit_loop
+from delta_ops.transaction.commit_info import commit_info, file_metrics
 from delta_ops.transaction.conflicts import Footprint
 from delta_ops.transaction.create_table import new_metadata, new_protocol
 from delta_ops.transaction.creation_race import is_same_table, validate_joinable
-from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook
+from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook, run_hooks
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
@@ -283,7 +281,7 @@ class Transaction:
             table=self.log.uri,
         )
         validate_balance(self._files, self._rearranged, table=self.log.uri)
-        counts = {**self._counts(), **(metrics or {})}
+        counts = {**file_metrics(self._files, self._num_rows), **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
         try:
             outcome = self._run(
@@ -303,7 +301,7 @@ class Transaction:
             already_committed=False,
             attempts=outcome.attempts,
             metrics=counts,
-            failed_hooks=self._run_hooks(outcome.version, outcome, hooks),
+            failed_hooks=run_hooks(hooks, self._committed(outcome.version, outcome), self.on_event),
         )
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
@@ -317,7 +315,9 @@ class Transaction:
         assert self.snapshot
         validate_joinable(self.log, self.snapshot, proposal.footprint)
         actions = tuple(a for a in proposal.actions if not isinstance(a, Protocol | Metadata))
-        return self._loop(replace(proposal, actions=actions), limits)
+        timed = self.properties.in_commit_timestamps
+        joined = replace(proposal, actions=actions, in_commit_timestamps=timed)
+        return self._loop(joined, limits)
 
     def _loop(self, proposal: Proposal, limits: Limits) -> Outcome:
         return commit_loop(
@@ -350,7 +350,7 @@ class Transaction:
         self,
         operation: str,
         parameters: Mapping[str, Any],
-        counts: Mapping[str, int],
+        metrics: Mapping[str, int],
         user_metadata: str | None,
     ) -> Proposal:
         now_ms = self.clock()
@@ -361,19 +361,9 @@ class Transaction:
         singles = [action for action in (self._metadata, self._protocol) if action is not None]
         actions: list[Action] = [*singles, *txns, *self._domains.values(), *self._files]
         footprint = self._footprint()
-        info: dict[str, Any] = {
-            "operation": operation,
-            "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
-            "isolationLevel": footprint.isolation,
-            "isBlindAppend": not footprint.reads and not footprint.removed_paths,
-            "operationMetrics": {name: str(count) for name, count in counts.items()},
-        }
-        if user_metadata is not None:
-            info["userMetadata"] = user_metadata
-        info["engineInfo"] = engine_info()
         return Proposal(
             actions=tuple(actions),
-            info=info,
+            info=commit_info(operation, parameters, metrics, footprint, user_metadata),
             txn_uuid=str(uuid.uuid4()),
             footprint=footprint,
             txns=tuple(self._txns.values()),
@@ -395,41 +385,6 @@ class Transaction:
             changes_metadata=self._metadata is not None,
             isolation="SnapshotIsolation" if only_rearranges else self.properties.isolation_level,
         )
-
-    def _counts(self) -> dict[str, int]:
-        adds = [action for action in self._files if isinstance(action, AddFile)]
-        removes = [action for action in self._files if isinstance(action, RemoveFile)]
-        counts = {
-            "numFiles": len(adds),
-            "numOutputRows": self._num_rows,
-            "numOutputBytes": sum(add.size for add in adds),
-        }
-        if removes:
-            counts["numRemovedFiles"] = len(removes)
-            counts["numRemovedBytes"] = sum(remove.size or 0 for remove in removes)
-        return counts
-
-    def _run_hooks(self, version: int, outcome: Outcome, hooks: Sequence[Hook]) -> tuple[str, ...]:
-        failed = []
-        for hook in hooks:
-            try:
-                hook(self._committed(version, outcome))
-            except Exception as error:  # the commit stands, whatever a hook does
-                name = getattr(hook, "__name__", repr(hook))
-                failed.append(f"{name} after version {version}: {error}")
-                self.on_event(
-                    HookFailed(
-                        table=self.log.uri,
-                        version=version,
-                        hook=name,
-                        reason=str(error),
-                    )
-                )
-            except BaseException as interrupt:
-                # Whoever catches it learns from it alone that the commit stands.
-                interrupt.add_note(f"{self.log.uri}: version {version} was committed before this")
-                raise
-        return tuple(failed)
 
     def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:
         return CommittedVersion(
@@ -457,17 +412,3 @@ def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:
         base_row_id=add.base_row_id,
         default_row_commit_version=add.default_row_commit_version,
     )
-
-
-@cache
-def engine_info() -> str:
-    """`commitInfo.engineInfo`."""
-    try:
-        return f"delta_ops/{version('delta_ops')}"
-    except PackageNotFoundError:
-        return "delta_ops"
-
-
-def _parameter(value: Any) -> str | int:
-    """Flags and numbers as they are, lists and objects as JSON in a text, as the reference does."""
-    return value if isinstance(value, str | int) else json.dumps(value, separators=(",", ":"))

@@ -109,3 +109,11 @@ def test_a_table_of_another_schema_is_not_joined(tmp_path: Path) -> None:
         da.write(tmp_path, data(1), on_event=overtaken_by(lambda: da.write(tmp_path, other)))
     assert rows(da.to_table(DeltaLog(tmp_path))) == [{"id": "text"}]
     assert files(tmp_path) == 1
+
+
+def test_who_joins_a_table_keeps_its_rules(tmp_path: Path) -> None:
+    timed = {"delta.enableInCommitTimestamps": "true"}
+    other = overtaken_by(lambda: da.write(tmp_path, data(1), configuration=timed))
+    assert da.write(tmp_path, data(2), on_event=other).version == 1
+    second, first = (entry.commit_info for entry in DeltaLog(tmp_path).history())
+    assert second["inCommitTimestamp"] > first["inCommitTimestamp"]

@@ -1,0 +1,68 @@
+"""Commit info: what a commit says of itself.
+
+Source: PROTOCOL.md, "Commit Provenance Information"; names, order and shapes are the reference's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
+from delta_ops.transaction.conflicts import Footprint
+
+
+def commit_info(
+    operation: str,
+    parameters: Mapping[str, Any],
+    metrics: Mapping[str, int],
+    footprint: Footprint,
+    user_metadata: str | None,
+) -> dict[str, Any]:
+    """The body of `commitInfo`, but for what each attempt of the commit says anew."""
+    info: dict[str, Any] = {
+        "operation": operation,
+        "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
+        "isolationLevel": footprint.isolation,
+        "isBlindAppend": not footprint.reads and not footprint.removed_paths,
+        "operationMetrics": {name: str(count) for name, count in metrics.items()},
+    }
+    if user_metadata is not None:
+        info["userMetadata"] = user_metadata
+    return {**info, "engineInfo": engine_info()}
+
+
+def file_metrics(files: Sequence[FileAction], num_rows: int) -> dict[str, int]:
+    """The `operationMetrics` of every commit: files, rows and bytes.
+
+    Args:
+        num_rows: Of the files that are added.
+    """
+    adds = [action for action in files if isinstance(action, AddFile)]
+    removes = [action for action in files if isinstance(action, RemoveFile)]
+    metrics = {
+        "numFiles": len(adds),
+        "numOutputRows": num_rows,
+        "numOutputBytes": sum(add.size for add in adds),
+    }
+    if removes:
+        metrics["numRemovedFiles"] = len(removes)
+        metrics["numRemovedBytes"] = sum(remove.size or 0 for remove in removes)
+    return metrics
+
+
+@cache
+def engine_info() -> str:
+    """`commitInfo.engineInfo`."""
+    try:
+        return f"delta_ops/{version('delta_ops')}"
+    except PackageNotFoundError:
+        return "delta_ops"
+
+
+def _parameter(value: Any) -> str | int:
+    """Flags and numbers as they are, lists and objects as JSON in a text, as the reference does."""
+    return value if isinstance(value, str | int) else json.dumps(value, separators=(",", ":"))
