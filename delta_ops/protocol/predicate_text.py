@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import date, datetime
 from decimal import Decimal
 from math import isfinite, isnan
@@ -23,8 +22,6 @@ from delta_ops.protocol.predicate_nodes import (
     Predicate,
 )
 from delta_ops.protocol.stats import ColumnPath
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def predicate_text(predicate: Predicate) -> str:
@@ -52,11 +49,8 @@ def _operand(predicate: Predicate) -> str:
 
 
 def _column(path: ColumnPath) -> str:
-    return ".".join(name if _PLAIN.fullmatch(name) else _quoted(name) for name in path)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    # Each in backticks: which words are keywords depends on who reads them.
+    return ".".join("`" + name.replace("`", "``") + "`" for name in path)
 
 
 def _literal(value: Any) -> str:
