@@ -90,9 +90,14 @@ def optimize(
             try:
                 committed = _commit(transaction, rewriting, txn, target, predicate)
             except CommitConflictError as conflict:
-                if conflict.kind != "delete delete" or not rewriting.keep_what_lives():
-                    raise
+                # What lives is asked of the version that the next attempt goes on from: whatever is
+                # removed after it, that attempt finds out.
                 transaction = begin(log, clock=clock, on_event=on_event)
+                latest = transaction.snapshot
+                if conflict.kind != "delete delete" or not (
+                    latest and rewriting.keep_what_lives(latest)
+                ):
+                    raise
     finally:
         if not transaction.may_be_committed:
             rewriting.undo()

@@ -83,12 +83,15 @@ class Rewriting:
                 loose.values(), target_size_bytes=plan.target_size_bytes, min_files=min_files
             )
 
-    def keep_what_lives(self) -> bool:
+    def keep_what_lives(self, new: Snapshot) -> bool:
         """Give up the groups of which somebody removed a file; whether the others can be committed.
 
         Only after a commit that did not happen: what was written for the lost groups is deleted.
+
+        Args:
+            new: What they are to be committed on.
         """
-        old, new = self._snapshot, self._snapshot.refresh()
+        old = self._snapshot
         if (old.protocol, old.metadata) != (new.protocol, new.metadata):
             return False
         live = _live_paths(new, among=_paths(self.inputs, new))

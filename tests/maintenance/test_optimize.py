@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -235,6 +236,30 @@ def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
     assert len(live) == 3
     # The output of the group that was lost is gone; what was replaced stays until vacuum.
     assert len(table.data_files()) == 6 + 1 + 2
+
+
+def test_rows_removed_before_the_next_attempt_stay_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(6):
+        table.write([number], "abc"[number % 3], partition_by=["p"])
+
+    def replace(partition: str, value: int) -> Callable[[], object]:
+        return lambda: table.write(
+            [value], partition, mode="overwrite", replace_where=col("p") == partition
+        )
+
+    begins = iter([lambda: None, replace("b", 98)])
+
+    def begin_late(log: DeltaLog, **options: Any) -> Any:
+        next(begins)()
+        return begin(log, **options)
+
+    module = importlib.import_module("delta_ops.maintenance.optimize")
+    monkeypatch.setattr(module, "begin", begin_late)
+    optimize(table.log, engine=while_rewriting(once(replace("a", 99))))
+    assert [row["id"] for row in table.rows()] == [2, 5, 98, 99]
 
 
 def test_a_table_that_was_changed_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
