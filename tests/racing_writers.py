@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin
-from delta_ops.arrow.data_file import discard
+from delta_ops.arrow.data_file_write import discard
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.nesting import Convert, Rules, cast, in_pieces, plan_fields
+from delta_ops.arrow.nesting import (
+    Convert,
+    Rules,
+    cast,
+    in_pieces,
+    integer_to_decimal,
+    plan_fields,
+)
 from delta_ops.errors import InvalidRequestError
 
 Fit = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
@@ -59,12 +66,6 @@ def _integer_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
     return _unchanged(values, fitted, _whole(fitted, values.type))
 
 
-def _integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    # Arrow demands a precision for every number of the integer type, present or not.
-    digits_of_any = 20
-    return values.cast(pa.decimal256(digits_of_any + target.scale, target.scale)).cast(target)
-
-
 def _float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
     fitted = _whole(values, target)
     return _unchanged(values, fitted, fitted.cast(values.type, safe=False))
@@ -99,7 +100,7 @@ _CASTS: Mapping[tuple[str, str], _Cast] = {
     ("boolean", "boolean"): cast,
     ("integer", "integer"): cast,
     ("integer", "float"): _integer_to_float,
-    ("integer", "decimal"): _integer_to_decimal,
+    ("integer", "decimal"): integer_to_decimal,
     ("float", "integer"): _float_to_integer,
     ("float", "float"): _through_back,
     ("float", "decimal"): _through_back,

@@ -119,6 +119,17 @@ def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     return pa.concat_arrays([values, values.slice(0, 0)]).cast(target)
 
 
+def integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Whole numbers as decimals.
+
+    Raises:
+        pa.ArrowException: A number has too many digits.
+    """
+    # Arrow demands a precision for every number of the integer type, present or not.
+    digits_of_any = 20
+    return values.cast(pa.decimal256(digits_of_any + target.scale, target.scale)).cast(target)
+
+
 def is_list(data_type: pa.DataType) -> bool:
     """Whether the type is one of lists, in any of Arrow's layouts."""
     return bool(

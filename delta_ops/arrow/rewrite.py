@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from delta_ops.arrow.data_file import discard, write_data_file
+from delta_ops.arrow.data_file_write import discard, write_data_file
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -27,9 +27,9 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
 
     def rows(files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
         nonlocal num_rows
-        for table in read_files(snapshot, files, names):
-            num_rows += len(table)
-            yield from table.to_batches()
+        for batch in read_files(snapshot, files, names):
+            num_rows += len(batch)
+            yield batch
 
     adds: list[AddFile] = []
     try:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
-from delta_ops.arrow.data_file import discard, write_data_file
+from delta_ops.arrow.data_file_write import discard, write_data_file
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.scan import read_files
@@ -221,8 +221,8 @@ def _surviving_rows(
     matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
     # A row for which the predicate is null does not match; a filter drops null as it does false.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
-    for table in read_files(snapshot, mixed, snapshot.arrow_schema.names):
-        yield from table.filter(survives).to_batches()
+    for batch in read_files(snapshot, mixed, snapshot.arrow_schema.names):
+        yield from pa.Table.from_batches([batch]).filter(survives).to_batches()
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.data_file import discard
+from delta_ops.arrow.data_file_write import discard
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot

@@ -30,6 +30,8 @@ from delta_ops.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
+    VOID,
     ArrayType,
     DataType,
     DecimalType,
@@ -52,6 +54,13 @@ _ARROW_TYPES: Mapping[PrimitiveType, pa.DataType] = {
     DATE: pa.date32(),
     TIMESTAMP: pa.timestamp("us", "UTC"),
     TIMESTAMP_NTZ: pa.timestamp("us"),
+    VARIANT: pa.struct(
+        [
+            pa.field("metadata", pa.binary(), nullable=False),
+            pa.field("value", pa.binary(), nullable=False),
+        ]
+    ),
+    VOID: pa.null(),
 }
 
 _DELTA_TYPES: tuple[tuple[Callable[[pa.DataType], bool], PrimitiveType], ...] = (

@@ -1,30 +1,76 @@
 """Column mapping: the names that columns have in files, where these are not the table's names.
 
 Source: PROTOCOL.md, "Column Mapping". Partition values and statistics go by physical names at every
-depth of structs; all else that users see goes by logical ones.
+depth of structs; so do the columns of data files by mode `name`, while by mode `id` they go by the
+ids of their fields. All else that users see goes by logical names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.predicate_nodes import And, Comparison, In, IsNull, Not, Or, Predicate
-from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+)
 from delta_ops.protocol.stats import ColumnPath
 
+MappingMode = Literal["none", "name", "id"]
+
+_ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+def mapping_mode(metadata: Metadata) -> str:
+    """`delta.columnMapping.mode`, in lower case; "none" where it is not set."""
+    return metadata.configuration.get("delta.columnMapping.mode", "none").lower()
 
 
 def is_mapped(metadata: Metadata) -> bool:
     """Whether the table's columns have names of their own in files."""
-    return metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
+    return mapping_mode(metadata) != "none"
 
 
 def physical_name(field: StructField) -> str:
     """The field's name in the files of a mapped table."""
     name = field.metadata.get(_PHYSICAL_NAME)
     return name if isinstance(name, str) else field.name
+
+
+def field_id(field: StructField) -> int | None:
+    """The field's id in the files of a table that is mapped by ids."""
+    value = field.metadata.get(_ID)
+    return value if type(value) is int else None
+
+
+def renamed(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
+    """The same columns under other names, at every depth."""
+
+    def of_type(data_type: DataType) -> DataType:
+        match data_type:
+            case StructType():
+                return renamed(data_type, name_of)
+            case ArrayType():
+                return replace(data_type, element_type=of_type(data_type.element_type))
+            case MapType():
+                key_type, value_type = of_type(data_type.key_type), of_type(data_type.value_type)
+                return replace(data_type, key_type=key_type, value_type=value_type)
+        return data_type
+
+    return StructType(
+        tuple(
+            replace(field, name=name_of(field), data_type=of_type(field.data_type))
+            for field in schema.fields
+        )
+    )
 
 
 def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:

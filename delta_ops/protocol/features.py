@@ -12,14 +12,16 @@ Rules that every row has to keep are refused for writing one by one, by rule and
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.schema import (
     TIMESTAMP_NTZ,
+    VARIANT,
+    VOID,
     ArrayType,
     DataType,
     MapType,
@@ -46,7 +48,9 @@ class Feature(NamedTuple):
     is_opened: bool = False
     """Whether we understand its log: which files there are, and what is known of them."""
     is_read: bool = False
-    """Whether we understand its data files too."""
+    """Whether the Arrow engine understands its data files too."""
+    is_read_by_spark: bool = False
+    """Whether the Spark engine does."""
     is_written: bool = False
 
 
@@ -57,17 +61,24 @@ FEATURES = (
     Feature("changeDataFeed", legacy_writer_version=4),
     Feature("generatedColumns", legacy_writer_version=4),
     Feature(
-        "columnMapping", True, legacy_reader_version=2, legacy_writer_version=5, is_opened=True
+        "columnMapping",
+        True,
+        legacy_reader_version=2,
+        legacy_writer_version=5,
+        is_opened=True,
+        is_read=True,
     ),
     Feature("identityColumns", legacy_writer_version=6),
-    Feature("timestampNtz", True, is_opened=True, is_read=True, is_written=True),
-    Feature("vacuumProtocolCheck", True, is_opened=True, is_read=True),
-    Feature("deletionVectors", True, is_opened=True),
-    Feature("v2Checkpoint", True, is_opened=True, is_read=True),
-    Feature("typeWidening", True, is_opened=True),
-    Feature("typeWidening-preview", True, is_opened=True),
-    Feature("variantType", True, is_opened=True),
-    Feature("variantType-preview", True, is_opened=True),
+    Feature(
+        "timestampNtz", True, is_opened=True, is_read=True, is_read_by_spark=True, is_written=True
+    ),
+    Feature("vacuumProtocolCheck", True, is_opened=True, is_read=True, is_read_by_spark=True),
+    Feature("deletionVectors", True, is_opened=True, is_read=True),
+    Feature("v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True),
+    Feature("typeWidening", True, is_opened=True, is_read=True),
+    Feature("typeWidening-preview", True, is_opened=True, is_read=True),
+    Feature("variantType", True, is_opened=True, is_read=True),
+    Feature("variantType-preview", True, is_opened=True, is_read=True),
     Feature("variantShredding", True, is_opened=True),
     Feature("variantShredding-preview", True, is_opened=True),
     Feature("catalogManaged", True),
@@ -88,6 +99,10 @@ FEATURES = (
     Feature("redirectWriterOnly-preview"),
     Feature("rowTracking"),
 )
+Engine = Literal["arrow", "spark"]
+_READ: Mapping[Engine, str] = {"arrow": "read", "spark": "read by Spark"}
+_READ_BY_ARROW = (VARIANT, VOID)
+"""Types beside those of which values can be compared."""
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 _FEATURE_OF_PROPERTY = {
     ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
@@ -118,17 +133,19 @@ def validate_openable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
         raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "opened")
 
 
-def validate_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse a table whose rows we cannot read.
+def validate_readable(
+    protocol: Protocol, metadata: Metadata, *, table: str, engine: Engine = "arrow"
+) -> None:
+    """Refuse a table whose rows an engine of ours cannot read.
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
         LogCorruptError: The protocol contradicts itself, or the schema is malformed.
     """
     _validate_protocol(protocol, table)
-    unsupported = _unread(protocol, metadata, _schema(metadata, table))
+    unsupported = _unread(protocol, metadata, _schema(metadata, table), engine)
     if unsupported:
-        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "read")
+        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), _READ[engine])
 
 
 def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
@@ -141,7 +158,7 @@ def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
     _validate_protocol(protocol, table)
     schema = _schema(metadata, table)
     unsupported = (
-        *_unread(protocol, metadata, schema),
+        *_unread(protocol, metadata, schema, "spark"),
         *_unwritten_features(protocol),
         *_rules(metadata, schema),
         *_undeclared_types(protocol, schema),
@@ -217,21 +234,23 @@ def _is_hidden_from_readers(name: str, protocol: Protocol) -> bool:
     return feature.legacy_reader_version != protocol.min_reader_version
 
 
-def _unread(protocol: Protocol, metadata: Metadata, schema: StructType) -> list[str]:
+def _unread(
+    protocol: Protocol, metadata: Metadata, schema: StructType, engine: Engine
+) -> list[str]:
+    if engine == "arrow":
+        read = {feature.name for feature in FEATURES if feature.is_read}
+        types = _unread_types(schema, _READ_BY_ARROW)
+        return [*_features_of_readers(protocol, read), *_unread_format(metadata), *types]
     return [
-        *_unread_features(protocol),
+        *_features_of_readers(protocol, {f.name for f in FEATURES if f.is_read_by_spark}),
         *_unread_format(metadata),
         *_column_mapping(metadata),
-        *_unread_types(schema),
+        *_unread_types(schema, ()),
     ]
 
 
 def _unopened_features(protocol: Protocol) -> Iterator[str]:
     return _features_of_readers(protocol, {f.name for f in FEATURES if f.is_opened})
-
-
-def _unread_features(protocol: Protocol) -> Iterator[str]:
-    return _features_of_readers(protocol, {f.name for f in FEATURES if f.is_read})
 
 
 def _features_of_readers(protocol: Protocol, supported: Collection[str]) -> Iterator[str]:
@@ -274,10 +293,10 @@ def _column_mapping(metadata: Metadata) -> Iterator[str]:
         yield "columnMapping"
 
 
-def _unread_types(schema: StructType) -> Iterator[str]:
+def _unread_types(schema: StructType, known: Collection[DataType]) -> Iterator[str]:
     for path, data_type in walk(schema):
         is_nested = isinstance(data_type, StructType | ArrayType | MapType)
-        if not is_nested and not is_comparable(data_type):
+        if not is_nested and data_type not in known and not is_comparable(data_type):
             yield f"type {data_type.name} of column {'.'.join(path)}"
 
 

@@ -124,6 +124,8 @@ BINARY = PrimitiveType("binary")
 DATE = PrimitiveType("date")
 TIMESTAMP = PrimitiveType("timestamp")
 TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
+VARIANT = PrimitiveType("variant")
+VOID = PrimitiveType("void")
 
 INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {
     BYTE: (-(2**7), 2**7 - 1),

@@ -63,7 +63,7 @@ def read(
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot = _snapshot(source)
-    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
+    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
     wanted = _resolved_columns(snapshot, columns)
     rows = read_groups(spark, snapshot, _groups_of_snapshot(snapshot, predicate))
     if predicate is not None:
@@ -100,7 +100,7 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
+    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
     schema = snapshot.schema
     partitions = StructType(tuple(find_field(schema, n) for n in snapshot.partition_columns))
     data = StructType(tuple(f for f in schema.fields if f not in partitions.fields))

@@ -13,7 +13,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.arrow.data_file import write_data_file
+from delta_ops.arrow.data_file_write import write_data_file
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.table_properties import TableProperties

@@ -1,29 +1,26 @@
-"""One data file: read as the table's columns, written with its statistics.
+"""One data file written, with its statistics.
 
 Source: PROTOCOL.md, "Data Files", "Per-file Statistics". Partition columns are never in the files
-that we write, and where another writer left them in a file, the log's values count.
+that we write.
 """
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.nesting import Rules, cast, in_pieces, plan_conversion, without_hidden_nulls
+from delta_ops.arrow.nesting import without_hidden_nulls
 from delta_ops.arrow.row_checks import validate_rows
-from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
-from delta_ops.log import Snapshot
-from delta_ops.log.pruning import partition_types
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.file_paths import canonical_path, encode_path
-from delta_ops.protocol.partition_values import hive_directory, parse
+from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.protocol.table_properties import TableProperties
@@ -32,48 +29,6 @@ from delta_ops.storage import Storage
 # The table property's names where Arrow has others.
 _ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _ROW_GROUP_ROWS = 1_048_576
-_STORED = Rules(
-    leaf=lambda _source, target, _path: lambda array: cast(array, target),
-    validate_names=lambda _given, _wanted, _path: None,
-)
-"""Other writers choose units and widths as they like, and may leave a field that is no longer."""
-
-
-def read_data_file(snapshot: Snapshot, add: AddFile, columns: Sequence[str]) -> pa.Table:
-    """The rows of one live file.
-
-    Args:
-        columns: Logical names, in the order of the result.
-
-    Raises:
-        DataFileError: The file is gone or is no Parquet file of these columns.
-    """
-    path = canonical_path(add.path, snapshot.uri)
-    if add.deletion_vector is not None:
-        raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")
-    try:
-        with pq.ParquetFile(
-            snapshot.storage.open_input(path), coerce_int96_timestamp_unit="us"
-        ) as file:
-            stored = {name.lower(): name for name in file.schema_arrow.names}
-            wanted = [c for c in columns if c not in snapshot.partition_columns]
-            present = {c: stored[c.lower()] for c in wanted if c.lower() in stored}
-            rows = file.read(columns=list(present.values()))
-            num_rows = file.metadata.num_rows
-        return _as_table_columns(snapshot, add, columns, rows, present, num_rows)
-    except FileNotFoundError as error:
-        raise DataFileError(
-            snapshot.uri,
-            snapshot.version,
-            path,
-            "is gone, though the log names it; restore it from a backup, or read an older version "
-            "that does not need it",
-        ) from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise DataFileError(
-            snapshot.uri, snapshot.version, path, f"cannot be read ({reason}); restore it"
-        ) from error
 
 
 def write_data_file(
@@ -187,29 +142,6 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
-def _as_table_columns(
-    snapshot: Snapshot,
-    add: AddFile,
-    columns: Sequence[str],
-    rows: pa.Table,
-    present: Mapping[str, str],
-    num_rows: int,
-) -> pa.Table:
-    types = partition_types(snapshot)
-    arrays: list[Any] = []
-    for name in columns:
-        field = snapshot.arrow_schema.field(name)
-        if name in types:
-            value = parse(add.partition_values.get(name), types[name])
-            arrays.append(pa.repeat(pa.scalar(value, arrow_type_from_type(types[name])), num_rows))
-        elif name in present:
-            arrays.append(_converted(rows[present[name]], field))
-        else:
-            arrays.append(pa.nulls(num_rows, field.type))
-    schema = pa.schema([snapshot.arrow_schema.field(name) for name in columns])
-    return pa.table(arrays, schema=schema)
-
-
 def _declared(rows: pa.Table) -> pa.Table:
     """The same rows as Parquet takes them: it wants no null in a field that must not be null.
 
@@ -224,9 +156,3 @@ def _declared_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArra
         return column
     chunks = [without_hidden_nulls(each, field.type, nullable=True) for each in column.chunks]
     return pa.chunked_array(chunks, type=field.type)
-
-
-def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    convert = plan_conversion(column.type, field.type, field.name, _STORED)
-    pieces = [piece for chunk in column.chunks for piece in in_pieces(chunk, convert)]
-    return pa.chunked_array(pieces, type=field.type)

@@ -1,0 +1,159 @@
+"""File columns: the columns of a data file as those of the table.
+
+Source: PROTOCOL.md, "Column Mapping", "Type Widening", "Data Files".
+
+A file knows its columns by the table's names, by physical names or by ids, as the table's mode of
+column mapping says; names are compared exactly first, and then whatever their case. A column that a
+file lacks is null in all its rows: it was added later, or is of type void. A type that was widened
+since is widened here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from delta_ops.arrow.nesting import Convert, Rules, cast, integer_to_decimal, plan_fields
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.column_mapping import field_id, physical_name, renamed
+from delta_ops.protocol.schema import StructField, StructType
+
+_PARQUET_ID = b"PARQUET:field_id"
+_NO_ID = "no id of any field"
+
+ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
+"""From the columns that were read, and their length, to the table's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumns:
+    """The columns that are wanted of each file."""
+
+    schema: StructType
+    """As the table has it, without partition columns."""
+    mode: str
+    """Of column mapping."""
+    _plans: dict[pa.Schema, tuple[pa.Schema, ToColumns]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def names_in(self, stored: pa.Schema) -> list[str]:
+        """What to read of a file with this schema: columns, or fields of structs by dotted path."""
+        wanted = renamed(self.schema, _naming(self.mode))
+        return list(_paths(list(stored), wanted, _stored_name(self.mode)))
+
+    def converter(self, read: pa.Schema) -> ToColumns:
+        """How to make the table's columns of those that were read; the same for every file."""
+        known = self._plans.get(read)
+        # Arrow compares schemas, and so dictionaries find them, without the ids of fields.
+        if known is None or not known[0].equals(read, check_metadata=True):
+            known = self._plans[read] = read, self._plan(read)
+        return known[1]
+
+    def _plan(self, read: pa.Schema) -> ToColumns:
+        stored = arrow_schema_from_schema(renamed(self.schema, _naming(self.mode)))
+        logical = arrow_schema_from_schema(self.schema)
+        source = [_named_by_id(each) for each in read] if self.mode == "id" else list(read)
+        convert = plan_fields(source, list(stored), "", _STORED)
+        if stored.types == logical.types:
+            return convert
+        types = logical.types
+
+        def relabelled(columns: Sequence[pa.Array], num_rows: int) -> list[pa.Array]:
+            converted = convert(columns, num_rows)
+            return [each.view(t) for each, t in zip(converted, types, strict=True)]
+
+        return relabelled
+
+
+def lacks_ids(stored: pa.Schema) -> bool:
+    """Whether a file has columns, and no ids by which to tell them.
+
+    Source: PROTOCOL.md, "Reader Requirements for Column Mapping".
+    """
+    return bool(len(stored)) and not any(_id_of(each) for each in stored)
+
+
+def _naming(mode: str) -> Callable[[StructField], str]:
+    match mode:
+        case "id":
+            return lambda each: str(field_id(each))
+        case "name":
+            return physical_name
+    return lambda each: each.name
+
+
+def _stored_name(mode: str) -> Callable[[pa.Field], str]:
+    return _id_of_field if mode == "id" else lambda each: each.name
+
+
+def _id_of_field(each: pa.Field) -> str:
+    return _id_of(each) or _NO_ID
+
+
+def _id_of(each: pa.Field) -> str:
+    metadata: Mapping[bytes, bytes] = each.metadata or {}
+    return metadata.get(_PARQUET_ID, b"").decode()
+
+
+def _paths(
+    stored: Sequence[pa.Field], wanted: StructType, name_of: Callable[[pa.Field], str]
+) -> Iterable[str]:
+    """Of lists and maps all is read, of structs only what is wanted."""
+    exact = {name_of(each): each for each in stored}
+    any_case = {name.lower(): each for name, each in exact.items()}
+    for each in wanted.fields:
+        found = exact.get(each.name, any_case.get(each.name.lower()))
+        if found is None:
+            continue
+        if pt.is_struct(found.type) and isinstance(each.data_type, StructType):
+            inner = list(_paths(list(found.type), each.data_type, name_of))
+            # Which of the structs are null, any of their fields tells.
+            yield from (f"{found.name}.{path}" for path in inner or _first_leaf(found.type))
+        else:
+            yield found.name
+
+
+def _first_leaf(struct: pa.DataType) -> Iterable[str]:
+    return [struct.field(0).name] if struct.num_fields else []
+
+
+def _named_by_id(each: pa.Field) -> pa.Field:
+    return pa.field(_id_of_field(each), _type_by_id(each.type), nullable=each.nullable)
+
+
+def _type_by_id(data_type: pa.DataType) -> pa.DataType:
+    if pt.is_struct(data_type):
+        return pa.struct([_named_by_id(each) for each in data_type])
+    if pt.is_map(data_type):
+        return pa.map_(_type_by_id(data_type.key_type), _type_by_id(data_type.item_type))
+    if pt.is_list(data_type):
+        return pa.list_(_type_by_id(data_type.value_type))
+    if pt.is_large_list(data_type):
+        return pa.large_list(_type_by_id(data_type.value_type))
+    return data_type
+
+
+def _leaf(source: pa.DataType, target: pa.DataType, _path: str) -> Convert:
+    if source.equals(target):
+        return lambda array: array
+    if pt.is_null(target):
+        return lambda array: pa.nulls(len(array))
+    if pt.is_integer(source) and pt.is_decimal(target):
+        return lambda array: integer_to_decimal(array, target)
+    if pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == "ns":
+        # Delta has microseconds: of what other writers left, the rest is dropped, as Spark does.
+        return lambda array: _floored(array).cast(target)
+    return lambda array: cast(array, target)
+
+
+def _floored(nanoseconds: pa.Array) -> Any:
+    return pc.floor_temporal(nanoseconds, unit="microsecond")
+
+
+_STORED = Rules(leaf=_leaf, validate_names=lambda _given, _wanted, _path: None)

@@ -1,0 +1,84 @@
+"""Projection: the columns that a caller asks for, as a part of the table's schema.
+
+A name is that of a column, or the path to a field of nested structs, with dots: `a.b` keeps of the
+struct `a` the field `b`. A column whose own name has a dot is found first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from delta_ops.arrow.nesting import Rules, plan_fields
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import StructField, StructType, find_field
+
+
+def project(schema: StructType, names: Sequence[str] | None) -> StructType:
+    """The columns of these names, in the order in which they are first named; all if None.
+
+    Raises:
+        InvalidRequestError: There is no such column.
+    """
+    if names is None:
+        return schema
+    if isinstance(names, str):
+        raise InvalidRequestError(f"columns is a list of names; write columns=[{names!r}]")
+    found: dict[str, StructField] = {}
+    for name in names:
+        part = _part(schema, name)
+        known = found.get(part.name)
+        whole = find_field(schema, part.name)
+        found[part.name] = part if known is None else _united(whole, known, part)
+    return StructType(tuple(found.values()))
+
+
+def united(schema: StructType, parts: Iterable[StructType]) -> StructType:
+    """All that is in any of these parts of a schema, in the schema's order."""
+    found: dict[str, StructField] = {}
+    for part in parts:
+        for each in part.fields:
+            known = found.get(each.name)
+            whole = find_field(schema, each.name)
+            found[each.name] = each if known is None else _united(whole, known, each)
+    return StructType(tuple(found[each.name] for each in schema.fields if each.name in found))
+
+
+def plan_selection(
+    given: pa.Schema, wanted: pa.Schema
+) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """How to leave only the wanted columns, and fields of structs, in batches that hold them."""
+    if given == wanted:
+        return lambda batch: batch
+    select = plan_fields(list(given), list(wanted), "", _SAME)
+    return lambda batch: pa.RecordBatch.from_arrays(
+        select(batch.columns, len(batch)), schema=wanted
+    )
+
+
+def _part(schema: StructType, name: str) -> StructField:
+    first, dot, rest = name.partition(".")
+    if not dot or name.lower() in schema.fields_by_lower_name:
+        return find_field(schema, name)
+    field = find_field(schema, first)
+    if not isinstance(field.data_type, StructType):
+        raise InvalidRequestError(
+            f"There is no column {name}: {field.name} is {field.data_type.name}, and has no fields."
+        )
+    return replace(field, data_type=StructType((_part(field.data_type, rest),)))
+
+
+def _united(whole: StructField, one: StructField, other: StructField) -> StructField:
+    if not isinstance(whole.data_type, StructType) or whole in (one, other):
+        return whole
+    assert isinstance(one.data_type, StructType)
+    assert isinstance(other.data_type, StructType)
+    return replace(whole, data_type=united(whole.data_type, (one.data_type, other.data_type)))
+
+
+_SAME = Rules(
+    leaf=lambda _source, _target, _path: lambda array: array,
+    validate_names=lambda _given, _wanted, _path: None,
+)

@@ -1,0 +1,60 @@
+"""Deletion vectors read: the rows of a live file that are deleted.
+
+Source: PROTOCOL.md, "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from pyroaring import BitMap64
+
+from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError
+from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.deletion_vectors import (
+    MalformedVectorError,
+    decode_inline,
+    decode_stored,
+    stored_path,
+    stored_range,
+)
+from delta_ops.storage import Storage
+
+
+def load_deletion_vector(
+    storage: Storage, version: int, file: str, vector: DeletionVector
+) -> BitMap64:
+    """The numbers of the deleted rows, from 0 in the order of the file.
+
+    Args:
+        storage: Rooted at the table.
+        version: Of the table, for messages.
+        file: Whose rows they are, for messages.
+        vector: As the log has it.
+
+    Raises:
+        DataFileError: The vector is gone, truncated, or contradicts its descriptor.
+        StorageError: The store failed.
+    """
+    place = "in the log"
+    try:
+        path = stored_path(vector, storage.uri)
+        if path is None:
+            return decode_inline(vector)
+        place = path
+        (content,) = storage.read_ranges(path, [stored_range(vector)])
+        return decode_stored(content, vector)
+    except FileNotFoundError as error:
+        reason = (
+            f"has a deletion vector that is gone ({place}); restore it from a backup: without it, "
+            "deleted rows would come back"
+        )
+        raise DataFileError(storage.uri, version, file, reason) from error
+    except (MalformedVectorError, LogPathError, InvalidRequestError) as error:
+        reason = (
+            f"has a deletion vector ({place}) that cannot be used: {_first_line(error)}; restore "
+            "it from a backup: without it, deleted rows would come back"
+        )
+        raise DataFileError(storage.uri, version, file, reason) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")

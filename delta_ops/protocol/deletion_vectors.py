@@ -1,0 +1,147 @@
+"""Deletion vectors: which rows of a data file no longer belong to the table.
+
+Source: PROTOCOL.md, "Deletion Vectors", "Deletion Vector Descriptor Schema", "Deletion Vector
+Format" and "Deletion Vector File Storage Format".
+
+A vector is a set of row numbers, from 0 in the order of the file, in the portable form of 64-bit
+roaring bitmaps. It stands in the log itself, or in a file beside others of its kind. What is
+decoded is checked against its checksum and against the number of rows that the log gives it, since
+a vector that is misread brings deleted rows back. No I/O.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+import zlib
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.file_paths import canonical_path, encode_path
+
+INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
+
+_MAGIC = (1681511377).to_bytes(4, "little")
+_SIZE_BYTES = _CHECKSUM_BYTES = 4
+_FIRST_OFFSET = 1
+"""After the byte that tells the version of the file's format."""
+_UUID_TEXT = 20
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_RFC1924 = str.maketrans(_Z85, _RFC1924)
+
+
+class MalformedVectorError(ValueError):
+    """The bytes are not the vector that the log describes."""
+
+
+def stored_path(vector: DeletionVector, table_uri: str) -> str | None:
+    """The canonical path of the file that holds a vector; None if the log holds it itself.
+
+    Raises:
+        LogPathError: The path climbs out of the table, or cannot be decoded.
+        MalformedVectorError: The place cannot be understood.
+    """
+    place = vector.path_or_inline_dv
+    match vector.storage_type:
+        case "i":
+            return None
+        case "p":
+            return canonical_path(place, table_uri)
+        case "u":
+            prefix, encoded = place[:-_UUID_TEXT], place[-_UUID_TEXT:]
+            name = f"deletion_vector_{uuid.UUID(bytes=_decoded(encoded, 16))}.bin"
+            return canonical_path(encode_path(f"{prefix}/{name}" if prefix else name), table_uri)
+    raise MalformedVectorError(f"its storage type is {vector.storage_type!r}")
+
+
+def stored_range(vector: DeletionVector) -> tuple[int, int]:
+    """First byte and end of what a file holds of a vector: its size, its data and their checksum.
+
+    Raises:
+        MalformedVectorError: There can be no such place.
+    """
+    offset = _FIRST_OFFSET if vector.offset is None else vector.offset
+    if offset < 0 or vector.size_in_bytes < 0:
+        raise MalformedVectorError(f"it has {vector.size_in_bytes} bytes at offset {offset}")
+    return offset, offset + _SIZE_BYTES + vector.size_in_bytes + _CHECKSUM_BYTES
+
+
+def decode_stored(content: bytes, vector: DeletionVector) -> BitMap64:
+    """The row numbers in the bytes of `stored_range`.
+
+    Raises:
+        MalformedVectorError: They contradict the log, their checksum or the format.
+    """
+    size = int.from_bytes(content[:_SIZE_BYTES], "big")
+    data = content[_SIZE_BYTES:-_CHECKSUM_BYTES]
+    if size != vector.size_in_bytes or len(data) != size:
+        raise MalformedVectorError(
+            f"it has {size} bytes in the file, and {vector.size_in_bytes} by the log"
+        )
+    if zlib.crc32(data) != int.from_bytes(content[-_CHECKSUM_BYTES:], "big"):
+        raise MalformedVectorError("its bytes do not have their checksum")
+    return _row_numbers(data, vector)
+
+
+def decode_inline(vector: DeletionVector) -> BitMap64:
+    """The row numbers of a vector that the log holds itself.
+
+    Raises:
+        MalformedVectorError: The text is no vector, or contradicts its descriptor.
+    """
+    data = _decoded(vector.path_or_inline_dv, vector.size_in_bytes)
+    return _row_numbers(data, vector)
+
+
+def kept_rows(vector: BitMap64, first: int, num_rows: int) -> pa.UInt64Array | None:
+    """Of some rows of a file those that are not deleted, counted from the first of them.
+
+    Args:
+        vector: Row numbers in the file.
+        first: Row number in the file.
+        num_rows: How many rows follow each other.
+
+    Returns:
+        Ascending places from 0; None if none of the rows is deleted.
+    """
+    if not vector.range_cardinality(first, first + num_rows):
+        return None
+    rows = BitMap64()
+    rows.add_range(first, first + num_rows)
+    kept = (rows - vector).to_array()
+    places = pa.Array.from_buffers(pa.uint64(), len(kept), [None, pa.py_buffer(kept)])
+    return pc.subtract(places, pa.scalar(first, pa.uint64()))
+
+
+def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
+    if data[:4] != _MAGIC:
+        raise MalformedVectorError(f"it begins with {data[:4].hex() or 'nothing'}")
+    try:
+        rows = BitMap64.deserialize(data[4:])
+    except (ValueError, IndexError) as error:  # the latter where it is cut off
+        raise MalformedVectorError("it is no 64-bit roaring bitmap") from error
+    if len(rows) != vector.cardinality:
+        raise MalformedVectorError(
+            f"it names {len(rows)} rows, and {vector.cardinality} by the log"
+        )
+    return rows
+
+
+def _decoded(text: str, size: int) -> bytes:
+    """The first bytes of what a text in the alphabet of Z85 stands for.
+
+    Source: PROTOCOL.md, "Deletion Vector Descriptor Schema" (padded to whole groups).
+    """
+    if len(text) % 5 or not set(text) <= set(_Z85):
+        raise MalformedVectorError(f"{text[:40]!r} is no base85 text")
+    try:
+        decoded = base64.b85decode(text.translate(_TO_RFC1924))
+    except ValueError as error:
+        raise MalformedVectorError(f"{text[:40]!r} is no base85 text") from error
+    if not 0 <= size <= len(decoded) < size + 4:
+        raise MalformedVectorError(f"its text holds {len(decoded)} bytes, and {size} by the log")
+    return decoded[:size]
