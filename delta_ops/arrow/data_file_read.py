@@ -1,17 +1,17 @@
 """One data file read: its live rows, as the table's columns.
 
-Source: PROTOCOL.md, "Data Files", "Deletion Vectors", "Partition Value Serialization".
+Source: PROTOCOL.md, "Data Files", "Deletion Vectors".
 
 What the log says counts: partition values, whatever stands in the file or its path, and which rows
-are deleted. Only the columns that are wanted are read, and of the row groups those that can hold a
-matching row.
+are deleted. Only the columns that are wanted are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,12 +22,8 @@ from delta_ops.arrow.file_columns import FileColumns, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.errors import DataFileError
 from delta_ops.log.deletion_vector_read import load_deletion_vector
-from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.deletion_vectors import kept_rows
-from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.partition_values import parse
-from delta_ops.protocol.schema import DataType
+from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
 from delta_ops.storage import Storage
 
 _BATCH_BYTES = 16 << 20
@@ -36,12 +32,31 @@ _BATCH_ROWS = 1 << 17
 _PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us"}
 
 
-class PartitionColumn(NamedTuple):
-    """A column whose values stand in the log."""
+class Deleted(NamedTuple):
+    """All rows of a file but those of a vector."""
 
-    stored_name: str
-    """In `partitionValues`."""
-    data_type: DataType
+    vector: DeletionVector
+
+
+class Difference(NamedTuple):
+    """The rows that one vector has and another has not."""
+
+    vector: DeletionVector
+    other: DeletionVector | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A data file, and what the log says of its rows."""
+
+    path: str
+    """Canonical."""
+    size: int
+    """Bytes."""
+    values: Mapping[str, pa.Scalar]
+    """Of columns that are the same in all its rows, by name."""
+    rows: Deleted | Difference | None = None
+    """Which of them are wanted; None: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,40 +68,34 @@ class FileScan:
     schema: pa.Schema
     """Of the rows that are read, in the order of the table."""
     columns: FileColumns
-    """Those of them that files have."""
-    partitions: Mapping[str, PartitionColumn]
-    """The others, by name."""
-    partition_time_zone: str
+    """Those of them that files have; the others are among the values of each file."""
     condition: Any
     """An Arrow expression that is true for the rows wanted; None: all are."""
 
 
-def read_data_file(scan: FileScan, add: AddFile, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
-    """The live rows of one file for which the condition is true, in their order.
+def read_data_file(
+    scan: FileScan, stored: StoredFile, *, use_threads: bool
+) -> Iterator[pa.RecordBatch]:
+    """The wanted rows of one file for which the condition is true, in their order.
 
     Args:
         scan: What is wanted.
-        add: The file, as the log has it.
+        stored: The file.
         use_threads: Decode columns beside each other.
 
     Raises:
         DataFileError: The file or its deletion vector is gone, or cannot be read.
-        LogCorruptError: A partition value is none of its column's type.
         StorageError: The store failed.
     """
-    storage = scan.storage
-    path = canonical_path(add.path, storage.uri)
-    deleted = (
-        load_deletion_vector(storage, scan.version, path, add.deletion_vector)
-        if add.deletion_vector
-        else None
-    )
-    values = _partition_values(scan, add)
-    with _reading(scan, path), pq.ParquetFile(storage.open_input(path), **_PARQUET) as file:
-        for stored in _stored_rows(scan.columns, file, use_threads):
-            live = stored if deleted is None else _without(stored, deleted)
-            if live.num_rows:
-                yield from _matching(scan, _table_rows(scan, live, values))
+    choose = _chooser(scan, stored)
+    with (
+        _reading(scan, stored.path),
+        pq.ParquetFile(scan.storage.open_input(stored.path), **_PARQUET) as file,
+    ):
+        for rows in _stored_rows(scan.columns, file, use_threads):
+            chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
+            if chosen.num_rows:
+                yield from _matching(scan, _table_rows(scan, chosen, stored.values))
 
 
 class _Rows(NamedTuple):
@@ -120,12 +129,26 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(per_row, 1)))
 
 
-def _without(rows: _Rows, deleted: BitMap64) -> _Rows:
-    kept = kept_rows(deleted, rows.first, rows.num_rows)
-    if kept is None:
+def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
+    """Which rows are wanted of some that follow each other; None where all are."""
+
+    def load(vector: DeletionVector) -> BitMap64:
+        return load_deletion_vector(scan.storage, scan.version, stored.path, vector)
+
+    match stored.rows:
+        case Deleted(vector):
+            return partial(kept_rows, load(vector))
+        case Difference(vector, other):
+            rows = load(vector)
+            return partial(chosen_rows, rows - load(other) if other else rows)
+    return None
+
+
+def _taken(rows: _Rows, places: pa.UInt64Array | None) -> _Rows:
+    if places is None:
         return rows
-    columns = None if rows.columns is None else rows.columns.take(kept)
-    return _Rows(rows.first, len(kept), columns)
+    columns = None if rows.columns is None else rows.columns.take(places)
+    return _Rows(rows.first, len(places), columns)
 
 
 def _table_rows(
@@ -161,15 +184,6 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         return
     for batch in batches:
         yield from pa.Table.from_batches([batch]).filter(scan.condition).to_batches()
-
-
-def _partition_values(scan: FileScan, add: AddFile) -> dict[str, pa.Scalar]:
-    found = {}
-    for name, column in scan.partitions.items():
-        text = add.partition_values.get(column.stored_name)
-        value = parse(text, column.data_type, time_zone=scan.partition_time_zone)
-        found[name] = pa.scalar(value, arrow_type_from_type(column.data_type))
-    return found
 
 
 @contextmanager

@@ -24,7 +24,8 @@ from delta_ops.protocol.column_mapping import field_id, physical_name, renamed
 from delta_ops.protocol.schema import StructField, StructType
 
 _PARQUET_ID = b"PARQUET:field_id"
-_NO_ID = "no id of any field"
+_ID = "id\0"
+"""Begins no name."""
 
 ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
 """From the columns that were read, and their length, to the table's."""
@@ -82,18 +83,24 @@ def lacks_ids(stored: pa.Schema) -> bool:
 def _naming(mode: str) -> Callable[[StructField], str]:
     match mode:
         case "id":
-            return lambda each: str(field_id(each))
+            return _wanted_by_id
         case "name":
             return physical_name
     return lambda each: each.name
 
 
 def _stored_name(mode: str) -> Callable[[pa.Field], str]:
-    return _id_of_field if mode == "id" else lambda each: each.name
+    return _stored_by_id if mode == "id" else lambda each: each.name
 
 
-def _id_of_field(each: pa.Field) -> str:
-    return _id_of(each) or _NO_ID
+def _wanted_by_id(each: StructField) -> str:
+    number = field_id(each)
+    return each.name if number is None else f"{_ID}{number}"
+
+
+def _stored_by_id(each: pa.Field) -> str:
+    number = _id_of(each)
+    return f"{_ID}{number}" if number else str(each.name)
 
 
 def _id_of(each: pa.Field) -> str:
@@ -124,7 +131,7 @@ def _first_leaf(struct: pa.DataType) -> Iterable[str]:
 
 
 def _named_by_id(each: pa.Field) -> pa.Field:
-    return pa.field(_id_of_field(each), _type_by_id(each.type), nullable=each.nullable)
+    return pa.field(_stored_by_id(each), _type_by_id(each.type), nullable=each.nullable)
 
 
 def _type_by_id(data_type: pa.DataType) -> pa.DataType:

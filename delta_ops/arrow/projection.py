@@ -46,6 +46,12 @@ def united(schema: StructType, parts: Iterable[StructType]) -> StructType:
     return StructType(tuple(found[each.name] for each in schema.fields if each.name in found))
 
 
+def without(schema: StructType, columns: Iterable[StructField]) -> StructType:
+    """A schema without some of its columns."""
+    names = {each.name for each in columns}
+    return StructType(tuple(each for each in schema.fields if each.name not in names))
+
+
 def plan_selection(
     given: pa.Schema, wanted: pa.Schema
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

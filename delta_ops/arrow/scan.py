@@ -8,32 +8,24 @@ the order of the files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
-from delta_ops.arrow.data_file_read import FileScan, PartitionColumn, read_data_file
+from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
-from delta_ops.arrow.projection import plan_selection, project, united
+from delta_ops.arrow.file_values import Partitioning, plan_partitioning
+from delta_ops.arrow.projection import plan_selection, project, united, without
+from delta_ops.arrow.reading import read_all
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import mapping_mode, physical_name
+from delta_ops.protocol.column_mapping import mapping_mode
 from delta_ops.protocol.features import validate_readable
+from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import StructType
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
-
-_SMALL_BYTES = 16 << 20
-"""A file up to this is read whole, beside others; a larger one goes by in batches."""
-_DECODED = 4
-"""How many times larger rows are in memory than in files, about."""
-_AHEAD_BYTES = 256 << 20
-"""Of rows that are read while the caller takes the ones before."""
-_LOCAL_FILES = 4
-"""Files of a disk that are read at once."""
 
 
 def to_table(
@@ -107,47 +99,42 @@ def _batches(
     predicate: Predicate | None,
     partition_time_zone: str,
 ) -> Iterator[pa.RecordBatch]:
-    scan = plan_file_scan(snapshot, wanted, predicate, partition_time_zone)
-    select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
-    max_files = _LOCAL_FILES if snapshot.storage.has_native_input else MAX_CONCURRENCY
-    calls = ((add.size * _DECODED, partial(_read, scan, add)) for add in files)
-    with closing(run_ahead(calls, _AHEAD_BYTES, max_files)) as read:
-        for batches in read:
-            yield from map(select, batches)
-
-
-def plan_file_scan(
-    snapshot: Snapshot, wanted: StructType, predicate: Predicate | None, partition_time_zone: str
-) -> FileScan:
-    """What to read of each file."""
-    parts, condition = [wanted], None
-    if predicate is not None:
-        resolved = resolve(predicate, snapshot.schema)
-        condition = to_arrow(resolved, snapshot.schema)
-        parts.append(project(snapshot.schema, sorted(predicate_columns(resolved))))
-    schema = united(snapshot.schema, parts)
-    in_log = set(snapshot.partition_columns)
-    partitions = {
-        each.name: PartitionColumn(
-            physical_name(each) if snapshot.is_mapped else each.name, each.data_type
-        )
-        for each in schema.fields
-        if each.name in in_log
-    }
-    of_files = StructType(tuple(each for each in schema.fields if each.name not in in_log))
-    return FileScan(
+    metadata = snapshot.metadata
+    schema, condition = plan_condition(snapshot.schema, wanted, predicate)
+    partitioning = plan_partitioning(schema, metadata, partition_time_zone)
+    scan = FileScan(
         storage=snapshot.storage,
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
-        columns=FileColumns(schema=of_files, mode=mapping_mode(snapshot.metadata)),
-        partitions=partitions,
-        partition_time_zone=partition_time_zone,
+        columns=FileColumns(
+            schema=without(schema, partitioning.columns), mode=mapping_mode(metadata)
+        ),
         condition=condition,
     )
+    stored = ((scan, _stored_file(add, partitioning, snapshot.uri)) for add in files)
+    select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
+    return map(select, read_all(snapshot.storage, stored))
 
 
-def _read(scan: FileScan, add: AddFile) -> Iterable[pa.RecordBatch]:
-    """Read here and now where it is small, else by whoever takes the batches."""
-    if add.size <= _SMALL_BYTES:
-        return list(read_data_file(scan, add, use_threads=False))
-    return read_data_file(scan, add, use_threads=True)
+def plan_condition(
+    schema: StructType, wanted: StructType, predicate: Predicate | None
+) -> tuple[StructType, Any]:
+    """The columns to read for those that are wanted, and the predicate as Arrow has it.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the schema.
+    """
+    if predicate is None:
+        return united(schema, [wanted]), None
+    resolved = resolve(predicate, schema)
+    looked_at = project(schema, sorted(predicate_columns(resolved)))
+    return united(schema, [wanted, looked_at]), to_arrow(resolved, schema)
+
+
+def _stored_file(add: AddFile, partitioning: Partitioning, table: str) -> StoredFile:
+    return StoredFile(
+        path=canonical_path(add.path, table),
+        size=add.size,
+        values=partitioning.values(add.partition_values),
+        rows=Deleted(add.deletion_vector) if add.deletion_vector else None,
+    )

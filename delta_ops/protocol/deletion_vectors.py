@@ -110,11 +110,24 @@ def kept_rows(vector: BitMap64, first: int, num_rows: int) -> pa.UInt64Array | N
     """
     if not vector.range_cardinality(first, first + num_rows):
         return None
+    return _places(_range(first, num_rows) - vector, first)
+
+
+def chosen_rows(rows: BitMap64, first: int, num_rows: int) -> pa.UInt64Array:
+    """Like `kept_rows`, of the rows that are in a set."""
+    return _places(_range(first, num_rows) & rows, first)
+
+
+def _range(first: int, num_rows: int) -> BitMap64:
     rows = BitMap64()
     rows.add_range(first, first + num_rows)
-    kept = (rows - vector).to_array()
-    places = pa.Array.from_buffers(pa.uint64(), len(kept), [None, pa.py_buffer(kept)])
-    return pc.subtract(places, pa.scalar(first, pa.uint64()))
+    return rows
+
+
+def _places(rows: BitMap64, first: int) -> pa.UInt64Array:
+    numbers = rows.to_array()
+    found = pa.Array.from_buffers(pa.uint64(), len(numbers), [None, pa.py_buffer(numbers)])
+    return pc.subtract(found, pa.scalar(first, pa.uint64()))
 
 
 def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:

@@ -1,0 +1,51 @@
+"""File values: columns that are the same in all rows of a file, and stand in the log.
+
+Source: PROTOCOL.md, "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from delta_ops.protocol.actions import Metadata
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.column_mapping import is_mapped, physical_name
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.schema import StructField, StructType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioning:
+    """The partition columns that are wanted, and how their values are written."""
+
+    columns: tuple[StructField, ...]
+    is_mapped: bool
+    """Whether values stand under physical names."""
+    time_zone: str
+    """Of timestamps that name none."""
+
+    def values(self, partition_values: Mapping[str, str | None]) -> dict[str, pa.Scalar]:
+        """The typed values of a file by the columns' names.
+
+        Raises:
+            InvalidRequestError: One of them is none of its column's type.
+        """
+        found = {}
+        for each in self.columns:
+            text = partition_values.get(physical_name(each) if self.is_mapped else each.name)
+            value = parse(text, each.data_type, time_zone=self.time_zone)
+            found[each.name] = pa.scalar(value, arrow_type_from_type(each.data_type))
+        return found
+
+
+def plan_partitioning(schema: StructType, metadata: Metadata, time_zone: str) -> Partitioning:
+    """Of the columns wanted those by which a table is partitioned."""
+    names = set(metadata.partition_columns)
+    return Partitioning(
+        columns=tuple(each for each in schema.fields if each.name in names),
+        is_mapped=is_mapped(metadata),
+        time_zone=time_zone,
+    )
