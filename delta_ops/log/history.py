@@ -9,7 +9,7 @@ it are its history too, and what the other log did since is not.
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -169,6 +169,52 @@ def _version_at(snapshot: Snapshot, wanted_ms: int) -> int:
         earliest=earliest,
         goes_on=enabled is not None,
     )
+
+
+def version_from(snapshot: Snapshot, timestamp: str | datetime) -> int:
+    """The first version committed at or after a time.
+
+    Args:
+        snapshot: The latest version.
+        timestamp: Without a zone it is UTC.
+
+    Raises:
+        VersionNotFoundError: The time is after the latest version.
+        LogCorruptError: A commit lacks the timestamp that its table demands.
+    """
+    wanted_ms = timestamp_ms(timestamp)
+    times = CommitTimes(snapshot)
+    found = bisect_left(times.versions, wanted_ms, key=times.of)
+    if found == len(times.versions):
+        raise VersionNotFoundError(
+            snapshot.uri,
+            f"timestamp {_iso(wanted_ms)}",
+            f"that is after its latest version {snapshot.version}",
+        )
+    return times.versions[found]
+
+
+class CommitTimes:
+    """When each version that a snapshot's log still tells of was committed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._commits, _ = _commits_with_base(
+            snapshot.storage, snapshot.log_directory, snapshot.base
+        )
+        self._of_files = _raised({v: each.info.modified_ms for v, each in self._commits.items()})
+        self._enabled = _enablement(snapshot)
+        self.versions = [v for v in sorted(self._commits) if v <= snapshot.version]
+        """Ascending."""
+
+    def of(self, version: int) -> int:
+        """Milliseconds since the Unix epoch; grows with the versions.
+
+        Raises:
+            LogCorruptError: The commit lacks the timestamp that its table demands.
+        """
+        if self._enabled is not None and version >= self._enabled.version:
+            return _read_timestamp(self._commits[version])
+        return self._of_files[version]
 
 
 def _last_before(

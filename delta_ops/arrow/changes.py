@@ -1,0 +1,333 @@
+"""The change data feed: which rows each commit inserted, deleted and updated.
+
+Source: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile", "Deletion Vectors".
+
+Where a commit has change data files, they are all there is to read of it. Else its rows follow from
+its adds and removes that change data: a file added is rows inserted, one removed rows deleted, and
+where only the deletion vector of a file is another one, what the two differ in. Rows come as the
+last version of the range has its columns; where the feed was off for a version, or a column had a
+type that is none of its own, the range is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
+from delta_ops.arrow.file_columns import FileColumns
+from delta_ops.arrow.file_values import Partitioning, plan_partitioning
+from delta_ops.arrow.projection import plan_selection, project, without
+from delta_ops.arrow.reading import read_all
+from delta_ops.arrow.scan import plan_condition
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.log.history import CommitTimes, version_at, version_from
+from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata, RemoveFile
+from delta_ops.protocol.arrow_schemas import add_files, remove_files
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.column_mapping import is_mapped, mapping_mode, physical_name
+from delta_ops.protocol.features import validate_readable
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import (
+    LONG,
+    STRING,
+    TIMESTAMP,
+    StructField,
+    StructType,
+    schema_from_json,
+)
+from delta_ops.protocol.type_widening import unreadable_columns
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = (
+    "_change_type",
+    "_commit_version",
+    "_commit_timestamp",
+)
+_OF_CHANGES = (
+    StructField(CHANGE_TYPE, STRING),
+    StructField(COMMIT_VERSION, LONG),
+    StructField(COMMIT_TIMESTAMP, TIMESTAMP),
+)
+_INSERT, _DELETE = "insert", "delete"
+_ENABLED = "delta.enableChangeDataFeed"
+
+
+def read_changes(
+    source: DeltaLog,
+    start_version: int | None = None,
+    end_version: int | None = None,
+    *,
+    start_timestamp: str | datetime | None = None,
+    end_timestamp: str | datetime | None = None,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    partition_time_zone: str = "UTC",
+) -> pa.RecordBatchReader:
+    """The rows that commits changed, in the order of the commits.
+
+    Args:
+        source: The table.
+        start_version: The first commit whose changes are wanted, or
+        start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
+        end_version: The last one; the latest version if it is not given or greater, or
+        end_timestamp: the last commit at or before a time.
+        columns: Names in the order wanted; by default those of the table, and then `_change_type`
+            (insert, delete, update_preimage, update_postimage), `_commit_version` and
+            `_commit_timestamp`.
+        predicate: Keeps the rows for which it is true; it may name any of these columns.
+        partition_time_zone: As in `to_table`.
+
+    Raises:
+        InvalidRequestError: The range is none, the feed was off for one of its versions, or a
+            column is not there or had another type.
+        VersionNotFoundError: A version of the range is not there, or was cleaned up.
+        DataFileError: A file is gone, for example vacuumed, or cannot be read.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    latest = source.snapshot()
+    first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
+    end = latest if last == latest.version else source.snapshot(last)
+    validate_readable(end.protocol, end.metadata, table=end.uri)
+    schema = StructType((*end.schema.fields, *_OF_CHANGES))
+    _validate_names(end)
+    wanted = project(schema, columns)
+    plan = _Plan(source, end, schema, wanted, predicate, partition_time_zone)
+    select = plan_selection(arrow_schema_from_schema(plan.schema), arrow_schema_from_schema(wanted))
+    rows = map(select, read_all(source.storage, plan.files(first)))
+    return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), rows)
+
+
+def _range(
+    latest: Snapshot,
+    start_version: int | None,
+    end_version: int | None,
+    start_timestamp: str | datetime | None,
+    end_timestamp: str | datetime | None,
+) -> tuple[int, int]:
+    if (start_version is None) == (start_timestamp is None):
+        raise InvalidRequestError("give either start_version or start_timestamp")
+    if end_version is not None and end_timestamp is not None:
+        raise InvalidRequestError("give end_version or end_timestamp, not both")
+    first = start_version if start_timestamp is None else version_from(latest, start_timestamp)
+    assert first is not None
+    last = latest.version if end_version is None else min(end_version, latest.version)
+    if end_timestamp is not None:
+        last = version_at(latest, end_timestamp)
+    if first < 0 or first > latest.version:
+        raise VersionNotFoundError(
+            latest.uri, f"version {first}", f"its latest version is {latest.version}"
+        )
+    if last < first:
+        raise InvalidRequestError(
+            f"{latest.uri}: the changes from version {first} to version {last} are no range"
+        )
+    return first, last
+
+
+def _validate_names(end: Snapshot) -> None:
+    taken = {each.name.lower() for each in end.schema.fields}
+    for each in _OF_CHANGES:
+        if each.name in taken:
+            raise InvalidRequestError(
+                f"{end.uri} has a column {each.name}, which is a name of the change data feed; "
+                "rename the column"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version:
+    """How the files of one version are read."""
+
+    partitioning: Partitioning
+    derived: FileScan
+    """Of files of the table."""
+    stored: FileScan
+    """Of change data files, which say themselves what each row is."""
+
+
+class _Plan:
+    """What to read of each commit of a range."""
+
+    def __init__(
+        self,
+        log: DeltaLog,
+        end: Snapshot,
+        schema: StructType,
+        wanted: StructType,
+        predicate: Predicate | None,
+        partition_time_zone: str,
+    ) -> None:
+        self._log, self._end = log, end
+        self.schema, self._condition = plan_condition(schema, wanted, predicate)
+        self._time_zone = partition_time_zone
+
+    def files(self, first: int) -> Iterator[tuple[FileScan, StoredFile]]:
+        """Scan and file of all that is to be read, in the order of the commits."""
+        start = self._log.snapshot(first)
+        times = CommitTimes(self._end)
+        metadata, expected = start.metadata, first
+        version = self._version(first, metadata)
+        for commit in self._log.commits(first, self._end.version):
+            if commit.version != expected:
+                break
+            expected += 1
+            if commit.metadata is not None and commit.version > first:
+                metadata = commit.metadata
+                version = self._version(commit.version, metadata)
+            values = _commit_values(commit, times)
+            yield from self._files_of(commit, metadata, version, values)
+        if expected <= self._end.version:
+            raise VersionNotFoundError(
+                self._end.uri, f"version {expected}", "its commit file was cleaned up"
+            )
+
+    def _version(self, number: int, metadata: Metadata) -> _Version:
+        self._validate(number, metadata)
+        partitioning = plan_partitioning(self.schema, metadata, self._time_zone)
+        of_log = [*partitioning.columns, *_OF_CHANGES]
+        derived = without(self.schema, of_log)
+        stored = without(self.schema, [*partitioning.columns, *_OF_CHANGES[1:]])
+        return _Version(
+            partitioning=partitioning,
+            derived=self._scan(number, derived, metadata),
+            stored=self._scan(number, stored, metadata),
+        )
+
+    def _scan(self, number: int, of_files: StructType, metadata: Metadata) -> FileScan:
+        return FileScan(
+            storage=self._log.storage,
+            version=number,
+            schema=arrow_schema_from_schema(self.schema),
+            columns=FileColumns(schema=of_files, mode=mapping_mode(metadata)),
+            condition=self._condition,
+        )
+
+    def _validate(self, number: int, metadata: Metadata) -> None:
+        uri = self._end.uri
+        if metadata.configuration.get(_ENABLED, "").lower() != "true":
+            raise InvalidRequestError(
+                f"{uri}: the changes of version {number} cannot be read, because {_ENABLED} was "
+                "off; begin after it, or end before it"
+            )
+        key = _key(self._end.metadata)
+        schema = schema_from_json(metadata.schema_string)
+        for path, was, becomes in unreadable_columns(schema, self._end.schema, key):
+            raise InvalidRequestError(
+                f"{uri}: the changes of version {number} cannot be read with those of version "
+                f"{self._end.version}: column {path} was {was.name} and became {becomes.name}; "
+                "read the versions before and after that one by one"
+            )
+
+    def _files_of(
+        self,
+        commit: Commit,
+        metadata: Metadata,
+        version: _Version,
+        values: Mapping[str, pa.Scalar],
+    ) -> Iterator[tuple[FileScan, StoredFile]]:
+        for cdc in commit.cdc:
+            yield (
+                version.stored,
+                self._stored_file(
+                    cdc.path,
+                    cdc.size,
+                    {**version.partitioning.values(cdc.partition_values), **values},
+                ),
+            )
+        if commit.cdc:
+            return
+        for change, action, rows in _changes(commit, self._end.uri):
+            partition_values = action.partition_values
+            if partition_values is None:
+                partition_values = self._partition_values(commit.version, metadata, action.path)
+            of_log = version.partitioning.values(partition_values)
+            yield (
+                version.derived,
+                self._stored_file(
+                    action.path,
+                    action.size or 0,
+                    {**of_log, **values, CHANGE_TYPE: pa.scalar(change)},
+                    rows,
+                ),
+            )
+
+    def _stored_file(
+        self,
+        path: str,
+        size: int,
+        values: Mapping[str, pa.Scalar],
+        rows: Deleted | Difference | None = None,
+    ) -> StoredFile:
+        return StoredFile(
+            path=canonical_path(path, self._end.uri), size=size, values=values, rows=rows
+        )
+
+    def _partition_values(
+        self, version: int, metadata: Metadata, path: str
+    ) -> Mapping[str, str | None]:
+        """Of a remove that does not tell them: those of the add that it cancels."""
+        if not metadata.partition_columns:
+            return {}
+        wanted = canonical_path(path, self._end.uri)
+        for add in self._log.snapshot(version - 1).add_files():
+            if canonical_path(add.path, self._end.uri) == wanted:
+                return add.partition_values
+        raise LogCorruptError(
+            self._end.uri,
+            f"version {version}",
+            f"it removes {path} without partitionValues, and that file was not there before",
+        )
+
+
+def _key(metadata: Metadata) -> Callable[[StructField], str]:
+    if is_mapped(metadata):
+        return physical_name
+    return lambda each: each.name.lower()
+
+
+def _commit_values(commit: Commit, times: CommitTimes) -> dict[str, pa.Scalar]:
+    own = commit.in_commit_timestamp
+    time_ms = times.of(commit.version) if own is None else own
+    return {
+        COMMIT_VERSION: pa.scalar(commit.version, pa.int64()),
+        COMMIT_TIMESTAMP: pa.scalar(time_ms * 1000, pa.timestamp("us", "UTC")),
+    }
+
+
+_Change = tuple[str, AddFile | RemoveFile, Deleted | Difference | None]
+
+
+def _changes(commit: Commit, table: str) -> Iterator[_Change]:
+    """What a commit without change data files did to rows: removes first."""
+    adds = [add for add in add_files(commit.adds) if add.data_change]
+    removes = [remove for remove in remove_files(commit.removes) if remove.data_change]
+    added = {canonical_path(add.path, table): add for add in adds}
+    removed = {canonical_path(remove.path, table): remove for remove in removes}
+    for path, remove in removed.items():
+        if path in added:
+            yield from _difference(remove, added[path])
+        else:
+            yield _DELETE, remove, _live(remove.deletion_vector)
+    for path, add in added.items():
+        if path not in removed:
+            yield _INSERT, add, _live(add.deletion_vector)
+
+
+def _difference(remove: RemoveFile, add: AddFile) -> Iterator[_Change]:
+    """One file whose deletion vector is another one; or none, where nothing changed."""
+    before, after = remove.deletion_vector, add.deletion_vector
+    if after is not None:
+        yield _DELETE, add, Difference(after, before)
+    if before is not None:
+        yield _INSERT, add, Difference(before, after)
+
+
+def _live(vector: DeletionVector | None) -> Any:
+    return Deleted(vector) if vector else None

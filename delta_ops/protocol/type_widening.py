@@ -1,0 +1,82 @@
+"""Type widening: which types a column may have had before.
+
+Source: PROTOCOL.md, "Type Widening" (supported type changes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from delta_ops.protocol.schema import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    TIMESTAMP_NTZ,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+_WIDER: Mapping[DataType, tuple[DataType, ...]] = {
+    BYTE: (SHORT, INTEGER, LONG, DOUBLE),
+    SHORT: (INTEGER, LONG, DOUBLE),
+    INTEGER: (LONG, DOUBLE),
+    FLOAT: (DOUBLE,),
+    DATE: (TIMESTAMP_NTZ,),
+}
+_DIGITS: Mapping[DataType, int] = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
+"""Before the point, of a decimal that an integer may become."""
+
+
+def unreadable_columns(
+    stored: StructType, wanted: StructType, key: Callable[[StructField], str]
+) -> Iterator[tuple[str, DataType, DataType]]:
+    """The columns that one schema has in a type of which no values become those of another schema.
+
+    Args:
+        stored: What files were written by.
+        wanted: What they are to be read by; what it lacks, and what `stored` lacks, is no matter.
+        key: By which fields of the two are the same.
+
+    Yields:
+        The wanted column's dotted path, the type that it had, and the type that it has.
+    """
+    by_key = {key(each): each for each in stored.fields}
+    for each in wanted.fields:
+        found = by_key.get(key(each))
+        if found is not None:
+            yield from _unreadable(found.data_type, each.data_type, each.name, key)
+
+
+def _unreadable(
+    stored: DataType, wanted: DataType, path: str, key: Callable[[StructField], str]
+) -> Iterator[tuple[str, DataType, DataType]]:
+    match stored, wanted:
+        case StructType(), StructType():
+            for inner, was, becomes in unreadable_columns(stored, wanted, key):
+                yield f"{path}.{inner}", was, becomes
+        case ArrayType(), ArrayType():
+            yield from _unreadable(stored.element_type, wanted.element_type, f"{path}.element", key)
+        case MapType(), MapType():
+            yield from _unreadable(stored.key_type, wanted.key_type, f"{path}.key", key)
+            yield from _unreadable(stored.value_type, wanted.value_type, f"{path}.value", key)
+        case _ if not _is_same_or_wider(stored, wanted):
+            yield path, stored, wanted
+
+
+def _is_same_or_wider(stored: DataType, wanted: DataType) -> bool:
+    match stored, wanted:
+        case DecimalType(), DecimalType():
+            more_scale = wanted.scale - stored.scale
+            return 0 <= more_scale <= wanted.precision - stored.precision
+        case _, DecimalType() if stored in _DIGITS:
+            return wanted.precision - wanted.scale >= _DIGITS[stored]
+    return stored in (wanted, VOID) or wanted in _WIDER.get(stored, ())
