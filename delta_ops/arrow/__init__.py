@@ -2,7 +2,16 @@
 
 from delta_ops.arrow.changes import read_changes
 from delta_ops.arrow.rewrite import rewrite
-from delta_ops.arrow.scan import to_batches, to_table
+from delta_ops.arrow.scan import count_rows, export_schema, to_batches, to_table
 from delta_ops.arrow.write import stage_write, write
 
-__all__ = ["read_changes", "rewrite", "stage_write", "to_batches", "to_table", "write"]
+__all__ = [
+    "count_rows",
+    "export_schema",
+    "read_changes",
+    "rewrite",
+    "stage_write",
+    "to_batches",
+    "to_table",
+    "write",
+]

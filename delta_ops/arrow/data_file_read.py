@@ -21,6 +21,7 @@ from pyroaring import BitMap64
 from delta_ops.arrow.file_columns import FileColumns, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.errors import DataFileError
+from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
@@ -89,13 +90,26 @@ def read_data_file(
     """
     choose = _chooser(scan, stored)
     with (
-        _reading(scan, stored.path),
+        _reading(scan.storage.uri, scan.version, stored.path),
         pq.ParquetFile(scan.storage.open_input(stored.path), **_PARQUET) as file,
     ):
         for rows in _stored_rows(scan.columns, file, use_threads):
             chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
                 yield from _matching(scan, _table_rows(scan, chosen, stored.values))
+
+
+def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
+    """How many rows a file has, deleted ones included.
+
+    Raises:
+        DataFileError: The file is gone, or cannot be read.
+    """
+    with (
+        _reading(snapshot.uri, snapshot.version, stored.path),
+        pq.ParquetFile(snapshot.storage.open_input(stored.path)) as file,
+    ):
+        return int(file.metadata.num_rows)
 
 
 class _Rows(NamedTuple):
@@ -187,7 +201,7 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 @contextmanager
-def _reading(scan: FileScan, path: str) -> Iterator[None]:
+def _reading(table: str, version: int, path: str) -> Iterator[None]:
     """Errors of Arrow and of what the file says of itself, in our own words."""
     try:
         yield
@@ -196,10 +210,10 @@ def _reading(scan: FileScan, path: str) -> Iterator[None]:
             "is gone, though the log names it; restore it from a backup, or read an older version "
             "that does not need it"
         )
-        raise DataFileError(scan.storage.uri, scan.version, path, reason) from error
+        raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = f"cannot be read ({_first_line(error)}); restore it from a backup"
-        raise DataFileError(scan.storage.uri, scan.version, path, reason) from error
+        raise DataFileError(table, version, path, reason) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -7,16 +7,20 @@ the order of the files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile
+from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import plan_selection, project, united, without
 from delta_ops.arrow.reading import read_all
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
@@ -26,6 +30,8 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import parse_stats
+from delta_ops.storage.concurrency import in_parallel
 
 
 def to_table(
@@ -66,6 +72,47 @@ def to_batches(
     snapshot, wanted = _opened(source, columns)
     files = snapshot.add_files(predicate)
     return _batches(snapshot, files, wanted, predicate, partition_time_zone)
+
+
+def count_rows(source: DeltaLog | Snapshot, predicate: Predicate | None = None) -> int:
+    """How many rows the latest version has, or a snapshot; or for how many the predicate is true.
+
+    Without a predicate only files are opened whose number of rows the log does not tell.
+
+    Raises:
+        As `to_table` does.
+    """
+    snapshot, _ = _opened(source, None)
+    if predicate is not None:
+        looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
+        wanted = looked_at or [snapshot.schema.fields[0].name]
+        return sum(map(len, to_batches(snapshot, wanted, predicate)))
+    adds = snapshot.add_files()
+    known = [(add, parse_stats(add.stats)) for add in adds]
+    untold = [add for add, stats in known if stats is None or stats.num_records is None]
+    stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)
+    deleted = sum(add.deletion_vector.cardinality for add in adds if add.deletion_vector)
+    partitioning = plan_partitioning(StructType(), snapshot.metadata, "UTC")
+    files = [_stored_file(add, partitioning, snapshot.uri) for add in untold]
+    return stored + sum(in_parallel(partial(num_rows, snapshot), files)) - deleted
+
+
+def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> None:
+    """Write an empty Parquet file with all columns of the table, for tools that ask a file for them.
+
+    Args:
+        source: The table, at its latest version, or a snapshot.
+        path: On this machine; nothing may be there yet.
+
+    Raises:
+        InvalidRequestError: There is a file already.
+    """
+    _, wanted = _opened(source, None)
+    try:
+        with open(path, "xb") as file:
+            pq.write_table(arrow_schema_from_schema(wanted).empty_table(), file)
+    except FileExistsError as error:
+        raise InvalidRequestError(f"{os.fspath(path)} is there already; choose another") from error
 
 
 def read_files(

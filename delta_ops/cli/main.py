@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, or nothing to do; 1 it failed, and standard error says why in one sentence;
 2 the command was not understood. With `--json` standard output holds JSON only: one object for a
-result, one object per line for `history` and `files`.
+result, one object per line for `history`, `files`, `head` and `changes`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from delta_ops.cli.maintaining import (
     optimize_command,
     vacuum_command,
 )
+from delta_ops.cli.reading import changes, count, head, schema
 from delta_ops.errors import DeltaOpsError
 
 
@@ -41,6 +42,10 @@ for _command in (
     show,
     history,
     files,
+    head,
+    count,
+    schema,
+    changes,
     checkpoint,
     optimize_command,
     vacuum_command,

@@ -1,0 +1,165 @@
+"""The commands that read a table's rows: `head`, `count`, `schema`, `changes`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import pyarrow as pa
+
+import delta_ops.arrow as da
+from delta_ops.cli.options import json_option, open_table, table_argument, where_option
+from delta_ops.cli.render import show_json, show_rows
+from delta_ops.protocol.predicate import Predicate
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_columns_option = click.option(
+    "columns",
+    "--column",
+    multiple=True,
+    metavar="NAME",
+    help="Only this column; may be repeated. a.b is the field b of the struct a.",
+)
+_limit_option = click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="So many rows."
+)
+
+
+def _version_options(command: F) -> F:
+    """`--version` and `--timestamp`."""
+    for option in (
+        click.option("--timestamp", metavar="TIME", help="As it was then, in UTC without a zone."),
+        click.option("--version", type=click.IntRange(min=0), help="As it was in this version."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@table_argument
+@_version_options
+@_columns_option
+@where_option
+@_limit_option
+@json_option
+def head(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    columns: tuple[str, ...],
+    where: Predicate | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Some rows, in no particular order."""
+    snapshot = open_table(table, storage_options).snapshot(version, timestamp)
+    _show(da.to_batches(snapshot, columns or None, where), limit, as_json)
+
+
+@click.command()
+@table_argument
+@_version_options
+@where_option
+@json_option
+def count(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    where: Predicate | None,
+    as_json: bool,
+) -> None:
+    """How many rows there are."""
+    snapshot = open_table(table, storage_options).snapshot(version, timestamp)
+    num_rows = da.count_rows(snapshot, where)
+    if as_json:
+        show_json({"table": snapshot.uri, "version": snapshot.version, "num_rows": num_rows})
+    else:
+        click.echo(num_rows)
+
+
+@click.command()
+@table_argument
+@_version_options
+@click.option(
+    "--export",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write an empty Parquet file with these columns to this new file.",
+)
+@json_option
+def schema(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    export: Path | None,
+    as_json: bool,
+) -> None:
+    """The columns, as Arrow has them; with --json as the log has them."""
+    snapshot = open_table(table, storage_options).snapshot(version, timestamp)
+    if export is not None:
+        da.export_schema(snapshot, export)
+    if as_json:
+        show_json(json.loads(snapshot.metadata.schema_string))
+        return
+    columns = ((field.name, field.type, field.nullable) for field in snapshot.arrow_schema)
+    show_rows(("column", "type", "nullable"), columns)
+
+
+@click.command()
+@table_argument
+@click.option("--from-version", type=click.IntRange(min=0), help="The first commit wanted.")
+@click.option("--to-version", type=click.IntRange(min=0), help="The last one.")
+@click.option("--from-timestamp", metavar="TIME", help="The first commit at or after this time.")
+@click.option("--to-timestamp", metavar="TIME", help="The last commit at or before this time.")
+@_columns_option
+@where_option
+@_limit_option
+@json_option
+def changes(
+    table: str,
+    storage_options: dict[str, Any],
+    from_version: int | None,
+    to_version: int | None,
+    from_timestamp: str | None,
+    to_timestamp: str | None,
+    columns: tuple[str, ...],
+    where: Predicate | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Rows that commits inserted, deleted or updated, where the change data feed is on."""
+    found = da.read_changes(
+        open_table(table, storage_options),
+        from_version,
+        to_version,
+        start_timestamp=from_timestamp,
+        end_timestamp=to_timestamp,
+        columns=columns or None,
+        predicate=where,
+    )
+    _show(found, limit, as_json, found.schema)
+
+
+def _show(
+    batches: Iterable[pa.RecordBatch], limit: int, as_json: bool, schema: pa.Schema | None = None
+) -> None:
+    rows = islice(_rows(batches), limit)
+    if as_json:
+        for row in rows:
+            show_json(row)
+        return
+    shown = list(rows)
+    names = list(shown[0]) if shown else (schema.names if schema else [])
+    show_rows(names, ([row[name] for name in names] for row in shown))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
