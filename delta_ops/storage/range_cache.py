@@ -93,13 +93,13 @@ class KeptRanges:
             self._validate_owner()
             with open(path, "rb") as file:
                 digest, data = file.read(_DIGEST_BYTES), file.read(end - start + 1)
-            if len(data) != end - start or digest != _digest(name, data):
+            if digest != _digest(name, data):
                 os.unlink(path)
                 return None
         except FileNotFoundError:
             return None
         except OSError as error:
-            _tell(f"{path} is not read: {error}")
+            _tell(f"{self.cache.directory} is not read: {error.strerror or error}")
             return None
         with contextlib.suppress(OSError):  # of a directory that can only be read
             os.utime(path)
@@ -107,15 +107,14 @@ class KeptRanges:
 
     def keep(self, parts: Mapping[tuple[int, int], bytes]) -> None:
         """Keep the bytes of these ranges [start, end), as far as that is possible."""
-        directory = self._locate("")
         try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
+            os.makedirs(self.cache.directory, mode=0o700, exist_ok=True)
             self._validate_owner()
             with self._locked():
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
         except OSError as error:
-            _tell(f"{directory} keeps nothing: {error}")
+            _tell(f"{self.cache.directory} keeps nothing: {error.strerror or error}")
 
     def forget(self) -> None:
         """Remove every range of the file."""
@@ -180,8 +179,6 @@ class KeptRanges:
 
     def _make_room(self, num_bytes: int) -> int:
         """What all files take after the least recently used are gone, if there is a need."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._locate(_TEMPORARY))  # of a process that was killed
         with os.scandir(self.cache.directory) as found:
             entries = sorted(
                 (status.st_mtime_ns, entry.path, _on_disk(status.st_size))

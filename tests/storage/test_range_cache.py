@@ -158,6 +158,32 @@ def test_several_at_once_do_not_exceed_the_bound_either(directory: Path) -> None
     assert kept.load(29, 29 + BLOCK) == bytes([29]) * BLOCK
 
 
+def test_room_is_made_for_more_than_one_since_it_takes_a_look_at_all(directory: Path) -> None:
+    kept = KeptRanges(RangeCache(directory, 100 * BLOCK), A_FILE)
+    for start in range(99):
+        kept.keep({(start, start + 4): b"data"})
+    assert len(entries(directory)) == 99
+    kept.keep({(99, 103): b"data"})
+    assert len(entries(directory)) == 89
+
+
+def test_what_is_there_is_not_written_again(kept: KeptRanges, directory: Path) -> None:
+    kept.keep({(0, 4): b"data"})
+    (before,) = (entry.stat() for entry in entries(directory))
+    kept.keep({(0, 4): b"data"})
+    (after,) = (entry.stat() for entry in entries(directory))
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_what_cannot_be_removed_takes_its_room(directory: Path) -> None:
+    for number in range(4):
+        (directory / f"{'0' * 64}-{number}-9.range" / "in it").mkdir(parents=True)
+    directory.chmod(0o700)
+    kept = KeptRanges(RangeCache(directory, 4 * BLOCK), A_FILE)
+    kept.keep({(0, 4): b"data"})
+    assert kept.load(0, 4) is None
+
+
 def test_what_is_larger_than_the_bound_drives_nothing_out(directory: Path) -> None:
     kept = KeptRanges(RangeCache(directory, 4 * BLOCK), A_FILE)
     kept.keep({(0, 4): b"data"})
@@ -225,19 +251,19 @@ def run(program: str, *arguments: object) -> subprocess.Popen[bytes]:
 def test_a_full_disk_is_no_error_and_leaves_nothing_half_written(directory: Path) -> None:
     # A limit on the size of files makes writes fail half-way through, as a full disk does.
     program = """
-        import resource, signal
+        import pathlib, resource, signal
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         kept = KeptRanges(RangeCache(sys.argv[1]), ["a"])
         kept.keep({(0, 4): b"data"})
         kept.keep({(0, 300_000): bytes(300_000)})
+        assert not list(pathlib.Path(sys.argv[1]).glob("*.tmp"))
         kept.keep({(4, 8): b"more"})
         assert kept.load(0, 300_000) is None
         assert (kept.load(0, 4), kept.load(4, 8)) == (b"data", b"more")
     """
     assert run(program, directory).wait(60) == 0
     assert len(entries(directory)) == 2
-    assert not list(directory.glob("*.tmp"))
 
 
 HAMMER = """
