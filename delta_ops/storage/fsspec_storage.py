@@ -101,7 +101,7 @@ class FsspecStorage:
         if address is None:
             return None
         content = f"at {file.modified_ms}" if file.etag is None else f"etag {file.etag}"
-        return KeptRanges(self._cache, [address, self._full(file.path), file.size, content])
+        return KeptRanges(self._cache, (address, self._root, file.path, file.size, content))
 
     def locate(self, path: str) -> str:
         """The full URI; "" is the root."""

@@ -18,13 +18,13 @@ def read_unchanging(
     kept = storage.kept_ranges(file)
     if kept is None:
         return storage.read_ranges(file.path, ranges)
-    loaded = [kept.load(*each) for each in ranges]
-    missing = [each for each, data in zip(ranges, loaded, strict=True) if data is None]
-    if not missing:
-        return [data for data in loaded if data is not None]
-    read = dict(zip(missing, storage.read_ranges(file.path, missing), strict=True))
-    kept.keep(read)
-    return [read[each] if data is None else data for each, data in zip(ranges, loaded, strict=True)]
+    loaded = {each: kept.load(*each) for each in ranges}
+    missing = [each for each, data in loaded.items() if data is None]
+    read: dict[tuple[int, int], bytes] = {}
+    if missing:
+        read = dict(zip(missing, storage.read_ranges(file.path, missing), strict=True))
+        kept.keep(read)
+    return [read[each] if (data := loaded[each]) is None else data for each in ranges]
 
 
 def read_unchanging_whole(storage: Storage, file: FileInfo) -> bytes:

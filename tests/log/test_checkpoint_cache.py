@@ -20,7 +20,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name
-from delta_ops.storage import open_storage
+from delta_ops.storage import FileInfo, open_storage
 from tests.counting_storage import CountingStorage
 from tests.log.test_v2_checkpoints import (
     classic_name_with_sidecars,
@@ -277,6 +277,24 @@ def test_a_log_without_checkpoint_leaves_nothing(
     uri = uploaded(s3_server, tmp_path / "t")
     assert live_paths(DeltaLog(uri, s3_server.storage_options, cache=cache)) == {"a", "b"}
     assert not Path(cache.directory).exists()
+
+
+@pytest.mark.parametrize(
+    ("info", "is_kept"),
+    [
+        pytest.param(FileInfo("a", 1, 0, "etag"), True, id="an etag"),
+        pytest.param(FileInfo("a", 1, 1), True, id="a time in its place"),
+        pytest.param(FileInfo("a", 1, 0), False, id="neither"),
+        pytest.param(FileInfo("..", 1, 1), True, id="a name that cannot be read is no error yet"),
+    ],
+)
+def test_a_file_is_kept_if_its_content_has_a_name(
+    s3_server: S3Server, cache: RangeCache, info: FileInfo, is_kept: bool
+) -> None:
+    storage = open_storage("s3://bucket/t", s3_server.storage_options, cache=cache)
+    assert (storage.kept_ranges(info) is not None) == is_kept
+    plain = open_storage("s3://bucket/t", s3_server.storage_options)
+    assert plain.kept_ranges(info) is None
 
 
 @pytest.fixture
