@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import random
@@ -10,7 +11,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -287,19 +288,21 @@ def test_processes_at_once_never_exceed_the_bound_or_read_what_is_not_so(directo
     processes = [run(HAMMER, directory, bound, seed, 600) for seed in range(3)]
     most = 0
     while any(process.poll() is None for process in processes):
-        most = max(most, sum(sizes_now(directory)))
-        time.sleep(0.001)
+        found = files_now(directory)
+        if found == files_now(directory):  # so all of them were there at one moment
+            most = max(most, sum(-(-size // BLOCK) * BLOCK for *_, size in found))
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert bound / 2 < most <= bound
 
 
-def sizes_now(directory: Path) -> Iterator[int]:
-    """Of files that others write and delete meanwhile: at least what is there all the time."""
+def files_now(directory: Path) -> set[tuple[str, int, int, int]]:
+    """Name, inode, time and size; of files that others write and delete meanwhile."""
+    found = set()
     for path in directory.iterdir() if directory.exists() else []:
-        try:
-            yield -(-path.stat().st_size // BLOCK) * BLOCK
-        except FileNotFoundError:
-            continue
+        with contextlib.suppress(FileNotFoundError):
+            status = path.stat()
+            found.add((path.name, status.st_ino, status.st_mtime_ns, status.st_size))
+    return found
 
 
 def test_processes_that_are_killed_leave_a_cache_that_works(directory: Path) -> None:
