@@ -113,16 +113,17 @@ class KeptRanges:
             with self._locked():
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
-        except OSError as error:
-            _tell(f"{self.cache.directory} keeps nothing: {error.strerror or error}")
+        except Exception as error:  # of the lock's library too, where there are no locks
+            _tell(f"{self.cache.directory} keeps nothing: {getattr(error, 'strerror', 0) or error}")
 
     def forget(self) -> None:
         """Remove every range of the file."""
         prefix = self._name(0, 0).partition("-")[0]
-        with contextlib.suppress(OSError), os.scandir(self._locate("")) as entries:
-            for entry in entries:
-                if entry.name.startswith(prefix) and _ENTRY.fullmatch(entry.name):
-                    os.unlink(entry.path)
+        with contextlib.suppress(OSError):
+            for entry in self._entries():
+                if entry.name.startswith(prefix):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(entry.path)
 
     def _name(self, start: int, end: int) -> str:
         identity = json.dumps([_FORMAT, *self.identity])
@@ -130,6 +131,10 @@ class KeptRanges:
 
     def _locate(self, name: str) -> str:
         return os.path.join(self.cache.directory, name)
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        with os.scandir(self.cache.directory) as found:
+            return [entry for entry in found if _ENTRY.fullmatch(entry.name)]
 
     def _validate_owner(self) -> None:
         status = os.stat(self.cache.directory)
@@ -179,18 +184,16 @@ class KeptRanges:
 
     def _make_room(self, num_bytes: int) -> int:
         """What all files take after the least recently used are gone, if there is a need."""
-        with os.scandir(self.cache.directory) as found:
-            entries = sorted(
-                (status.st_mtime_ns, entry.path, _on_disk(status.st_size))
-                for entry in found
-                if _ENTRY.fullmatch(entry.name)
-                for status in [entry.stat(follow_symlinks=False)]
-            )
+        entries = []
+        for entry in self._entries():
+            with contextlib.suppress(FileNotFoundError):  # a reader found it damaged
+                status = entry.stat(follow_symlinks=False)
+                entries.append((status.st_mtime_ns, entry.path, _on_disk(status.st_size)))
         total = _BLOCK_BYTES + sum(size for _, _, size in entries)
         if total + num_bytes <= self.cache.max_bytes:
             return total
         goal = self.cache.max_bytes - self.cache.max_bytes // 10 - num_bytes  # not for one only
-        for _, path, size in entries:
+        for _, path, size in sorted(entries):
             if total <= goal:
                 break
             with contextlib.suppress(OSError):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import filelock
 import pytest
 
 from delta_ops.errors import InvalidRequestError
@@ -267,6 +268,25 @@ def test_a_full_disk_is_no_error_and_leaves_nothing_half_written(directory: Path
     assert len(entries(directory)) == 2
 
 
+def test_a_directory_that_can_only_be_read_is_read() -> None:
+    program = """
+        import filelock, os, tempfile
+        with tempfile.TemporaryDirectory() as directory:
+            if os.geteuid() == 0:  # who is denied nothing
+                os.chown(directory, 12345, 12345)
+                os.seteuid(12345)
+            kept = KeptRanges(RangeCache(directory), ["a"])
+            kept.keep({(0, 4): b"data"})
+            os.chmod(directory, 0o500)
+            kept.keep({(4, 8): b"more"})
+            assert (kept.load(0, 4), kept.load(4, 8)) == (b"data", None)
+            os.chmod(directory, 0o700)
+            if os.getuid() == 0:
+                os.seteuid(0)
+    """
+    assert run(program).wait(60) == 0
+
+
 HAMMER = """
     import random
     kept = [KeptRanges(RangeCache(sys.argv[1], int(sys.argv[2])), ["f", i]) for i in range(4)]
@@ -351,6 +371,18 @@ def test_who_holds_the_lock_and_stops_holds_up_nobody(kept: KeptRanges, director
         process.wait()
     kept.keep({(4, 8): b"more"})
     assert kept.load(4, 8) == b"more"
+
+
+def test_where_there_are_no_locks_nothing_is_kept(
+    kept: KeptRanges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise NotImplementedError("this file system has no flock")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(filelock.FileLock, "acquire", refuse)
+        kept.keep({(0, 4): b"data"})
+    assert kept.load(0, 4) is None
 
 
 @pytest.mark.parametrize(
