@@ -289,7 +289,7 @@ class FsspecStorage:
                 yield self._info_of(path, entry)
 
     def _info_of(self, path: str, entry: Entry) -> FileInfo:
-        etag = next((entry[key] for key in _ETAG_KEYS if entry.get(key)), "").strip('"')
+        etag = str(next((entry[key] for key in _ETAG_KEYS if entry.get(key)), "")).strip('"')
         return FileInfo(path, int(entry["size"]), self._modified_ms(entry), etag or None)
 
     def _relative(self, name: str) -> str:
