@@ -7,11 +7,13 @@ Importing this package imports neither pyspark nor dagster.
 
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.predicate import col, parse_predicate
+from delta_ops.storage import RangeCache
 from delta_ops.transaction import CommitResult, Transaction, begin
 
 __all__ = [
     "CommitResult",
     "DeltaLog",
+    "RangeCache",
     "Snapshot",
     "Transaction",
     "begin",

@@ -13,6 +13,7 @@ from typing import IO, Literal
 import pyarrow as pa
 
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.range_cache import KeptRanges
 
 OnCall = Callable[[int, str, str, Literal["before", "after"]], None]
 """Takes the number of the call from 1, the method, its path, and the moment.
@@ -25,7 +26,7 @@ class CountingStorage:
     """`inner`, with `on_call` around each call that reaches the store.
 
     "after" comes when the call raised too. A listing is read to its end between the two moments.
-    `uri`, `locate` and `has_native_input` reach no store and are not counted.
+    `uri`, `locate`, `has_native_input` and `kept_ranges` reach no store and are not counted.
     """
 
     def __init__(self, inner: Storage, on_call: OnCall) -> None:
@@ -41,6 +42,9 @@ class CountingStorage:
     @property
     def has_native_input(self) -> bool:
         return self.inner.has_native_input
+
+    def kept_ranges(self, file: FileInfo) -> KeptRanges | None:
+        return self.inner.kept_ranges(file)
 
     def locate(self, path: str) -> str:
         return self.inner.locate(path)

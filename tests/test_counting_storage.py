@@ -87,6 +87,7 @@ def write_nothing(stream: object) -> None:
     [
         pytest.param(lambda s: s.uri, 0, id="the uri reaches no store"),
         pytest.param(lambda s: s.locate("a"), 0, id="locate reaches no store"),
+        pytest.param(lambda s: s.kept_ranges(s.stat("a")), 1, id="kept_ranges reaches no store"),
         pytest.param(lambda s: list(s.list_from("", "")), 1, id="list_from"),
         pytest.param(lambda s: list(s.list_tree("")), 1, id="list_tree"),
         pytest.param(lambda s: s.stat("a"), 1, id="stat"),

@@ -29,6 +29,7 @@ from delta_ops.storage.parquet_ranges import (
     read_footer,
     read_window,
 )
+from delta_ops.storage.unchanging import forget_unchanging
 
 CURE = "delete it if the commits it covers are still there, else restore it from a backup"
 _OPTIONS: Mapping[str, Any] = {
@@ -126,13 +127,13 @@ def _read(
     storage: Storage, part: FileInfo, footer: Footer, window: Window, columns: Sequence[str]
 ) -> _Read:
     with reading(storage, part):
-        return part, footer, window, columns, read_window(storage, part.path, footer, window)
+        return part, footer, window, columns, read_window(storage, part, footer, window)
 
 
 def _load_footer(storage: Storage, part: FileInfo) -> Footer:
     with reading(storage, part):
         if not storage.has_native_input:
-            return read_footer(storage, part.path, part.size)
+            return read_footer(storage, part)
         with pq.ParquetFile(storage.open_input(part.path)) as file:
             return Footer(metadata=file.metadata, size=part.size, content=b"")
 
@@ -180,6 +181,7 @@ def _shorter(storage: Storage, part: FileInfo) -> ValueError | None:
 
 
 def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
+    forget_unchanging(storage, part)
     reason = (str(error).splitlines() or [repr(error)])[0].rstrip(".")
     return LogCorruptError(
         storage.uri,

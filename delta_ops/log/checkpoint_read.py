@@ -51,6 +51,7 @@ from delta_ops.protocol.json_codec import (
 )
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.parquet_ranges import Footer
+from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,9 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
 
 def _decoded_json(storage: Storage, part: FileInfo) -> CommitActions:
     try:
-        (actions,) = decode_commits([storage.read(part.path)])
+        (actions,) = decode_commits([read_unchanging_whole(storage, part)])
     except LineError as error:
+        forget_unchanging(storage, part)
         raise LogCorruptError(
             storage.uri, f"{part.path}, line {error.line}", f"{error.reason}; {CURE}"
         ) from error

@@ -12,7 +12,7 @@ from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history import HistoryEntry, load_history, version_at
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
-from delta_ops.storage import Lock, Storage, open_storage
+from delta_ops.storage import Lock, RangeCache, Storage, open_storage
 
 LOG_DIRECTORY = "_delta_log"
 
@@ -25,8 +25,11 @@ class DeltaLog:
         storage_options: What fsspec's file system takes.
         lock: Within which commits are created, for a store that cannot do so exclusively by
             itself; see `delta_ops.storage.Lock` for what it must guarantee.
-        storage: Already opened, for callers that wrap one; `uri`, options and lock are then its
-            own.
+        cache: Where this machine keeps what it reads of checkpoints, so that the next process
+            need not ask the store for it. Of tables on S3, GCS and Azure; any other does not use
+            it. Whoever may read the directory may read what is in it, whatever the store permits.
+        storage: Already opened, for callers that wrap one; `uri`, options, lock and cache are then
+            its own.
         log_directory: Relative to the table's root.
         base: A snapshot from another log of the same files that the first commit of this one
             follows; versions are counted on from it, and those before it are read from its log.
@@ -38,12 +41,15 @@ class DeltaLog:
         storage_options: Mapping[str, Any] | None = None,
         *,
         lock: Lock | None = None,
+        cache: RangeCache | None = None,
         storage: Storage | None = None,
         log_directory: str = LOG_DIRECTORY,
         base: Snapshot | None = None,
     ) -> None:
         self.storage = (
-            storage if storage is not None else open_storage(uri, storage_options, lock=lock)
+            open_storage(uri, storage_options, lock=lock, cache=cache)
+            if storage is None
+            else storage
         )
         self.log_directory = log_directory
         self.base = base

@@ -13,8 +13,9 @@ from delta_ops.storage.contract import FileInfo, Storage
 from delta_ops.storage.local_storage import LocalStorage
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.opening import local_path_of, open_remote
+from delta_ops.storage.range_cache import RangeCache
 
-__all__ = ["FileInfo", "Lock", "Storage", "open_storage"]
+__all__ = ["FileInfo", "Lock", "RangeCache", "Storage", "open_storage"]
 
 
 def open_storage(
@@ -22,6 +23,7 @@ def open_storage(
     storage_options: Mapping[str, Any] | None = None,
     *,
     lock: Lock | None = None,
+    cache: RangeCache | None = None,
 ) -> Storage:
     """The storage rooted at `uri`; nothing is read, and the root need not exist.
 
@@ -30,6 +32,8 @@ def open_storage(
             fsspec take it; or a URI of a store that fsspec knows.
         storage_options: For fsspec's file system; a local path needs none and ignores them.
         lock: Within which files are created, for a store that cannot do so exclusively by itself.
+        cache: Where ranges of unchanging files are kept that were read from S3, GCS or Azure; any
+            other place does without.
 
     Raises:
         InvalidRequestError: The address is ambiguous, incomplete or of an unknown kind.
@@ -40,4 +44,4 @@ def open_storage(
     path = local_path_of(address)
     if path is not None:
         return LocalStorage(path, lock)
-    return open_remote(address, storage_options or {}, lock)
+    return open_remote(address, storage_options or {}, lock, cache)

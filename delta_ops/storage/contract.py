@@ -22,6 +22,8 @@ from typing import IO, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from delta_ops.storage.range_cache import KeptRanges
+
 
 class FileInfo(NamedTuple):
     """A file as a listing shows it."""
@@ -32,6 +34,8 @@ class FileInfo(NamedTuple):
     """Bytes."""
     modified_ms: int
     """Milliseconds since the Unix epoch, by the store's clock."""
+    etag: str | None = None
+    """What the store calls this content of the file, without quotes; None where it says nothing."""
 
 
 class Storage(Protocol):
@@ -54,6 +58,12 @@ class Storage(Protocol):
 
         Else its threads call Python for each read, which may abort a process that is about to exit;
         ranges are read better by `read_ranges` then.
+        """
+
+    def kept_ranges(self, file: FileInfo) -> KeptRanges | None:
+        """Where this machine keeps ranges of the file, which must never change; None: nowhere.
+
+        Reaches no store. See `unchanging`, which reads by it.
         """
 
     def locate(self, path: str) -> str:

@@ -32,6 +32,7 @@ from delta_ops.storage.locks import Lock, can_rename, held, rename_into_place
 from delta_ops.storage.object_stores import (
     DELETE_BATCH,
     Entry,
+    address_of,
     is_taken_for_another,
     options_of_read,
     way_to_delete_many,
@@ -39,6 +40,7 @@ from delta_ops.storage.object_stores import (
 )
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.probe import PROBES
+from delta_ops.storage.range_cache import KeptRanges, RangeCache
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 from delta_ops.storage.uploads import upload_written
 
@@ -48,6 +50,7 @@ _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss",
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_ETAG_KEYS = ("ETag", "etag")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -59,14 +62,23 @@ class FsspecStorage:
         root: The root as `fs` names it.
         uri: The root as the user named it, without a slash at its end; credentials are dropped.
         lock: What the user supplied, see `locks`.
+        cache: Where what is read of unchanging files is kept, if the user wants that.
     """
 
-    def __init__(self, fs: Any, root: str, uri: str, lock: Lock | None = None) -> None:
+    def __init__(
+        self,
+        fs: Any,
+        root: str,
+        uri: str,
+        lock: Lock | None = None,
+        cache: RangeCache | None = None,
+    ) -> None:
         self._opened_fs = fs
         self._opened_in = os.getpid()
         self._root = root.rstrip("/")
         self._uri = redact(uri)
         self._lock = lock
+        self._cache = cache
 
     def __repr__(self) -> str:
         return f"FsspecStorage({self._uri!r})"
@@ -80,6 +92,16 @@ class FsspecStorage:
     def has_native_input(self) -> bool:
         """See `Storage`."""
         return False
+
+    def kept_ranges(self, file: FileInfo) -> KeptRanges | None:
+        """See `Storage`; of files in a known store that have an etag, or a time in its place."""
+        if self._cache is None or (file.etag is None and file.modified_ms <= 0):
+            return None
+        address = address_of(self._protocols, self._fs)
+        if address is None:
+            return None
+        content = f"at {file.modified_ms}" if file.etag is None else f"etag {file.etag}"
+        return KeptRanges(self._cache, (address, self._root, file.path, file.size, content))
 
     def locate(self, path: str) -> str:
         """The full URI; "" is the root."""
@@ -105,7 +127,7 @@ class FsspecStorage:
             entry = self._fs.info(self._full(path))
             if entry["type"] != "file":
                 raise FileNotFoundError(path)
-            return FileInfo(path, int(entry["size"]), self._modified_ms(entry))
+            return self._info_of(path, entry)
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
@@ -264,7 +286,11 @@ class FsspecStorage:
         for entry in entries:
             path = self._relative(entry["name"])
             if entry["type"] == "file" and path.startswith(prefix) and is_valid(path):
-                yield FileInfo(path, int(entry["size"]), self._modified_ms(entry))
+                yield self._info_of(path, entry)
+
+    def _info_of(self, path: str, entry: Entry) -> FileInfo:
+        etag = str(next((entry[key] for key in _ETAG_KEYS if entry.get(key)), "")).strip('"')
+        return FileInfo(path, int(entry["size"]), self._modified_ms(entry), etag or None)
 
     def _relative(self, name: str) -> str:
         """What a listing calls `name`, as a path; "" when it is not below the root."""

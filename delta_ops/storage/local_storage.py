@@ -44,6 +44,7 @@ from delta_ops.storage.exclusive import name_staged_file
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.paths import is_valid, validate
+from delta_ops.storage.range_cache import KeptRanges
 from delta_ops.storage.ranges import validate_parts, validate_ranges
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,10 @@ class LocalStorage:
     def has_native_input(self) -> bool:
         """See `Storage`."""
         return True
+
+    def kept_ranges(self, file: FileInfo) -> KeptRanges | None:  # noqa: ARG002
+        """Nowhere: a disk answers as fast as another."""
+        return None
 
     def locate(self, path: str) -> str:
         """The absolute path; "" is the root."""

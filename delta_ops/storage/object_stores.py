@@ -5,6 +5,7 @@
 2. A whole object is read by one request: some clients ask for its size first.
 3. A name means itself: a client that takes a part of it for something else is not given it.
 4. Many objects are deleted by one request, where its answer tells which of them stay.
+5. Which store it is that a name is looked up in, the client knows, whatever it was told by.
 
 A file system of any other kind is asked by the common calls. Entries are as fsspec lists them.
 """
@@ -12,6 +13,7 @@ A file system of any other kind is asked by the common calls. Entries are as fss
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 from fsspec.asyn import sync
@@ -40,6 +42,17 @@ def way_to_list_from(protocols: tuple[str, ...]) -> ListFrom | None:
 def way_to_delete_many(protocols: tuple[str, ...]) -> DeleteMany | None:
     """How to delete many objects at once in a store of one of these protocols, if it can be."""
     return _delete_many_s3 if "s3" in protocols else None
+
+
+def address_of(protocols: tuple[str, ...], fs: Any) -> str | None:
+    """What tells the store from any other that has files of the same names; None if unknown.
+
+    It may hold credentials.
+    """
+    ways = (_ADDRESSES[protocol] for protocol in protocols if protocol in _ADDRESSES)
+    with suppress(Exception):  # clients raise what they like; whoever reads is told of it
+        return next((str(way(fs)) for way in ways), None)
+    return None
 
 
 def options_of_read(protocols: tuple[str, ...]) -> Mapping[str, Any]:
@@ -74,6 +87,7 @@ def _list_s3(fs: Any, directory: str, start: str) -> Iterator[Entry]:
                 "size": found["Size"],
                 "type": "file",
                 "LastModified": found["LastModified"],
+                "ETag": found.get("ETag"),
             }
         if not page.get("IsTruncated"):
             return
@@ -100,6 +114,7 @@ def _list_gcs(fs: Any, directory: str, start: str) -> Iterator[Entry]:
                 "size": found.get("size", 0),
                 "type": "file",
                 "updated": found["updated"],
+                "etag": found.get("etag"),
             }
         if "nextPageToken" not in page:
             return
@@ -125,6 +140,7 @@ def _list_azure(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa
                     "size": blob.size,
                     "type": "file",
                     "last_modified": blob.last_modified,
+                    "etag": blob.etag,
                 }
                 async for blob in client.walk_blobs(name_starts_with=prefix, include=["metadata"])
                 if isinstance(blob, BlobProperties) and not _is_directory(blob)
@@ -161,3 +177,8 @@ def _split(directory: str) -> tuple[str, str]:
 
 
 _WAYS: Mapping[str, ListFrom] = {"s3": _list_s3, "gs": _list_gcs, "abfs": _list_azure}
+_ADDRESSES: Mapping[str, Callable[[Any], object]] = {
+    "s3": lambda fs: fs.s3.meta.endpoint_url,
+    "gs": lambda fs: fs.base,
+    "abfs": lambda fs: fs.service_client.primary_endpoint,
+}

@@ -16,6 +16,7 @@ from delta_ops.storage.fsspec_storage import FsspecStorage
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.object_stores import options_to_open
 from delta_ops.storage.paths import redact, split_uri
+from delta_ops.storage.range_cache import RangeCache
 
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _CACHING = frozenset({"simplecache", "filecache", "blockcache", "cached"})
@@ -58,7 +59,10 @@ def local_path_of(address: str) -> str | None:
 
 
 def open_remote(
-    address: str, storage_options: Mapping[str, Any], lock: Lock | None
+    address: str,
+    storage_options: Mapping[str, Any],
+    lock: Lock | None,
+    cache: RangeCache | None,
 ) -> FsspecStorage:
     """The storage at `address`, which has a scheme; see `open_storage`."""
     scheme, rest = split_uri(address)
@@ -72,7 +76,7 @@ def open_remote(
         reason = f"{said_by(error, options)}; check the address and storage_options"
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
-    return FsspecStorage(fs, root, uri, lock)
+    return FsspecStorage(fs, root, uri, lock, cache)
 
 
 def _validate_remote(address: str, scheme: str, rest: str) -> None:

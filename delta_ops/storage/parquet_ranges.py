@@ -22,7 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_ops.storage.contract import Storage
+from delta_ops.storage.contract import FileInfo, Storage
+from delta_ops.storage.unchanging import read_unchanging
 
 _MAGIC = b"PAR1"
 _LENGTH_AND_MAGIC = 8
@@ -63,23 +64,23 @@ class Window:
         return sum(end - start for start, end in self.ranges)
 
 
-def read_footer(storage: Storage, path: str, size: int) -> Footer:
-    """The footer of a Parquet file.
+def read_footer(storage: Storage, file: FileInfo) -> Footer:
+    """The footer of a Parquet file that never changes.
 
     Args:
         storage: Holds the file.
-        path: Of the file.
-        size: Of the file, in bytes.
+        file: With the size that it is said to have.
 
     Raises:
         ValueError: It is no Parquet file of that size.
         FileNotFoundError: It is not there.
         StorageError: It could not be read, or ends earlier.
     """
+    size = file.size
     if size < len(_MAGIC) + _LENGTH_AND_MAGIC:
         raise ValueError(f"a file of {size} bytes is too short for Parquet")
     start = max(0, size - _TAIL_BYTES)
-    (tail,) = storage.read_ranges(path, [(start, size)])
+    (tail,) = read_unchanging(storage, file, [(start, size)])
     if tail[-len(_MAGIC) :] != _MAGIC:
         raise ValueError(f"its bytes up to {size} do not end as Parquet does")
     (length,) = struct.unpack_from("<I", tail, len(tail) - _LENGTH_AND_MAGIC)
@@ -88,7 +89,7 @@ def read_footer(storage: Storage, path: str, size: int) -> Footer:
         raise ValueError(f"a footer of {length} bytes does not belong in a file of {size} bytes")
     content = tail if start == 0 else b""
     if footer_start < start:
-        (before,) = storage.read_ranges(path, [(footer_start, start)])
+        (before,) = read_unchanging(storage, file, [(footer_start, start)])
         tail, start = before + tail, footer_start
     # Arrow looks for the footer at the end of what it is given, and has no use for the rest here.
     metadata = pq.read_metadata(pa.BufferReader(memoryview(tail)[footer_start - start :]))
@@ -130,7 +131,7 @@ def plan_windows(
         yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))
 
 
-def read_window(storage: Storage, path: str, footer: Footer, window: Window) -> pa.Buffer:
+def read_window(storage: Storage, file: FileInfo, footer: Footer, window: Window) -> pa.Buffer:
     """The bytes of a window where they are in the file, as `open_window` takes them.
 
     Raises:
@@ -141,7 +142,7 @@ def read_window(storage: Storage, path: str, footer: Footer, window: Window) -> 
         return pa.py_buffer(footer.content)
     pieces = [piece for each in window.ranges for piece in _split(each)]
     sparse = _sparse_bytes(max((end for _, end in pieces), default=1))
-    for (start, end), part in zip(pieces, storage.read_ranges(path, pieces), strict=True):
+    for (start, end), part in zip(pieces, read_unchanging(storage, file, pieces), strict=True):
         sparse[start:end] = part
     return pa.py_buffer(sparse)
 

@@ -73,8 +73,8 @@ def test_any_order_of_writers_and_of_maintenance_comes_to_the_same(
     turns = itertools.cycle([(first, second), (second, third), (third, first)])
     for turn in range(9):
         writer, keeper = next(turns)
-        # No letters beyond ASCII: delta-spark writes them raw, and deltalake then encodes them in its
-        # `remove`, which it does not take for that file itself; the rows are there twice for it.
+        # No letters beyond ASCII: delta-spark writes them raw, and deltalake encodes them in its
+        # `remove`, which it does not take for that file itself; it sees the rows twice.
         p = [None, "a", "b=c d/%"][turn // 3]
         new = range(turn * 10, turn * 10 + 3)
         writer.append(table, data(new, p), (order[turn % 3], turn), ["p"])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.storage import Storage, open_storage
+from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.storage.parquet_ranges import (
     Footer,
     open_window,
@@ -65,7 +65,7 @@ def read(
     """The columns of the row groups, and in how many windows they came."""
     tables = []
     for window in plan_windows(footer, columns, groups, max_bytes):
-        file = open_window(footer, read_window(storage, PATH, footer, window))
+        file = open_window(footer, read_window(storage, storage.stat(PATH), footer, window))
         tables.append(file.read_row_groups(list(window.row_groups), columns=list(columns)))
     return pa.concat_tables(tables), len(tables)
 
@@ -83,7 +83,7 @@ def test_windows_hold_what_the_whole_file_holds(
     content = parquet(num_rows, num_rows // 10)
     groups = sorted(chosen)
     storage = put(content)
-    footer = read_footer(storage, PATH, len(content))
+    footer = read_footer(storage, storage.stat(PATH))
     found, num_windows = read(storage, footer, columns, groups, max_bytes)
     whole = pq.ParquetFile(pa.BufferReader(content))
     assert found.equals(whole.read_row_groups(groups, columns=columns))
@@ -93,7 +93,7 @@ def test_windows_hold_what_the_whole_file_holds(
 def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
     content = parquet(40_000, 40_000)
     storage = put(content)
-    footer = read_footer(storage, PATH, len(content))
+    footer = read_footer(storage, storage.stat(PATH))
     (apart,) = plan_windows(footer, ["s.x", "number"], [0], 1 << 30)
     (together,) = plan_windows(footer, ["list", "text", "number"], [0], 1 << 30)
     assert (len(apart.ranges), len(together.ranges)) == (2, 1)
@@ -103,7 +103,7 @@ def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
 def test_a_long_range_is_asked_for_in_parts() -> None:
     content = parquet(500_000, 500_000)
     storage = put(content)
-    footer = read_footer(storage, PATH, len(content))
+    footer = read_footer(storage, storage.stat(PATH))
     ranges: list[tuple[int, int]] = []
 
     class Seen(CountingStorage):
@@ -112,7 +112,7 @@ def test_a_long_range_is_asked_for_in_parts() -> None:
             return super().read_ranges(path, wanted)
 
     (window,) = plan_windows(footer, ["noise"], [0], 1)
-    read_window(Seen(storage, lambda *_: None), PATH, footer, window)
+    read_window(Seen(storage, lambda *_: None), storage.stat(PATH), footer, window)
     assert len(window.ranges) == 1
     assert len(ranges) > 1
     assert max(end - start for start, end in ranges) <= 8 << 20
@@ -122,4 +122,4 @@ def test_a_long_range_is_asked_for_in_parts() -> None:
 @pytest.mark.parametrize("size", [0, -1, 11])
 def test_a_size_that_no_parquet_file_has_is_refused_unread(size: int) -> None:
     with pytest.raises(ValueError, match="too short"):
-        read_footer(open_storage("memory://nothing/t"), PATH, size)
+        read_footer(open_storage("memory://nothing/t"), FileInfo(PATH, size, 0))

@@ -268,6 +268,17 @@ def test_listings_and_stat_agree(storage: Storage) -> None:
     assert [*storage.list_from("p=1", ""), *storage.list_tree("")] == [info, info]
 
 
+@pytest.mark.parametrize("storage", ["s3", "gcs", "azure"], indirect=True)
+def test_another_content_has_another_etag(storage: Storage) -> None:
+    etags = []
+    for content in (b"12345", b"54321", b""):
+        storage.replace("a", content)
+        (info,) = storage.list_from("", "")
+        etags.append(info.etag)
+    assert len({*etags, None}) == 4
+    assert not any('"' in etag for etag in etags if etag)
+
+
 @pytest.mark.parametrize(
     ("start", "listed"),
     [
