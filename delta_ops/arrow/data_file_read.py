@@ -3,7 +3,8 @@
 Source: PROTOCOL.md, "Data Files", "Deletion Vectors".
 
 What the log says counts: partition values, whatever stands in the file or its path, and which rows
-are deleted. Only the columns that are wanted are read.
+are deleted. Only the columns that are wanted are read, and of the row groups those that can hold a
+row that is wanted. Of a file in a store, that is all that is fetched.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,12 +22,20 @@ from pyroaring import BitMap64
 
 from delta_ops.arrow.file_columns import FileColumns, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
+from delta_ops.arrow.row_groups import ChooseRowGroups
 from delta_ops.errors import DataFileError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
-from delta_ops.storage import Storage
+from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.parquet_ranges import (
+    WINDOW_BYTES,
+    open_window,
+    plan_windows,
+    read_footer,
+    read_window,
+)
 
 _BATCH_BYTES = 16 << 20
 """Of the columns of a batch, before they are decoded."""
@@ -72,6 +82,8 @@ class FileScan:
     """Those of them that files have; the others are among the values of each file."""
     condition: Any
     """An Arrow expression that is true for the rows wanted; None: all are."""
+    row_groups: ChooseRowGroups | None = None
+    """Those that can hold such rows; None: all can."""
 
 
 def read_data_file(
@@ -89,11 +101,8 @@ def read_data_file(
         StorageError: The store failed.
     """
     choose = _chooser(scan, stored)
-    with (
-        _reading(scan.storage.uri, scan.version, stored.path),
-        pq.ParquetFile(scan.storage.open_input(stored.path), **_PARQUET) as file,
-    ):
-        for rows in _stored_rows(scan.columns, file, use_threads):
+    with _reading(scan.storage.uri, scan.version, stored.path):
+        for rows in _stored_rows(scan, stored, use_threads):
             chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
                 yield from _matching(scan, _table_rows(scan, chosen, stored.values))
@@ -122,19 +131,64 @@ class _Rows(NamedTuple):
     """None: no column is wanted."""
 
 
-def _stored_rows(columns: FileColumns, file: pq.ParquetFile, use_threads: bool) -> Iterator[_Rows]:
-    stored, metadata = file.schema_arrow, file.metadata
-    if columns.mode == "id" and lacks_ids(stored):
-        raise ValueError("its columns have no ids, and those of the table are mapped by id")
-    names = columns.names_in(stored)
-    if not names:
-        yield _Rows(0, metadata.num_rows, None)
+def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
+    storage, path = scan.storage, stored.path
+    if storage.has_native_input:
+        with pq.ParquetFile(storage.open_input(path), **_PARQUET) as file:
+            names = _names_in(scan, file.schema_arrow)
+            groups = _row_groups(scan, file.metadata)
+            yield from _rows_of_groups(file, names, groups, use_threads)
         return
-    first = 0
+    # Without a time: a cache for what the log is read by is none for the rows.
+    info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
+    footer = read_footer(storage, info)
+    names = _names_in(scan, footer.metadata.schema.to_arrow_schema())
+    groups = _row_groups(scan, footer.metadata)
+    for window in plan_windows(footer, names, groups, WINDOW_BYTES // 2):
+        content = read_window(storage, info, footer, window)
+        with open_window(footer, content, **_PARQUET) as file:
+            yield from _rows_of_groups(file, names, window.row_groups, use_threads)
+
+
+def _names_in(scan: FileScan, stored: pa.Schema) -> list[str]:
+    if scan.columns.mode == "id" and lacks_ids(stored):
+        raise ValueError("its columns have no ids, and those of the table are mapped by id")
+    return scan.columns.names_in(stored)
+
+
+def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
+    return range(metadata.num_row_groups) if scan.row_groups is None else scan.row_groups(metadata)
+
+
+def _rows_of_groups(
+    file: pq.ParquetFile, names: Sequence[str], row_groups: Sequence[int], use_threads: bool
+) -> Iterator[_Rows]:
+    metadata = file.metadata
+    counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    firsts = [0, *accumulate(counts)]
     batch_rows = _batch_rows(metadata)
-    for batch in file.iter_batches(batch_rows, columns=names, use_threads=use_threads):
-        yield _Rows(first, len(batch), batch)
-        first += len(batch)
+    for neighbours in _runs(row_groups):
+        first = firsts[neighbours[0]]
+        if not names:
+            yield _Rows(first, sum(counts[i] for i in neighbours), None)
+            continue
+        for batch in file.iter_batches(
+            batch_rows, row_groups=neighbours, columns=names, use_threads=use_threads
+        ):
+            yield _Rows(first, len(batch), batch)
+            first += len(batch)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
+    """Ascending numbers, those together that follow each other."""
+    run: list[int] = []
+    for number in numbers:
+        if run and number != run[-1] + 1:
+            yield run
+            run = []
+        run.append(number)
+    if run:
+        yield run
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:

@@ -20,6 +20,7 @@ from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import plan_selection, project, united, without
 from delta_ops.arrow.reading import read_all
+from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -98,7 +99,7 @@ def count_rows(source: DeltaLog | Snapshot, predicate: Predicate | None = None) 
 
 
 def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> None:
-    """Write an empty Parquet file with all columns of the table, for tools that ask a file for them.
+    """Write an empty Parquet file with all columns, for tools that take them from a file.
 
     Args:
         source: The table, at its latest version, or a snapshot.
@@ -148,15 +149,15 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     metadata = snapshot.metadata
     schema, condition = plan_condition(snapshot.schema, wanted, predicate)
+    mode = mapping_mode(metadata)
     partitioning = plan_partitioning(schema, metadata, partition_time_zone)
     scan = FileScan(
         storage=snapshot.storage,
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
-        columns=FileColumns(
-            schema=without(schema, partitioning.columns), mode=mapping_mode(metadata)
-        ),
+        columns=FileColumns(schema=without(schema, partitioning.columns), mode=mode),
         condition=condition,
+        row_groups=plan_row_groups(snapshot.schema, mode, predicate),
     )
     stored = ((scan, _stored_file(add, partitioning, snapshot.uri)) for add in files)
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))

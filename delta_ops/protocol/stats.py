@@ -98,6 +98,7 @@ def stats_from_footer(
     string_prefix_length: int = 32,
     stats_columns: Sequence[ColumnPath] | None = None,
     columns_without_nan: Collection[ColumnPath] = (),
+    row_groups: Sequence[int] | None = None,
 ) -> str:
     """Make the statistics of a data file, as JSON, from its footer.
 
@@ -111,12 +112,14 @@ def stats_from_footer(
         stats_columns: If given, exactly these columns get statistics, a struct with all its fields.
             `delta.dataSkippingStatsColumns`.
         columns_without_nan: Floating-point columns in which the caller saw no NaN.
+        row_groups: Of these only, instead of the whole file.
     """
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}
     null_counts: dict[str, Any] = {}
     found = _footer_columns(metadata)
-    row_groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+    groups = [metadata.row_group(i) for i in numbers]
     nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
     data_columns = _without(schema, partition_columns)
     for path, data_type in _indexed(data_columns, num_indexed_columns, stats_columns):
@@ -124,7 +127,7 @@ def stats_from_footer(
         if index is None or isinstance(data_type, ArrayType | MapType):
             continue
         column = metadata.schema.column(index)
-        merged = _merge([group.column(index) for group in row_groups], column, data_type)
+        merged = _merge([group.column(index) for group in groups], column, data_type)
         if data_type in (FLOAT, DOUBLE) and not nan_is_seen and path not in columns_without_nan:
             merged = merged._replace(high=None)
         unit = _units_per_ms(column)
@@ -133,7 +136,7 @@ def stats_from_footer(
         _insert(null_counts, path, merged.null_count)
     return _json(
         {
-            "numRecords": metadata.num_rows,
+            "numRecords": sum(group.num_rows for group in groups),
             "minValues": lower,
             "maxValues": upper,
             "nullCount": null_counts,

@@ -1,0 +1,53 @@
+"""Row groups of a data file that can hold a matching row, by the statistics in its footer.
+
+They are taken for what those of the log are: bounds that leave nothing out, see `protocol.stats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.protocol.column_mapping import physical_name, physical_predicate, renamed
+from delta_ops.protocol.predicate import Predicate, might_match, resolve
+from delta_ops.protocol.predicate_nodes import leaves_of
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import stats_from_footer
+
+ChooseRowGroups = Callable[[pq.FileMetaData], Sequence[int]]
+
+
+def plan_row_groups(
+    schema: StructType, mode: str, predicate: Predicate | None
+) -> ChooseRowGroups | None:
+    """How to choose row groups, ascending; None where all are to be read.
+
+    Args:
+        schema: The table's columns.
+        mode: Of column mapping; by ids, footers do not say which column a name stands for.
+        predicate: What rows are wanted.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the schema.
+    """
+    if predicate is None or mode == "id":
+        return None
+    resolved, stored = resolve(predicate, schema), schema
+    if mode == "name":
+        resolved, stored = physical_predicate(resolved, schema), renamed(schema, physical_name)
+    paths = [leaf.column for leaf in leaves_of(resolved)]
+
+    def choose(metadata: pq.FileMetaData) -> Sequence[int]:
+        groups = range(metadata.num_row_groups)
+        if len(groups) < 2:
+            return groups  # the log has told already
+        stats = [
+            stats_from_footer(metadata, stored, (), stats_columns=paths, row_groups=[group])
+            for group in groups
+        ]
+        mask = might_match(resolved, {}, pa.array(stats, pa.string())).to_pylist()
+        return [group for group, is_wanted in zip(groups, mask, strict=True) if is_wanted]
+
+    return choose
