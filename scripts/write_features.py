@@ -15,8 +15,8 @@ What is not supported is refused by name before anything is touched, and so is a
 not in this table. *Open*: history, files, statistics, properties, time travel. *Read* and *write*:
 rows. A feature of writers only asks nothing of readers.
 
-| feature | since reader / writer version | open | read | write |
-|---|---|---|---|---|
+| feature | since reader / writer version | open | read by Arrow | read by Spark | write |
+|---|---|---|---|---|---|
 """
 
 
@@ -28,13 +28,10 @@ def text() -> str:
 def _row(feature: Feature) -> str:
     reader = str(feature.legacy_reader_version or 3) if feature.for_readers else "-"
     writer = str(feature.legacy_writer_version or 7)
-    opened, read = (
-        (_said(feature.is_opened), _said(feature.is_read))
-        if feature.for_readers
-        else ("yes", "yes")
-    )
+    of_readers = (feature.is_opened, feature.is_read, feature.is_read_by_spark)
+    read = " | ".join(_said(each or not feature.for_readers) for each in of_readers)
     written = _said(feature.is_written)
-    return f"| {feature.name} | {reader} / {writer} | {opened} | {read} | {written} |\n"
+    return f"| {feature.name} | {reader} / {writer} | {read} | {written} |\n"
 
 
 def _said(supported: bool) -> str:

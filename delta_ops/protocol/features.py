@@ -239,14 +239,24 @@ def _unread(
 ) -> list[str]:
     if engine == "arrow":
         read = {feature.name for feature in FEATURES if feature.is_read}
-        types = _unread_types(schema, _READ_BY_ARROW)
-        return [*_features_of_readers(protocol, read), *_unread_format(metadata), *types]
+        return [
+            *_features_of_readers(protocol, read),
+            *_unread_format(metadata),
+            *([] if _is_told_of_mapping(protocol) else _column_mapping(metadata)),
+            *_unread_types(schema, _READ_BY_ARROW),
+        ]
     return [
         *_features_of_readers(protocol, {f.name for f in FEATURES if f.is_read_by_spark}),
         *_unread_format(metadata),
         *_column_mapping(metadata),
         *_unread_types(schema, ()),
     ]
+
+
+def _is_told_of_mapping(protocol: Protocol) -> bool:
+    mapping = _BY_NAME["columnMapping"]
+    is_legacy = protocol.min_reader_version == mapping.legacy_reader_version
+    return is_legacy or mapping.name in (protocol.reader_features or ())
 
 
 def _unopened_features(protocol: Protocol) -> Iterator[str]:

@@ -14,7 +14,7 @@ from delta_ops.protocol.actions import Protocol
 from tests.tables import add, metadata
 
 
-@pytest.mark.parametrize("feature", ["deletionVectors", "columnMapping", "typeWidening"])
+@pytest.mark.parametrize("feature", ["variantShredding-preview"])
 def test_rows_are_refused_by_name(tmp_path: Path, feature: str) -> None:
     log = DeltaLog(tmp_path)
     protocol = Protocol(

@@ -10,6 +10,8 @@ from delta_ops.errors import LogCorruptError, UnsupportedFeatureError
 from delta_ops.protocol.actions import Format, Metadata, Protocol
 from delta_ops.protocol.features import (
     FEATURES,
+    Engine,
+    Feature,
     validate_openable,
     validate_readable,
     validate_writable,
@@ -44,9 +46,11 @@ def metadata(*fields: StructField, **changes: Any) -> Metadata:
 PLAIN = protocol(1, 2)
 
 
-def refused_for_reading(asked: Protocol, table: Metadata) -> tuple[str, ...]:
+def refused_for_reading(
+    asked: Protocol, table: Metadata, engine: Engine = "spark"
+) -> tuple[str, ...]:
     try:
-        validate_readable(asked, table, table="memory://t")
+        validate_readable(asked, table, table="memory://t", engine=engine)
     except UnsupportedFeatureError as error:
         return error.features
     return ()
@@ -63,9 +67,9 @@ def refused_for_writing(asked: Protocol, table: Metadata) -> tuple[str, ...]:
 def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
     asked = protocol(3, 7, ["deletionVectors"], ["deletionVectors", "clustering"])
     with pytest.raises(UnsupportedFeatureError) as refused:
-        validate_readable(asked, metadata(), table="memory://t")
+        validate_readable(asked, metadata(), table="memory://t", engine="spark")
     assert str(refused.value).startswith(
-        "memory://t cannot be read: it uses deletionVectors, which"
+        "memory://t cannot be read by Spark: it uses deletionVectors, which"
     )
     with pytest.raises(UnsupportedFeatureError) as refused:
         validate_writable(asked, metadata(), table="memory://t")
@@ -152,11 +156,16 @@ def test_protocols(asked: Protocol, read: tuple[str, ...], written: tuple[str, .
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-def test_every_feature_is_supported_or_refused_by_name(feature: Any) -> None:
+def test_every_feature_is_supported_or_refused_by_name(feature: Feature) -> None:
+    engines: tuple[tuple[Engine, bool], ...] = (
+        ("arrow", feature.is_read),
+        ("spark", feature.is_read_by_spark),
+    )
     read = [feature.name] if feature.for_readers else []
     asked = protocol(3, 7, read, [feature.name])
-    expected = () if feature.is_read or not read else (feature.name,)
-    assert refused_for_reading(asked, metadata()) == expected
+    for engine, is_read in engines:
+        expected = () if is_read or not read else (feature.name,)
+        assert refused_for_reading(asked, metadata(), engine) == expected
     assert (feature.name in refused_for_writing(asked, metadata())) is not feature.is_written
 
 
@@ -204,6 +213,20 @@ def test_a_protocol_that_contradicts_itself(asked: Protocol, reason: str) -> Non
             validate(asked, metadata(), table="memory://t")
         assert reason in str(refused.value)
         assert refused.value.table == "memory://t"
+
+
+def test_the_arrow_engine_reads_what_the_table_of_features_says() -> None:
+    features = ["columnMapping", "deletionVectors", "typeWidening", "variantType"]
+    asked = protocol(3, 7, [*features, "quantum"], [*features, "quantum"])
+    types = (StructField("v", PrimitiveType("variant")), StructField("n", PrimitiveType("void")))
+    assert refused_for_reading(asked, metadata(*types), "arrow") == ("quantum",)
+    assert refused_for_reading(protocol(2, 5), metadata(), "arrow") == ()
+
+
+def test_mapped_columns_are_refused_where_the_protocol_does_not_tell_of_them() -> None:
+    mapped = metadata(configuration={"delta.columnMapping.mode": "name"})
+    assert refused_for_reading(PLAIN, mapped, "arrow") == ("columnMapping",)
+    assert refused_for_reading(protocol(2, 5), mapped, "arrow") == ()
 
 
 def test_empty_lists_below_the_versions_that_have_them_are_harmless() -> None:
@@ -339,4 +362,5 @@ def test_a_table_is_opened_if_its_log_is_understood(
 
 def test_what_is_read_is_opened() -> None:
     assert not [each.name for each in FEATURES if each.is_read and not each.is_opened]
+    assert not [each.name for each in FEATURES if each.is_read_by_spark and not each.is_read]
     assert not [each.name for each in FEATURES if each.is_opened and not each.for_readers]

@@ -66,7 +66,7 @@ def readable_tables() -> list[Path]:
 def is_readable(folder: Path) -> bool:
     try:
         snapshot = DeltaLog(folder / "delta").snapshot()
-        validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
+        validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
     except DeltaOpsError:
         return False
     return True
