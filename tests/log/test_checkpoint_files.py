@@ -99,6 +99,24 @@ def drop_field(table: pa.Table, action: str, *names: str) -> pa.Table:
     return table.set_column(table.column_names.index(action), action, changed)
 
 
+def vectors_of(table: pa.Table, vector: dict[str, Any]) -> pa.Table:
+    """All files with this deletion vector."""
+    rows = table.to_pylist()
+    for row in rows:
+        if row["add"]:
+            row["add"]["deletionVector"] = vector
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+@pytest.mark.parametrize("vector", [{"storageType": "u"}, {"pathOrInlineDv": "x"}])
+def test_a_deletion_vector_that_is_nowhere_is_an_error(
+    log: DeltaLog, vector: dict[str, Any]
+) -> None:
+    pq.write_table(vectors_of(pq.read_table(checkpoint(log)), vector), checkpoint(log))
+    with pytest.raises(LogCorruptError, match="a deletion vector lacks its storageType or path"):
+        log.snapshot().files(["path"])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -111,6 +129,20 @@ def drop_field(table: pa.Table, action: str, *names: str) -> pa.Table:
             lambda t: cast_field(t, "add", "path", pa.dictionary(pa.int32(), pa.string())),
             id="paths in a dictionary",
         ),
+        pytest.param(
+            lambda t: cast_field(t, "add", "path", pa.string_view()), id="paths in a view"
+        ),
+        pytest.param(
+            lambda t: cast_field(
+                t, "add", "partitionValues", pa.map_(pa.string_view(), pa.string_view())
+            ),
+            id="partition values in a view",
+        ),
+        pytest.param(
+            lambda t: cast_field(t, "metaData", "schemaString", pa.string_view()),
+            id="a schema in a view",
+        ),
+        pytest.param(lambda t: vectors_of(t, {}), id="deletion vectors of nulls"),
         pytest.param(lambda t: drop_field(t, "add", "tags", "deletionVector"), id="fewer fields"),
         pytest.param(lambda t: drop_field(t, "metaData", "name", "createdTime"), id="no name"),
         pytest.param(lambda t: t.drop_columns(["remove", "domainMetadata"]), id="fewer actions"),
@@ -123,10 +155,11 @@ def test_checkpoints_of_other_writers_are_read(
     log: DeltaLog, change: Callable[[pa.Table], pa.Table]
 ) -> None:
     before = log.snapshot()
-    expected = before.files(["path", "size", "stats", "partition_values"]).to_pylist()
+    columns = ["path", "size", "stats", "partition_values", "deletion_vector"]
+    expected = before.files(columns).to_pylist()
     pq.write_table(change(pq.read_table(checkpoint(log))), checkpoint(log))
     after = DeltaLog(log.uri).snapshot()
-    assert after.files(["path", "size", "stats", "partition_values"]).to_pylist() == expected
+    assert after.files(columns).to_pylist() == expected
     assert after.transactions() == before.transactions()
     assert after.metadata.schema_string == before.metadata.schema_string
     assert live_paths(log) == {"x.parquet", "y.parquet"}
