@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,29 @@ def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
         log.snapshot(timestamp="yesterday")
     with pytest.raises(InvalidRequestError, match="not both"):
         log.snapshot(version=0, timestamp=START)
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "reason"),
+    [
+        pytest.param("1", None, "version '1' is no whole number", id="a version of digits"),
+        pytest.param(1.0, None, "version 1.0 is no whole number", id="a version of a fraction"),
+        pytest.param(None, date(2026, 1, 31), "no timestamp; write it as", id="a day"),
+        pytest.param(None, 1769860800, "1769860800 is no timestamp", id="seconds since 1970"),
+    ],
+)
+def test_what_is_no_version_and_no_time_is_refused(
+    tmp_path: Path, version: Any, timestamp: Any, reason: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=reason):
+        table(tmp_path, 0).snapshot(version, timestamp)
+
+
+def test_a_history_of_less_than_nothing_is_refused(tmp_path: Path) -> None:
+    log = table(tmp_path, 0, 10)
+    assert list(log.history(limit=0)) == []
+    with pytest.raises(InvalidRequestError, match="limit -1"):
+        next(log.history(limit=-1))
 
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
