@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_domains import PartitionColumn, domains_at_once, domains_one_by_one
+from delta_ops.protocol.partition_values import round_to_float
 from delta_ops.protocol.predicate import (
     Comparison,
     Not,
@@ -306,6 +307,25 @@ def test_a_bound_that_is_none_of_its_type_leaves_out_no_file(column: str, bound:
     for predicate in every_leaf(path):
         check(predicate, judged)
         check(predicate, [*judged, (beside, beside.our_stats())])
+
+
+@pytest.mark.parametrize("text", ["0.7", "-0.7", "0.1", "-0.1", "3.4028235e38", "1e-45", "1e308"])
+def test_a_column_that_was_float_has_bounds_in_the_digits_of_one(text: str) -> None:
+    """Type widening leaves the statistics as they are, and its rows are read as doubles."""
+    was_float = float(text) < 1e300
+    file = File([row_with(("d",), round_to_float(float(text)) if was_float else float(text))])
+    parts = f'"minValues":{{"d":{text}}},"maxValues":{{"d":{text}}},"nullCount":{{"d":0}}'
+    judged: list[Judged] = [(file, f'{{"numRecords":1,{parts}}}')]
+    stats = pa.array([text for _, text in judged], pa.string())
+    for literal in (float(text), file.rows[0]["d"]):
+        for operator in OPERATORS:
+            predicate = Comparison(("d",), operator, literal)
+            check(predicate, judged)
+            check(Not(predicate), judged)
+    types = {("d",): DATA_TYPES["d",]}
+    at_once, alone = domains_at_once(stats, types), domains_one_by_one(stats, types)
+    assert at_once["d",].low.equals(alone["d",].low)
+    assert at_once["d",].high.equals(alone["d",].high)
 
 
 @pytest.mark.parametrize("value", ["x" * 40, "é" * 40, "😀" * 40, "x" * 31 + "éé"])
