@@ -180,10 +180,14 @@ def _has_feature(protocol: Protocol, feature: Feature) -> bool:
 def _schema(metadata: Metadata, table: str) -> StructType:
     try:
         schema = schema_from_json(metadata.schema_string)
-        for name in metadata.partition_columns:
-            find_field(schema, name)
+        spelt = {name: find_field(schema, name).name for name in metadata.partition_columns}
     except InvalidRequestError as error:
         raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
+    for name, other in spelt.items():
+        if name != other:  # by either name, half of the code would find no values
+            raise LogCorruptError(
+                table, "metaData", f"the partition column {name} is called {other} in the schema"
+            )
     return schema
 
 

@@ -342,9 +342,18 @@ def test_what_is_read_is_opened() -> None:
     assert not [each.name for each in FEATURES if each.is_opened and not each.for_readers]
 
 
-def test_a_partition_column_that_the_schema_lacks_is_damage_of_the_log() -> None:
-    with pytest.raises(LogCorruptError, match="metaData: There is no column day; there are id"):
-        validate_openable(PLAIN, metadata(partition_columns=("ID", "day")), table="memory://t")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("day", "There is no column day; there are id", id="not there"),
+        pytest.param("ID", "the partition column ID is called id in the schema", id="another case"),
+    ],
+)
+def test_a_partition_column_that_the_schema_lacks_is_damage_of_the_log(
+    name: str, reason: str
+) -> None:
+    with pytest.raises(LogCorruptError, match=f"metaData: {reason}"):
+        validate_openable(PLAIN, metadata(partition_columns=("id", name)), table="memory://t")
 
 
 def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
