@@ -81,6 +81,16 @@ def test_a_time_outside_of_the_history_is_an_error(
         table(tmp_path, 0, 10, 20).snapshot(timestamp=at(seconds))
 
 
+def test_what_is_committed_meanwhile_is_after_the_latest_version(tmp_path: Path) -> None:
+    log = table(tmp_path, 0, 10)
+    snapshot = log.snapshot()
+    create_commit(log.storage, log.log_directory, 2, [add("2")])
+    set_time(tmp_path, 2, 20)
+    assert version_at(snapshot, at(10)) == 1
+    with pytest.raises(VersionNotFoundError, match="after its latest version 1"):
+        version_at(snapshot, at(20))
+
+
 def test_times_that_go_back_are_raised(tmp_path: Path) -> None:
     log = table(tmp_path, 10, 5, 5, 20)
     assert [e.timestamp_ms - ms(10) for e in log.history()] == [10_000, 2, 1, 0]
@@ -163,6 +173,13 @@ def test_commits_own_times_count_where_the_table_has_them(
     for outside in (-1, 41):
         with pytest.raises(VersionNotFoundError):
             log.snapshot(timestamp=at(outside))
+
+
+def test_a_property_is_true_in_any_case(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, 10)
+    path = tmp_path / "_delta_log" / f"{0:020d}.json"
+    path.write_text(path.read_text().replace('Timestamps":"true"', 'Timestamps":"TRUE"'))
+    assert log.snapshot(timestamp=at(5)).version == 0
 
 
 @pytest.mark.parametrize(
