@@ -165,6 +165,11 @@ def test_checkpoints_of_other_writers_are_read(
     assert live_paths(log) == {"x.parquet", "y.parquet"}
 
 
+DAY_US = 86_400_000_000
+YEAR_1, YEAR_10000 = -719_162 * DAY_US, 2_932_897 * DAY_US
+"""Microseconds from 1970 on."""
+
+
 def with_parsed_stats(log: DeltaLog, low: Any, data_type: pa.DataType) -> dict[str, Any]:
     """What is read of statistics that are only there as a struct."""
     table = pq.read_table(checkpoint(log))
@@ -223,6 +228,16 @@ def test_statistics_in_a_struct_are_read(
         pytest.param(b"\xff", pa.binary(), id="a binary"),
         pytest.param(2**62, pa.timestamp("us", "UTC"), id="a timestamp beyond all years"),
         pytest.param(2**30, pa.date32(), id="a date beyond all years"),
+        pytest.param(YEAR_1 - 1, pa.timestamp("us", "UTC"), id="a moment before the year 1"),
+        pytest.param(YEAR_10000, pa.timestamp("us"), id="a local time after the year 9999"),
+        pytest.param(
+            YEAR_1, pa.timestamp("us", "America/New_York"), id="the year 1 in a zone behind"
+        ),
+        pytest.param(
+            YEAR_10000 - 1, pa.timestamp("us", "Asia/Tokyo"), id="the year 9999 in a zone ahead"
+        ),
+        pytest.param(YEAR_1 // DAY_US - 1, pa.date32(), id="a date before the year 1"),
+        pytest.param(YEAR_10000 // DAY_US, pa.date32(), id="a date after the year 9999"),
     ],
 )
 def test_a_bound_that_json_cannot_hold_leaves_the_others(
