@@ -203,6 +203,7 @@ def with_parsed_stats(log: DeltaLog, low: Any, data_type: pa.DataType) -> dict[s
     ("low", "data_type", "text"),
     [
         pytest.param("a", pa.string(), "a", id="a text"),
+        pytest.param("a", pa.dictionary(pa.int8(), pa.string()), "a", id="a text of few"),
         pytest.param(date(2026, 1, 31), pa.date32(), "2026-01-31", id="a date"),
         pytest.param(
             datetime(2026, 1, 31, 1, 2, 3, 456789, UTC),
@@ -228,6 +229,9 @@ def test_statistics_in_a_struct_are_read(
         pytest.param(b"\xff", pa.binary(), id="a binary"),
         pytest.param(2**62, pa.timestamp("us", "UTC"), id="a timestamp beyond all years"),
         pytest.param(2**30, pa.date32(), id="a date beyond all years"),
+        pytest.param(2**60, pa.time64("us"), id="a time of day beyond all days"),
+        pytest.param(2**60, pa.duration("s"), id="a duration beyond all of Python's"),
+        pytest.param([1], pa.list_(pa.int64()), id="a list"),
         pytest.param(YEAR_1 - 1, pa.timestamp("us", "UTC"), id="a moment before the year 1"),
         pytest.param(YEAR_10000, pa.timestamp("us"), id="a local time after the year 9999"),
         pytest.param(
