@@ -21,7 +21,13 @@ from delta_ops import DeltaLog, Snapshot
 from delta_ops.log import segment_replay
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
-from delta_ops.protocol.actions import AddFile, DeletionVector, FileAction, SetTransaction
+from delta_ops.protocol.actions import (
+    AddFile,
+    DeletionVector,
+    DomainMetadata,
+    FileAction,
+    SetTransaction,
+)
 from delta_ops.protocol.arrow_schemas import remove_files
 from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, remove, write_log
@@ -221,6 +227,25 @@ def test_the_latest_txn_of_an_application_counts_even_if_it_went_back(tmp_path: 
     log = write_log(tmp_path, [[txns[0]], [txns[1]]])
     write_checkpoint(log.snapshot(), now_ms=0)
     assert DeltaLog(tmp_path).snapshot().transactions() == {"a": txns[1]}
+
+
+@pytest.mark.parametrize("checkpoint_at", [None, 0, 1, 2])
+def test_the_latest_word_on_a_domain_counts_and_a_removed_one_is_gone(
+    tmp_path: Path, checkpoint_at: int | None
+) -> None:
+    domains = [
+        [
+            DomainMetadata(domain="a", configuration="1"),
+            DomainMetadata(domain="b", configuration="1"),
+        ],
+        [DomainMetadata(domain="a", configuration="2")],
+        [DomainMetadata(domain="b", configuration="", removed=True)],
+    ]
+    log = write_log(tmp_path, domains)
+    if checkpoint_at is not None:
+        write_checkpoint(log.snapshot(checkpoint_at), now_ms=0)
+    assert DeltaLog(tmp_path).snapshot().domain_metadata() == {"a": domains[1][0]}
+    assert set(DeltaLog(tmp_path).snapshot(1).domain_metadata()) == {"a", "b"}
 
 
 def test_a_snapshot_that_went_to_another_process_still_knows_its_files(tmp_path: Path) -> None:
