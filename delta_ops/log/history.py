@@ -65,8 +65,16 @@ def load_history(
     """Versions whose commit file is there, newest first.
 
     Args:
+        limit: How many at most; None: all.
         base: What the first commit of the log follows.
+
+    Raises:
+        InvalidRequestError: `limit` is negative.
+        TableNotFoundError: There is no table here.
+        LogCorruptError: A commit is malformed.
     """
+    if limit is not None and limit < 0:
+        raise InvalidRequestError(f"there is no history of limit {limit}; give 0 or more")
     commits, _ = _commits_with_base(storage, directory, base)
     if not commits and base is None and list_log(storage, directory).latest_version is None:
         raise TableNotFoundError(storage.uri)
@@ -278,10 +286,10 @@ def timestamp_ms(timestamp: str | datetime) -> int:
     Raises:
         InvalidRequestError: The text is no ISO 8601 timestamp.
     """
-    if isinstance(timestamp, str):
+    if not isinstance(timestamp, datetime):
         try:
             timestamp = datetime.fromisoformat(timestamp)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InvalidRequestError(
                 f"{timestamp!r} is no timestamp; write it as 2026-01-31T00:00:00Z"
             ) from error

@@ -25,6 +25,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    find_field,
     schema_from_json,
     walk,
 )
@@ -109,13 +110,14 @@ def validate_openable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
     """
     _validate_protocol(protocol, table)
-    _schema(metadata, table)
     unsupported = (*_unopened_features(protocol), *_unread_format(metadata))
     if unsupported:
         raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "opened")
+    _schema(metadata, table)  # what a feature that is not known makes of it is not known either
 
 
 def validate_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
@@ -123,7 +125,8 @@ def validate_readable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
     """
     _validate_protocol(protocol, table)
     unsupported = _unread(protocol, metadata, _schema(metadata, table))
@@ -136,7 +139,8 @@ def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
     """
     _validate_protocol(protocol, table)
     schema = _schema(metadata, table)
@@ -175,9 +179,16 @@ def _has_feature(protocol: Protocol, feature: Feature) -> bool:
 
 def _schema(metadata: Metadata, table: str) -> StructType:
     try:
-        return schema_from_json(metadata.schema_string)
+        schema = schema_from_json(metadata.schema_string)
+        spelt = {name: find_field(schema, name).name for name in metadata.partition_columns}
     except InvalidRequestError as error:
         raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
+    for name, other in spelt.items():
+        if name != other:  # by either name, half of the code would find no values
+            raise LogCorruptError(
+                table, "metaData", f"the partition column {name} is called {other} in the schema"
+            )
+    return schema
 
 
 def _validate_protocol(protocol: Protocol, table: str) -> None:
