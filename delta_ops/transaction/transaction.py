@@ -64,19 +64,27 @@ def begin(log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ign
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    begun_ms = clock()
     snapshot = log.snapshot_if_exists()
     if snapshot is not None:
         validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
-    return Transaction(log, snapshot, clock=clock, on_event=on_event)
+    return Transaction(log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event)
 
 
 class Transaction:
     """One commit in the making; used once, by one thread."""
 
     def __init__(
-        self, log: DeltaLog, snapshot: Snapshot | None, *, clock: Clock, on_event: OnEvent
+        self,
+        log: DeltaLog,
+        snapshot: Snapshot | None,
+        *,
+        begun_ms: int,
+        clock: Clock,
+        on_event: OnEvent,
     ) -> None:
         self.log, self.snapshot = log, snapshot
+        self._begun_ms = begun_ms
         self.clock, self.on_event = clock, on_event
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
@@ -367,6 +375,8 @@ class Transaction:
             txn_uuid=str(uuid.uuid4()),
             footprint=footprint,
             txns=tuple(self._txns.values()),
+            begun_ms=self._begun_ms,
+            log_retention_ms=self.properties.log_retention_ms,
             in_commit_timestamps=self.properties.in_commit_timestamps,
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -19,9 +20,11 @@ from delta_ops.errors import (
     StorageError,
 )
 from delta_ops.events import CommitAttempted, Committed, Event, RaceLost
+from delta_ops.maintenance import clean_up_log
+from delta_ops.protocol.schema import schema_from_json
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import TxnId
-from tests.tables import add, live_paths, staged, write_log
+from tests.tables import SCHEMA, add, live_paths, staged, write_log
 
 
 @pytest.fixture(autouse=True)
@@ -277,3 +280,39 @@ def test_commit_info_says_what_was_done(tmp_path: Path) -> None:
     assert entry.commit_info["readVersion"] == 0
     assert entry.commit_info["isBlindAppend"] is True
     assert next(iter(entry.commit_info)) == "timestamp"
+
+
+def overtaken_and_cleaned_up(log: DeltaLog) -> None:
+    """Let others commit up to a checkpoint, and clean up all that is before it."""
+    for i in range(12):
+        prepared(log, f"{i}.parquet").commit(operation="WRITE")
+    clean_up_log(log, clock=lambda: system_clock() + 60 * DAY_MS)
+    assert log.snapshot().version == 12
+
+
+@pytest.mark.parametrize("is_table_there", [True, False])
+def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_there: bool) -> None:
+    """A commit there would be acknowledged, and nobody would ever read it."""
+    log = table(tmp_path)[0] if is_table_there else DeltaLog(tmp_path)
+    time_ms = system_clock()
+    slow = begin(log, clock=lambda: time_ms)
+    if not is_table_there:
+        slow.create_table(schema_from_json(SCHEMA))
+        table(tmp_path)
+    slow.stage(staged(add("slow.parquet")))
+    overtaken_and_cleaned_up(log)
+    time_ms += DAY_MS
+    with pytest.raises(CommitConflictError, match="cleaned up"):
+        slow.commit(operation="WRITE")
+    assert not slow.may_be_committed
+    assert not (tmp_path / "_delta_log" / f"{1:020d}.json").exists()
+
+
+def test_a_long_transaction_that_nothing_was_cleaned_up_beneath_commits(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    time_ms = system_clock()
+    slow = begin(log, clock=lambda: time_ms)
+    slow.stage(staged(add("slow.parquet")))
+    prepared(log, "fast.parquet").commit(operation="WRITE")
+    time_ms += DAY_MS
+    assert slow.commit(operation="WRITE").version == 2
