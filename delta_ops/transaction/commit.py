@@ -42,7 +42,7 @@ from delta_ops.errors import (
 )
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.commit_file import Commit, create_commit, read_commit
+from delta_ops.log.commit_file import Commit, create_commit, read_commit, read_commit_if_there
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
@@ -185,12 +185,13 @@ def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
 
 def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
     """The time that the snapshot's commit carries, after which ours has to be."""
-    commit = read_commit(log.storage, log.log_directory, snapshot.version)
-    if commit.in_commit_timestamp is None:
+    commit = read_commit_if_there(log.storage, log.log_directory, snapshot.version)
+    if commit is None or commit.in_commit_timestamp is None:
+        missing = "its commit file is gone" if commit is None else "it has no inCommitTimestamp"
         raise LogCorruptError(
             log.uri,
             f"version {snapshot.version}",
-            "it has no inCommitTimestamp, which the table demands (delta.enableInCommitTimestamps)",
+            f"{missing}, and the table demands times that grow (delta.enableInCommitTimestamps)",
         )
     return commit.in_commit_timestamp
 

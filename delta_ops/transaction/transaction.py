@@ -176,6 +176,13 @@ class Transaction:
         configuration = {name: value for name, value in merged.items() if value is not None}
         self._metadata = replace(self.metadata, configuration=configuration)
         self._validate_definition()
+        had_timestamps = self.snapshot is None or self.snapshot.properties.in_commit_timestamps
+        if self.properties.in_commit_timestamps and not had_timestamps:
+            # It would have to name the version that it comes to.
+            raise InvalidRequestError(
+                f"{self.log.uri}: delta.enableInCommitTimestamps can only be set when a table is "
+                "created; set it with an engine that can switch it on"
+            )
 
     def _validate_definition(self) -> None:
         table_properties_from_configuration(self.metadata.configuration)

@@ -85,3 +85,22 @@ def test_a_table_without_the_feature_cannot_be_switched_on(tmp_path: Path) -> No
     log = write_log(tmp_path, [[add("a")]])
     with pytest.raises(InvalidRequestError, match="needs the feature inCommitTimestamp"):
         begin(log).set_properties(ENABLED)
+
+
+def test_they_cannot_be_switched_on_later_on(tmp_path: Path) -> None:
+    """Readers would look for them in the commits before, too."""
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    off = begin(log)
+    off.set_properties({"delta.enableInCommitTimestamps": "false"})
+    off.commit(operation="SET TBLPROPERTIES")
+    with pytest.raises(InvalidRequestError, match="only be set when a table is created"):
+        begin(log).set_properties(ENABLED)
+
+
+def test_a_commit_before_ours_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    slow = begin(DeltaLog(tmp_path))
+    (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    with pytest.raises(LogCorruptError, match="version 0: its commit file is gone"):
+        da.write(slow, ids(2))
