@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -129,3 +130,22 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path: Path) -> None:
     validate_footer(footer, known, "f.parquet")
     with pytest.raises(InvalidRequestError, match=r"f\.parquet has columns .* \(x\)"):
         validate_footer(footer, StructType((StructField("a", LONG),)), "f.parquet")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"size": -1}, "has -1 bytes", id="fewer bytes than none"),
+        pytest.param({"partition_values": {"id": "a"}}, "'id': .*'a' is no long", id="no number"),
+    ],
+)
+def test_what_would_make_the_table_unreadable_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    log = write_log(tmp_path, [[metadata(partition_columns=("id",))]])
+    txn = begin(log)
+    file = add("a", **{"partition_values": {"id": "1"}, **changes})
+    txn.stage(replace(staged(file), partition_columns=("id",)))
+    with pytest.raises(InvalidRequestError, match=message):
+        txn.commit(operation="WRITE")
+    assert log.snapshot().version == 0
