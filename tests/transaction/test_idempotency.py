@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,3 +96,12 @@ def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None
     counted = CountingStorage(log.storage, note)
     assert version_of_transaction(counted, log.log_directory, "A", 5) == 1
     assert calls == ["list_from", "read"]
+
+
+@pytest.mark.parametrize(
+    "pair", [("a", True), ("a", 1.0), ("a", "1"), (5, 1), ("", 1), ("a", 2**63), ("a", 1, 2), "ab"]
+)
+def test_what_is_no_txn_never_comes_into_the_log(log: DeltaLog, pair: Any) -> None:
+    """One that nobody could read would take the whole table with it."""
+    with pytest.raises(InvalidRequestError, match="is no txn"):
+        begin(log).set_transaction(pair)

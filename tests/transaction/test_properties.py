@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -41,11 +42,15 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         pytest.param({"delta.logRetentionDuration": "soon"}, "no interval", id="no interval"),
         pytest.param({"delta.enableChangeDataFeed": "true"}, "changeDataFeed", id="a feature"),
         pytest.param({"delta.enableDeletionVectors": "TRUE"}, "deletionVectors", id="vectors"),
+        pytest.param({"delta.enableRowTracking": " true"}, "rowTracking", id="a space before"),
+        pytest.param({"delta.enableChangeDataCapture": "true"}, "changeDataFeed", id="other name"),
+        pytest.param({"delta.checkpointInterval": 5}, "must be texts", id="a number"),
+        pytest.param({"owner": True}, "must be texts", id="a flag"),
         pytest.param({"delta.checkpointPolicy": "v2"}, "v2Checkpoint", id="checkpoints"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_for_old_and_new_tables(
-    tmp_path: Path, changes: dict[str, str], message: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     log = table(tmp_path / "old")
     with pytest.raises(InvalidRequestError, match=message):
