@@ -94,6 +94,9 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("delta_ops.log.checksum_write.CHEAP_CHECKPOINT_BYTES", 0)
 
 
+OTHER = {"appId": "a", "version": 2}
+D = {"domain": "d", "configuration": "", "removed": False}
+GONE = {"domain": "gone", "configuration": "", "removed": False}
 NEW = add("new", size=5, modification_time=FUTURE)
 
 
@@ -193,6 +196,31 @@ def test_nothing_follows_from_one_that_does_not_agree(
     table.crc().write_text(json.dumps({**right, **changes}))
     create_commit(table.log.storage, "_delta_log", 3, [NEW])
     assert not create_checksum(table.log.storage, "_delta_log", 3, before, [NEW])
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(
+    ("changes", "is_right"),
+    [
+        pytest.param({}, True, id="nothing"),
+        pytest.param({"setTransactions": []}, False, id="a txn"),
+        pytest.param({"setTransactions": [OTHER]}, False, id="a txn's last version"),
+        pytest.param({"domainMetadata": []}, False, id="a domain"),
+        pytest.param({"domainMetadata": [D, GONE]}, False, id="that a domain is gone"),
+    ],
+)
+def test_nothing_follows_from_one_that_has_forgotten_what_came_last(
+    tmp_path: Path, changes: dict[str, Any], is_right: bool
+) -> None:
+    table = Table(tmp_path, [DOMAINS, metadata()])
+    write_checkpoint(table.log.snapshot(0), now_ms=0)
+    table.commit(
+        SetTransaction(app_id="a", version=1),
+        DomainMetadata(domain="d", configuration=""),
+        DomainMetadata(domain="gone", configuration="", removed=True),
+    )
+    table.change_checksum(**changes)
+    assert table.commit(NEW) is is_right
 
 
 @pytest.mark.usefixtures("large")
