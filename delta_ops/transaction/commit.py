@@ -164,7 +164,7 @@ def commit_loop(
         on_event(RaceLost(table=log.uri, version=version))
         if _carries(winner, proposal.txns, log.uri):
             return Outcome(version=version, attempts=attempt, already_committed=True)
-        _raise_if_conflicting(log, winner, proposal, snapshot)
+        _raise_if_conflicting(log, winner, proposal, snapshot, winners)
         if is_last:
             raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
         winners.append(winner)
@@ -261,11 +261,15 @@ def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:
 
 
 def _raise_if_conflicting(
-    log: DeltaLog, winner: Commit, proposal: Proposal, snapshot: Snapshot | None
+    log: DeltaLog,
+    winner: Commit,
+    proposal: Proposal,
+    snapshot: Snapshot | None,
+    earlier: Sequence[Commit],
 ) -> None:
     if snapshot is None:
         raise CommitConflictError(log.uri, winner.version, "created the table")
-    conflict = find_conflict(winner, proposal.footprint, snapshot)
+    conflict = find_conflict(winner, proposal.footprint, snapshot, earlier)
     if conflict is not None:
         raise conflict_error(conflict, log.uri)
 

@@ -12,6 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import DomainMetadata, Protocol
 from delta_ops.protocol.predicate import TRUE
 from tests.tables import add, live_paths, metadata, rows, staged, write_log
@@ -47,6 +48,28 @@ def test_a_removed_file_that_was_not_read_does_no_harm(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
     copied(log, 10)
     assert rows(da.to_table(log)) == [{"id": 10}, {"id": 7}]
+
+
+@pytest.mark.parametrize("rearrangements", [0, 1, 2])
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_what_was_read_must_still_be_there_wherever_it_was_moved(
+    tmp_path: Path, level: str, rearrangements: int
+) -> None:
+    properties = {"delta.isolationLevel": level}
+    log = DeltaLog(tmp_path)
+    for value in (1, 2, 3, 4):
+        da.write(log, ids(value), configuration=properties)
+    txn = begin(log)
+    txn.read(col("id") == 1)
+    txn.stage(da.stage_write(txn, ids(10)))
+    for _ in range(rearrangements):
+        optimize(log)
+        da.write(log, ids(99))
+    da.write(log, ids(1).slice(1), mode="overwrite", replace_where=col("id") == 1)
+    with pytest.raises(CommitConflictError) as raised:
+        txn.commit(operation="WRITE")
+    assert raised.value.kind == "delete read"
+    assert rows(da.to_table(log, predicate=col("id") < 10)) == [{"id": n} for n in (2, 3, 4)]
 
 
 def test_a_rearrangement_does_not_mind_that_other_files_are_removed(tmp_path: Path) -> None:
