@@ -154,6 +154,23 @@ def test_a_lost_race_is_told_and_the_next_version_taken(tmp_path: Path) -> None:
     ]
 
 
+def test_failures_of_the_store_are_counted_anew_at_each_version(tmp_path: Path) -> None:
+    failures = {1: 5, 2: 5}
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        version = int(path.rpartition("/")[2].partition(".")[0])
+        if failures[version]:
+            failures[version] -= 1
+            if version == 1 and not failures[version]:
+                prepared(DeltaLog(tmp_path), "fast.parquet").commit(operation="WRITE", hooks=[])
+            lost_request(inner, path, data)
+        inner.create(path, data)
+
+    log, _ = table(tmp_path, create)
+    assert prepared(log).commit(operation="WRITE", hooks=[]).version == 2
+    assert live_paths(DeltaLog(tmp_path)) == {"old.parquet", "fast.parquet", "new.parquet"}
+
+
 def test_attempts_are_limited(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     slow = prepared(log, "slow.parquet")

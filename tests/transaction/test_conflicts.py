@@ -128,3 +128,39 @@ def test_a_domain_that_is_not_the_users_is_refused(
     log = without if domain == "d" else table_with_domains(tmp_path / "with")
     with pytest.raises(InvalidRequestError, match=reason):
         begin(log).set_domain_metadata(DomainMetadata(domain=domain, configuration="{}"))
+
+
+def test_a_change_of_the_protocol_invalidates_whatever_was_prepared_before(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[]])
+    append = begin(log)
+    append.stage(staged(add("new.parquet")))
+    create_commit(log.storage, log.log_directory, 1, [WITH_DOMAINS])
+    with pytest.raises(CommitConflictError, match="changed the protocol") as raised:
+        append.commit(operation="WRITE")
+    assert (raised.value.kind, raised.value.version) == ("protocol", 1)
+
+
+def test_an_earlier_write_of_the_same_application_invalidates_a_later_one(tmp_path: Path) -> None:
+    """It was not there when the later one was prepared."""
+    log = write_log(tmp_path, [[]])
+    first, second, other = begin(log), begin(log), begin(log)
+    for txn, identity in ((first, ("A", 1)), (second, ("A", 2)), (other, ("B", 1))):
+        txn.set_transaction(identity)
+        txn.stage(staged(add(f"{identity}.parquet")))
+    first.commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="same application A") as raised:
+        second.commit(operation="WRITE")
+    assert (raised.value.kind, raised.value.evidence) == ("txn", ("A",))
+    assert other.commit(operation="WRITE").version == 2
+
+
+def test_rows_that_came_and_went_meanwhile_may_have_done_so_afterwards(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration={"delta.isolationLevel": "WriteSerializable"})
+    log = DeltaLog(tmp_path)
+    txn = begin(log)
+    txn.read(TRUE)
+    txn.stage(da.stage_write(txn, ids(10)))
+    da.write(log, ids(2))
+    da.write(log, ids(2).slice(1), mode="overwrite", replace_where=col("id") == 2)
+    txn.commit(operation="WRITE")
+    assert rows(da.to_table(log)) == [{"id": 1}, {"id": 10}]
