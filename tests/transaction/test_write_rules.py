@@ -21,6 +21,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    schema_to_json,
 )
 from delta_ops.transaction.write_rules import num_rows, row_rules, validate_footer
 from tests.tables import add, live_paths, metadata, staged, write_log
@@ -88,6 +89,35 @@ def test_partition_values_must_be_complete(tmp_path: Path) -> None:
     txn.stage(replace(staged(add("a")), partition_columns=("p",)))
     with pytest.raises(InvalidRequestError, match=r"has values for nothing, but .* by p"):
         txn.commit(operation="WRITE")
+
+
+NUMBER = StructType((StructField("id", LONG),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"partition_columns": ("p",)}, "by nothing, the data by p", id="partitions"),
+        pytest.param(
+            {"schema": StructType((StructField("x", LONG),))}, "no column 'x'", id="a column"
+        ),
+        pytest.param(
+            {"schema": StructType((StructField("id", STRING),))},
+            "'id' is int64 in the table and string in the data",
+            id="a type",
+        ),
+        pytest.param({"row_rules": frozenset()}, "demands NOT NULL id", id="a rule not checked"),
+    ],
+)
+def test_files_that_do_not_fit_the_table_are_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    strict = schema_to_json(StructType((StructField("id", LONG, nullable=False),)))
+    log = write_log(tmp_path, [[metadata(schema_string=strict)]])
+    fits = replace(staged(add("a")), schema=NUMBER, row_rules=frozenset({"NOT NULL id"}))
+    begin(log).stage(fits)
+    with pytest.raises(InvalidRequestError, match=message):
+        begin(log).stage(replace(fits, **changes))
 
 
 @pytest.mark.parametrize("is_data_change", [True, False])
