@@ -36,7 +36,7 @@ from delta_ops.protocol.actions import (
 )
 from delta_ops.protocol.features import validate_properties, validate_writable
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.schema import StructType, schema_from_json
 from delta_ops.protocol.table_properties import (
     TableProperties,
@@ -207,7 +207,12 @@ class Transaction:
         self._rearranged.extend(removed if not data_change else ())
 
     def read(self, predicate: Predicate) -> None:
-        """Depend on the rows for which the predicate is true: whoever adds one first wins."""
+        """Depend on the rows for which the predicate is true: whoever adds one first wins.
+
+        Raises:
+            InvalidRequestError: It does not fit the table, and a lost race could not be judged.
+        """
+        resolve(predicate, self.schema)
         self._reads.append(predicate)
 
     def set_transaction(self, txn: TxnId | tuple[str, int]) -> None:

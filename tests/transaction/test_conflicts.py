@@ -14,7 +14,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import DomainMetadata, Protocol
-from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.predicate import TRUE, Predicate
 from tests.tables import add, live_paths, metadata, rows, staged, write_log
 
 WITH_DOMAINS = Protocol(
@@ -164,3 +164,10 @@ def test_rows_that_came_and_went_meanwhile_may_have_done_so_afterwards(tmp_path:
     da.write(log, ids(2).slice(1), mode="overwrite", replace_where=col("id") == 2)
     txn.commit(operation="WRITE")
     assert rows(da.to_table(log)) == [{"id": 1}, {"id": 10}]
+
+
+@pytest.mark.parametrize("predicate", [col("x") == 1, col("id") == "a"])
+def test_what_was_read_has_to_be_there(tmp_path: Path, predicate: Predicate) -> None:
+    log = write_log(tmp_path, [[]])
+    with pytest.raises(InvalidRequestError):
+        begin(log).read(predicate)
