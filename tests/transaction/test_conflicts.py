@@ -15,7 +15,8 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import DomainMetadata, Protocol
 from delta_ops.protocol.predicate import TRUE, Predicate
-from tests.tables import add, live_paths, metadata, rows, staged, write_log
+from delta_ops.transaction.write_request import Mode
+from tests.tables import add, live_paths, metadata, remove, rows, staged, write_log
 
 WITH_DOMAINS = Protocol(
     min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)
@@ -171,3 +172,49 @@ def test_what_was_read_has_to_be_there(tmp_path: Path, predicate: Predicate) -> 
     log = write_log(tmp_path, [[]])
     with pytest.raises(InvalidRequestError):
         begin(log).read(predicate)
+
+
+def test_a_rearrangement_tolerates_rows_that_came_to_what_it_has_read(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("a.parquet")]])
+    rearrange, append = begin(log), begin(log)
+    rearrange.read(TRUE)
+    rearrange.remove(log.snapshot().add_files(), data_change=False)
+    rearrange.stage(staged(add("c.parquet", data_change=False)))
+    append.read(TRUE)
+    append.stage(staged(add("new.parquet")))
+    append.commit(operation="WRITE")
+    rearrange.commit(operation="OPTIMIZE")
+    assert live_paths(log) == {"c.parquet", "new.parquet"}
+
+
+@pytest.mark.parametrize("reads", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_each_of_what_was_read_counts(tmp_path: Path, mode: Mode, reads: tuple[int, int]) -> None:
+    da.write(tmp_path, ids(2))
+    log = DeltaLog(tmp_path)
+    txn = begin(log)
+    for value in reads:
+        txn.read(col("id") == value)
+    txn.stage(da.stage_write(txn, ids(10)))
+    da.write(log, ids(2) if mode == "append" else ids(7), mode=mode)
+    with pytest.raises(CommitConflictError) as raised:
+        txn.commit(operation="WRITE")
+    assert raised.value.kind == ("concurrent append" if mode == "append" else "delete read")
+
+
+@pytest.mark.parametrize("stored", ["a b.parquet", "a%20b.parquet", "./a%20b.parquet", "absolute"])
+@pytest.mark.parametrize("is_removed_by_us", [True, False])
+def test_a_file_is_known_again_however_its_path_is_spelt(
+    tmp_path: Path, stored: str, is_removed_by_us: bool
+) -> None:
+    log = write_log(tmp_path, [[add("a%20b.parquet")]])
+    txn = begin(log)
+    if is_removed_by_us:
+        txn.remove(log.snapshot().add_files())
+    else:
+        txn.read(TRUE)
+    path = f"{tmp_path.as_uri()}/a%20b.parquet" if stored == "absolute" else stored
+    create_commit(log.storage, log.log_directory, 1, [remove(path)])
+    with pytest.raises(CommitConflictError) as raised:
+        txn.commit(operation="WRITE")
+    assert raised.value.kind == ("delete delete" if is_removed_by_us else "delete read")

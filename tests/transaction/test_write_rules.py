@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from delta_ops import begin
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.actions import AddFile, DeletionVector
+from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -23,6 +23,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
+from delta_ops.transaction.transaction import tombstone
 from delta_ops.transaction.write_rules import num_rows, row_rules, validate_footer
 from tests.tables import add, live_paths, metadata, staged, write_log
 
@@ -179,3 +180,21 @@ def test_what_would_make_the_table_unreadable_is_refused(
     with pytest.raises(InvalidRequestError, match=message):
         txn.commit(operation="WRITE")
     assert log.snapshot().version == 0
+
+
+def test_a_remove_says_all_that_is_known_of_the_file() -> None:
+    known = add(
+        "a%20b",
+        size=5,
+        partition_values={"p": None},
+        tags={"k": "v"},
+        deletion_vector=VECTOR,
+        base_row_id=7,
+        default_row_commit_version=8,
+    )
+    removed = tombstone(known, 99, data_change=False)
+    assert (removed.extended_file_metadata, removed.deletion_timestamp) == (True, 99)
+    assert not removed.data_change
+    for name in (f.name for f in fields(RemoveFile) if f.name in {g.name for g in fields(AddFile)}):
+        if name not in ("data_change", "stats"):
+            assert getattr(removed, name) == getattr(known, name), name
