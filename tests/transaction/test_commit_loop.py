@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from delta_ops.errors import (
 from delta_ops.events import CommitAttempted, Committed, Event, RaceLost
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.schema import schema_from_json
-from delta_ops.storage import Storage, open_storage
+from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.transaction import TxnId
 from tests.tables import SCHEMA, add, live_paths, staged, write_log
 
@@ -38,6 +38,7 @@ class FaultyStorage:
     def __init__(self, inner: Storage, create: Callable[..., None]) -> None:
         self._inner, self._create = inner, create
         self.unreadable_times = 0
+        self.listings_left = 1000
 
     def create(self, path: str, data: bytes, **_: Any) -> None:
         self._create(self._inner, path, data)
@@ -47,6 +48,12 @@ class FaultyStorage:
             self.unreadable_times -= 1
             raise StorageError(path, "read", "the connection was reset")
         return self._inner.read(path)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+        if not self.listings_left:
+            raise StorageError(directory, "listed", "the connection was reset")
+        self.listings_left -= 1
+        return self._inner.list_from(directory, start)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -333,3 +340,16 @@ def test_a_long_transaction_that_nothing_was_cleaned_up_beneath_commits(tmp_path
     prepared(log, "fast.parquet").commit(operation="WRITE")
     time_ms += DAY_MS
     assert slow.commit(operation="WRITE").version == 2
+
+
+def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: Path) -> None:
+    """Whatever else fails: an attempt that got no answer may still land."""
+    log, storage = table(tmp_path, lost_request)
+    time_ms = system_clock()
+    slow = begin(log, clock=lambda: time_ms)
+    slow.stage(staged(add("slow.parquet")))
+    time_ms += DAY_MS
+    storage.listings_left = 1
+    with pytest.raises(CommitStateUnknownError):
+        slow.commit(operation="WRITE")
+    assert slow.may_be_committed

@@ -105,3 +105,8 @@ def test_what_is_no_txn_never_comes_into_the_log(log: DeltaLog, pair: Any) -> No
     """One that nobody could read would take the whole table with it."""
     with pytest.raises(InvalidRequestError, match="is no txn"):
         begin(log).set_transaction(pair)
+
+
+def test_an_application_has_one_txn_in_a_commit(log: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="B is in the commit twice"):
+        with_txns(log, ("B", 1), ("B", 2))

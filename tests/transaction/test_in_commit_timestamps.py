@@ -12,6 +12,8 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import CommitInfo
 from tests.tables import add, by_deltalake, rows, write_log
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
@@ -65,6 +67,17 @@ def test_the_loser_of_a_race_gets_a_time_after_the_winner(tmp_path: Path) -> Non
     append_at(log, first + 1000)
     slow.commit(operation="WRITE")
     assert times(tmp_path) == [first, first + 1000, first + 1001]
+
+
+def test_a_winner_without_its_time_does_not_turn_time_back(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    (first,) = times(tmp_path)
+    slow = begin(log, clock=lambda: 0)
+    slow.stage(da.stage_write(slow, ids(2)))
+    create_commit(log.storage, log.log_directory, 1, [CommitInfo(values={"operation": "none"})])
+    slow.commit(operation="WRITE")
+    assert first_lines(tmp_path)[2]["commitInfo"]["inCommitTimestamp"] == first + 1
 
 
 def test_without_the_property_there_is_no_such_time(tmp_path: Path) -> None:

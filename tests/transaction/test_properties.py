@@ -78,3 +78,9 @@ def test_a_change_comes_first_or_not_at_all(tmp_path: Path) -> None:
 def test_without_a_table_there_are_no_properties(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         begin(DeltaLog(tmp_path)).set_properties({"a": "b"})
+
+
+def test_a_table_is_created_once(tmp_path: Path) -> None:
+    log = table(tmp_path)
+    with pytest.raises(InvalidRequestError, match="is a table already"):
+        begin(log).create_table(log.snapshot().schema)
