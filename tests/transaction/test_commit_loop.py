@@ -353,3 +353,59 @@ def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: P
     with pytest.raises(CommitStateUnknownError):
         slow.commit(operation="WRITE")
     assert slow.may_be_committed
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [pytest.param(full_disk, 3, id="a full disk"), pytest.param(lost_request, 8, id="silence")],
+)
+def test_a_store_that_goes_on_failing_is_not_asked_for_ever(
+    tmp_path: Path, failing: Callable[..., None], expected: int
+) -> None:
+    asked: list[str] = []
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        asked.append(path)
+        failing(inner, path, data)
+
+    log, _ = table(tmp_path, create)
+    with pytest.raises((StorageError, CommitStateUnknownError)):
+        prepared(log).commit(operation="WRITE")
+    assert len(asked) == expected
+
+
+def test_the_only_attempt_may_leave_the_outcome_unknown(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, lost_request)
+    txn = prepared(log)
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit(operation="WRITE", max_attempts=1)
+    assert txn.may_be_committed
+
+
+def test_the_time_for_reading_an_outcome_is_limited(tmp_path: Path) -> None:
+    log, storage = table(tmp_path, lost_answer)
+    txn = prepared(log)
+    storage.unreadable_times = 3
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit(operation="WRITE", timeout=timedelta(0))
+    assert storage.unreadable_times == 2
+
+
+def says_it_exists(_inner: Storage, path: str, _data: bytes) -> None:
+    raise FileExistsError(path)
+
+
+def torn(inner: Storage, path: str, _data: bytes) -> None:
+    inner.create(path, b'{"commitInfo":')
+    raise StorageError(path, "created", "the connection was reset")
+
+
+@pytest.mark.parametrize("create", [says_it_exists, torn])
+def test_a_store_that_contradicts_itself_leaves_the_outcome_unknown(
+    tmp_path: Path, create: Callable[..., None]
+) -> None:
+    log, _ = table(tmp_path, create)
+    txn = prepared(log)
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit(operation="WRITE")
+    assert txn.may_be_committed
