@@ -166,6 +166,13 @@ def test_without_a_previous_one_a_large_table_gets_none(table: Table) -> None:
 
 
 @pytest.mark.usefixtures("large")
+def test_counting_anew_brings_it_back(table: Table) -> None:
+    table.crc().unlink()
+    assert table.commit(NEW, recount=True)
+    assert validate_checksum(table.log.snapshot())
+
+
+@pytest.mark.usefixtures("large")
 def test_a_rewrite_brings_it_back(table: Table) -> None:
     table.crc().unlink()
     assert table.commit(remove("old", size=10), NEW)
@@ -184,6 +191,7 @@ def test_a_rewrite_brings_it_back(table: Table) -> None:
         pytest.param({"metadata": None}, id="no metadata"),
         pytest.param({"metadata": json_body(metadata(name="x"))}, id="other metadata"),
         pytest.param({"protocol": None}, id="no protocol"),
+        pytest.param({"protocol": json_body(DOMAINS)}, id="another protocol"),
         pytest.param({"txnId": "another"}, id="a version that was taken back"),
     ],
 )

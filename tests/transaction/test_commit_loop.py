@@ -93,6 +93,20 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_there(tmp_path: Path) -> 
     assert DeltaLog(tmp_path).snapshot().version == 1
 
 
+def test_what_follows_a_commit_knows_it_even_if_its_answer_was_lost(tmp_path: Path) -> None:
+    answers = iter([lost_answer])
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        next(answers, type(inner).create)(inner, path, data)
+
+    log, _ = table(tmp_path, create)
+    prepared(log).commit(operation="WRITE")
+    log_directory = tmp_path / "_delta_log"
+    line = (log_directory / f"{1:020d}.json").read_text().splitlines()[0]
+    said = json.loads((log_directory / f"{1:020d}.crc").read_text())
+    assert said["txnId"] == json.loads(line)["commitInfo"]["txnId"]
+
+
 def test_a_store_without_room_is_reported_and_nothing_is_committed(tmp_path: Path) -> None:
     log, _ = table(tmp_path, full_disk)
     txn = prepared(log)

@@ -67,6 +67,7 @@ def test_a_column_that_must_not_be_null_is_a_rule() -> None:
         pytest.param([add("old")], "in the commit twice", id="added and removed"),
         pytest.param([add("../a")], "outside", id="beside the table"),
         pytest.param([add("s3://b/a")], "outside", id="in another store"),
+        pytest.param([add("a%00b")], "NUL", id="with a name that no store has"),
         pytest.param([add("a", partition_values={"q": "1"})], "partitioned by", id="a partition"),
     ],
 )
