@@ -10,6 +10,7 @@ import pytest
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.log.history import version_of_transaction
+from delta_ops.maintenance import create_checkpoint
 from delta_ops.transaction import TxnId
 from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, staged, write_log
@@ -85,6 +86,18 @@ def test_the_commit_that_carries_a_txn_is_found_however_far_back(tmp_path: Path)
         assert done.version == expected
     (tmp_path / "_delta_log" / f"{3:020d}.json").unlink()
     assert version_of_transaction(log.storage, log.log_directory, "A", 2) is None
+
+
+def test_a_damaged_commit_that_nobody_needs_hides_no_txn(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[]])
+    with_txns(log, ("A", 1)).commit(operation="WRITE", hooks=[])
+    with_txns(log, ("B", 1)).commit(operation="WRITE", hooks=[])
+    create_checkpoint(log)
+    (tmp_path / "_delta_log" / f"{2:020d}.json").write_text("{")
+    for app_id, expected in (("A", 1), ("B", None)):
+        done = with_txns(log, (app_id, 1)).done_before()
+        assert done is not None
+        assert (done.version, done.already_committed) == (expected, True)
 
 
 def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None:
