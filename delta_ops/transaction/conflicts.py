@@ -187,6 +187,8 @@ def _deleted_read(
 def _rearranged(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Table]:
     """The files to which rearrangements that won have brought rows that may have been read."""
     for commit in earlier:
+        if not len(commit.removes):
+            continue
         adds = commit.adds.filter(pc.invert(_changes_data(commit.adds)))
         yield adds.append_column(CANONICAL_PATH, [_paths(adds, snapshot)])
 
