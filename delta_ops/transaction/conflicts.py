@@ -7,7 +7,8 @@ What counts depends on the isolation level of ours:
 
 1. `Serializable`: the outcome is as if the commits had come one after the other in their order.
 2. `WriteSerializable`: the same, in some order: rows that a blind append of another added, which
-   itself depends on nothing, may count as added after ours.
+   itself depends on nothing, may count as added after ours. Whether another commit has built on
+   such rows before ours came, no log tells: then there may be no such order, as with the reference.
 3. `SnapshotIsolation`, of a rearrangement (`dataChange` false throughout): rows that were added or
    removed meanwhile do not matter to it; a file that it replaces must still be there. A `txn` of a
    rearrangement does not change that: it has a check of its own.
