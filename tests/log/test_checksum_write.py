@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,16 @@ def test_without_a_previous_one_a_large_table_gets_none(table: Table) -> None:
     assert not table.commit(NEW)
     assert ("read", checksum_name(2)) in table.calls
     assert not table.commit(NEW)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(("modified_ms", "is_new"), [(5000, False), (5001, True)])
+def test_a_file_is_new_if_it_is_younger_than_the_checkpoint(
+    table: Table, modified_ms: int, is_new: bool
+) -> None:
+    (checkpoint,) = (table.root / "_delta_log").glob("*.parquet")
+    os.utime(checkpoint, (5, 5))
+    assert table.commit(add("new", size=5, modification_time=modified_ms)) is is_new
 
 
 @pytest.mark.usefixtures("large")

@@ -71,6 +71,11 @@ def test_days_of_which_some_were_written_by_the_same_run_are_overwritten_again(
     assert versions(log) == {"A": 5, "monday": 7, "tuesday": 7}
 
 
+def test_a_day_that_goes_with_what_must_not_be_doubled_is_refused(log: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match=r"part of this commit is in the table.*\(A\)"):
+        with_txns(log, ("A", 5), day("tuesday", 7)).commit(operation="WRITE")
+
+
 def test_days_of_which_one_was_written_by_a_newer_run_are_not(log: DeltaLog) -> None:
     with pytest.raises(StaleRunError, match="newer run"):
         with_txns(log, day("monday", 6), day("tuesday", 6)).commit(operation="WRITE")
