@@ -210,7 +210,8 @@ class Transaction:
         """Depend on the rows for which the predicate is true: whoever adds one first wins.
 
         Raises:
-            InvalidRequestError: It does not fit the table, and a lost race could not be judged.
+            InvalidRequestError: It does not fit the table, so that no race could be judged by it.
+            TableNotFoundError: There is no table, and `create_table` has not been called.
         """
         resolve(predicate, self.schema)
         self._reads.append(predicate)
