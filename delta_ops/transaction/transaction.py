@@ -47,7 +47,13 @@ from delta_ops.transaction.commit_info import commit_info, file_metrics
 from delta_ops.transaction.conflicts import Footprint
 from delta_ops.transaction.create_table import new_metadata, new_protocol
 from delta_ops.transaction.creation_race import is_same_table, validate_joinable
-from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook, run_hooks
+from delta_ops.transaction.hooks import (
+    DEFAULT_HOOKS,
+    CommittedVersion,
+    Hook,
+    noting_commit,
+    run_hooks,
+)
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
@@ -316,13 +322,15 @@ class Transaction:
             return CommitResult(
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
-        self.on_event(Committed(table=self.log.uri, version=outcome.version))
+        with noting_commit(self.log.uri, outcome.version):
+            self.on_event(Committed(table=self.log.uri, version=outcome.version))
+            failed = run_hooks(hooks, self._committed(outcome.version, outcome), self.on_event)
         return CommitResult(
             version=outcome.version,
             already_committed=False,
             attempts=outcome.attempts,
             metrics=counts,
-            failed_hooks=run_hooks(hooks, self._committed(outcome.version, outcome), self.on_event),
+            failed_hooks=failed,
         )
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
