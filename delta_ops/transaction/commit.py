@@ -186,6 +186,8 @@ def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
 def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
     """The time that the snapshot's commit carries, after which ours has to be."""
     commit = read_commit_if_there(log.storage, log.log_directory, snapshot.version)
+    if commit is None:
+        _raise_if_cleaned_up(log, snapshot.version + 1)
     if commit is None or commit.in_commit_timestamp is None:
         missing = "its commit file is gone" if commit is None else "it has no inCommitTimestamp"
         raise LogCorruptError(

@@ -11,8 +11,10 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.errors import CommitConflictError, InvalidRequestError, LogCorruptError
 from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.actions import CommitInfo
 from tests.tables import add, by_deltalake, rows, write_log
 
@@ -116,4 +118,15 @@ def test_a_commit_before_ours_that_is_gone_is_an_error(tmp_path: Path) -> None:
     slow = begin(DeltaLog(tmp_path))
     (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
     with pytest.raises(LogCorruptError, match="version 0: its commit file is gone"):
+        da.write(slow, ids(2))
+
+
+def test_a_commit_before_ours_that_was_cleaned_up_is_a_lost_race(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    slow = begin(log)
+    for value in range(10):
+        da.write(log, ids(value))
+    clean_up_log(log, clock=lambda: system_clock() + 60 * DAY_MS)
+    with pytest.raises(CommitConflictError, match="cleaned up"):
         da.write(slow, ids(2))
