@@ -11,6 +11,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from delta_ops.protocol.schema import LONG, StructField, StructType
 from tests.tables import by_deltalake
 
 
@@ -84,3 +85,12 @@ def test_a_table_is_created_once(tmp_path: Path) -> None:
     log = table(tmp_path)
     with pytest.raises(InvalidRequestError, match="is a table already"):
         begin(log).create_table(log.snapshot().schema)
+
+
+@pytest.mark.parametrize("what", ["name", "description"])
+def test_what_a_table_is_called_is_a_text(tmp_path: Path, what: str) -> None:
+    """The log could not be read with anything else."""
+    schema = StructType((StructField("id", LONG),))
+    named: dict[str, Any] = {what: 5}
+    with pytest.raises(InvalidRequestError, match=f"the table's {what} is 5"):
+        begin(DeltaLog(tmp_path)).create_table(schema, **named)
