@@ -22,7 +22,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from delta_ops.log.commit_file import read_commit_if_there
+from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.segment import LogListing, earliest_version, list_log
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.storage import FileInfo, Storage
@@ -306,15 +306,26 @@ def _iso(ms: int) -> str:
 def version_of_transaction(
     storage: Storage, directory: str, app_id: str, version: int
 ) -> int | None:
-    """The version whose commit carries a txn; None if its commit file was cleaned up."""
+    """The version whose commit carries a txn; None if its commit file cannot be found.
+
+    A commit that is damaged is passed over: the txn is known from elsewhere, and an old commit may
+    be one that no version needs any more.
+    """
     newest_first = sorted(list_log(storage, directory).commits, reverse=True)
     # It is among the last ones, nearly always; else as many are read at once as have been already.
     start, end = 0, 1
     while start < len(newest_first):
         group = newest_first[start:end]
-        for commit in in_parallel(partial(read_commit_if_there, storage, directory), group):
+        for commit in in_parallel(partial(_read_if_possible, storage, directory), group):
             for txn in commit.transactions if commit else ():
                 if commit and (txn.app_id, txn.version) == (app_id, version):
                     return commit.version
         start, end = end, end + min(end, _MANY_COMMITS)
     return None
+
+
+def _read_if_possible(storage: Storage, directory: str, version: int) -> Commit | None:
+    try:
+        return read_commit_if_there(storage, directory, version)
+    except LogCorruptError:
+        return None

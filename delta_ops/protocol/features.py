@@ -92,6 +92,7 @@ FEATURES = (
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 _FEATURE_OF_PROPERTY = {
     ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
+    ("delta.enableChangeDataCapture", "true"): "changeDataFeed",
     ("delta.enableDeletionVectors", "true"): "deletionVectors",
     ("delta.enableRowTracking", "true"): "rowTracking",
     ("delta.enableTypeWidening", "true"): "typeWidening",
@@ -161,7 +162,7 @@ def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -
         InvalidRequestError: With the property and the feature.
     """
     for (name, value), feature in _FEATURE_OF_PROPERTY.items():
-        is_asked = metadata.configuration.get(name, "").lower() == value
+        is_asked = metadata.configuration.get(name, "").strip().lower() == value
         if is_asked and not _has_feature(protocol, _BY_NAME[feature]):
             raise InvalidRequestError(
                 f"{table}: {name} = {value} needs the feature {feature}, which the table's "
