@@ -88,7 +88,7 @@ class LogCorruptError(DeltaOpsError):
 
 
 class LogPathError(LogCorruptError):
-    """A path in the log that no file of the table may have; `file` is that path."""
+    """Something is wrong with what the log says of a file; `file` is the file's path there."""
 
 
 class DataFileError(DeltaOpsError):

@@ -32,7 +32,7 @@ from delta_ops.transaction import (
     Transaction,
     TxnId,
 )
-from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.replacement import plan_replacement, true_when_stored
 from delta_ops.transaction.write_request import (
     Mode,
     Target,
@@ -180,6 +180,9 @@ def _stage(
             num_rows += len(batch)
             yield batch
 
+    if must_match is not None:
+        columns = transaction.metadata.partition_columns
+        must_match = true_when_stored(must_match, schema, columns)
     rows = counted(_fitted(reader, schema, transaction.log.uri, must_match))
     adds = write_rows(transaction, rows, schema)
     return Staged(

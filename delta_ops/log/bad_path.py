@@ -1,4 +1,4 @@
-"""Bad paths: where in the log the path stands that no file of the table may have.
+"""Bad paths: where in the log the path of a file stands of which something is wrong.
 
 Which file of the log a path came from is not kept while millions are replayed; it is looked up for
 the one that is wrong.

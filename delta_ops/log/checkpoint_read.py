@@ -104,7 +104,8 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
         adds, removes = ADD.empty_table(), REMOVE.empty_table()
     with reading(storage, top):
         state = _state(others, checkpoint.version)
-    sidecars = tuple(_located(each, top) for each in others if isinstance(each, Sidecar))
+    located = (_located(each, top) for each in others if isinstance(each, Sidecar))
+    sidecars = tuple({each.path: each for each in located}.values())  # one may be named twice
     return OpenCheckpoint(
         state=state, files=files + sidecars, footers=footers, adds=adds, removes=removes
     )

@@ -20,7 +20,7 @@ no checksum:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -191,14 +191,27 @@ def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
     if figures is None or said.protocol is None or said.metadata is None:
         return False
     rows = snapshot.tail.adds.rows
+    domains = snapshot.commit_state.domains.values()
     return (
         said.metadata == snapshot.metadata
         and not any(differences(said, snapshot.protocol, snapshot.metadata))
         # One that was left over from a version that somebody took back has another.
         and (not snapshot.commits_since_checkpoint or said.txn_id in (None, snapshot.txn_id))
+        and _has(said.transactions, snapshot.commit_state.transactions.values())
+        and _has(said.domains, (each for each in domains if not each.removed))
+        and not {each.domain for each in domains if each.removed} & _names(said.domains)
         and figures.num_files >= len(rows)
         and figures.size_bytes >= pc.sum(rows["size"], min_count=0).as_py()
     )
+
+
+def _has(said: Sequence[T] | None, known: Iterable[T]) -> bool:
+    """Whether a list that should be complete has what is known."""
+    return said is None or all(each in said for each in known)
+
+
+def _names(domains: Sequence[DomainMetadata] | None) -> set[str]:
+    return {each.domain for each in domains or ()}
 
 
 def _summary(

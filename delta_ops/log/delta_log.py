@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, SupportsIndex
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
@@ -73,6 +73,7 @@ class DeltaLog:
         """The table at a version, at a time (UTC unless it has a zone), or at its latest version.
 
         Raises:
+            InvalidRequestError: What was given is no version or no time.
             TableNotFoundError: There is no table here.
             VersionNotFoundError: That version or time cannot be read.
             LogCorruptError: The log is damaged.
@@ -80,6 +81,8 @@ class DeltaLog:
         """
         if version is not None and timestamp is not None:
             raise InvalidRequestError("give a version or a timestamp, not both")
+        if not isinstance(version, SupportsIndex | None):
+            raise InvalidRequestError(f"version {version!r} is no whole number")
         if timestamp is not None:
             latest = open_snapshot(self.storage, self.log_directory, base=self.base)
             version = version_at(latest, timestamp)

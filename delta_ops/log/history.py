@@ -22,7 +22,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from delta_ops.log.commit_file import read_commit_if_there
+from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.segment import LogListing, earliest_version, list_log
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.storage import FileInfo, Storage
@@ -65,8 +65,16 @@ def load_history(
     """Versions whose commit file is there, newest first.
 
     Args:
+        limit: How many at most; None: all.
         base: What the first commit of the log follows.
+
+    Raises:
+        InvalidRequestError: `limit` is negative.
+        TableNotFoundError: There is no table here.
+        LogCorruptError: A commit is malformed.
     """
+    if limit is not None and limit < 0:
+        raise InvalidRequestError(f"there is no history of limit {limit}; give 0 or more")
     commits, _ = _commits_with_base(storage, directory, base)
     if not commits and base is None and list_log(storage, directory).latest_version is None:
         raise TableNotFoundError(storage.uri)
@@ -324,10 +332,10 @@ def timestamp_ms(timestamp: str | datetime) -> int:
     Raises:
         InvalidRequestError: The text is no ISO 8601 timestamp.
     """
-    if isinstance(timestamp, str):
+    if not isinstance(timestamp, datetime):
         try:
             timestamp = datetime.fromisoformat(timestamp)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InvalidRequestError(
                 f"{timestamp!r} is no timestamp; write it as 2026-01-31T00:00:00Z"
             ) from error
@@ -344,15 +352,26 @@ def _iso(ms: int) -> str:
 def version_of_transaction(
     storage: Storage, directory: str, app_id: str, version: int
 ) -> int | None:
-    """The version whose commit carries a txn; None if its commit file was cleaned up."""
+    """The version whose commit carries a txn; None if its commit file cannot be found.
+
+    A commit that is damaged is passed over: the txn is known from elsewhere, and an old commit may
+    be one that no version needs any more.
+    """
     newest_first = sorted(list_log(storage, directory).commits, reverse=True)
     # It is among the last ones, nearly always; else as many are read at once as have been already.
     start, end = 0, 1
     while start < len(newest_first):
         group = newest_first[start:end]
-        for commit in in_parallel(partial(read_commit_if_there, storage, directory), group):
+        for commit in in_parallel(partial(_read_if_possible, storage, directory), group):
             for txn in commit.transactions if commit else ():
                 if commit and (txn.app_id, txn.version) == (app_id, version):
                     return commit.version
         start, end = end, end + min(end, _MANY_COMMITS)
     return None
+
+
+def _read_if_possible(storage: Storage, directory: str, version: int) -> Commit | None:
+    try:
+        return read_commit_if_there(storage, directory, version)
+    except LogCorruptError:
+        return None

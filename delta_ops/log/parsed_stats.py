@@ -57,10 +57,17 @@ _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY, _LAST_DAY = (_FIRST - _EPOCH).days, (_LAST - _EPOCH).days
 _DAY_US = 86_400_000_000
+_JSON_KINDS = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_string,
+    pa.types.is_large_string,
+)
 
 
 def _convertible(array: pa.Array) -> pa.Array:
-    """The array with nulls for what Python has no value for: years before 1 and after 9999."""
+    """The array with nulls for what is none of JSON, such as years before 1 and after 9999."""
     kind = array.type
     if pa.types.is_struct(kind):
         if not kind.num_fields:
@@ -68,6 +75,8 @@ def _convertible(array: pa.Array) -> pa.Array:
         children = [_convertible(child) for child in array.flatten()]
         names = [kind.field(i).name for i in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, names=names, mask=array.is_null())
+    if pa.types.is_dictionary(kind):
+        return _convertible(array.dictionary_decode())
     if pa.types.is_date32(kind):
         return _between(array, array.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
     if pa.types.is_timestamp(kind):
@@ -78,7 +87,7 @@ def _convertible(array: pa.Array) -> pa.Array:
         # A day less at each end: a time zone may move the local date across it.
         first, last = (_FIRST_DAY + 1) * _DAY_US, (_LAST_DAY - 1) * _DAY_US
         return _between(micros, micros.cast(pa.int64()), first, last)
-    return array
+    return array if any(is_kind(kind) for is_kind in _JSON_KINDS) else pa.nulls(len(array))
 
 
 def _between(array: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:

@@ -6,13 +6,14 @@ they are missing, malformed or of no use, it stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import physical_name, physical_predicate
@@ -67,7 +68,10 @@ def sources(columns: Sequence[str]) -> list[str]:
         raise InvalidRequestError(
             f"there is no file column {unknown[0]}; choose from {', '.join(_SOURCES)}"
         )
-    return list(dict.fromkeys(_SOURCES[name] for name in columns))
+    names = [_SOURCES[name] for name in columns]
+    if "partitionValues" in names:
+        names.append("path")  # to say whose value is malformed
+    return list(dict.fromkeys(names))
 
 
 def file_view(adds: pa.Table, columns: Sequence[str], table: TableShape) -> pa.Table:
@@ -79,7 +83,7 @@ def file_view(adds: pa.Table, columns: Sequence[str], table: TableShape) -> pa.T
 def sources_of_predicate(predicate: Predicate, table: TableShape) -> list[str]:
     """The `ADD` columns that `matching` looks at."""
     of_rows = columns_of(resolve(predicate, table.schema)) - set(table.partition_columns)
-    return ["partitionValues", "stats"] if of_rows else ["partitionValues"]
+    return ["path", "partitionValues", *(["stats"] if of_rows else [])]
 
 
 def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Table:
@@ -88,6 +92,7 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
     Raises:
         InvalidRequestError: The predicate names a column that is not there, or a literal that does
             not fit its column.
+        LogPathError: A file has a partition value that is none of its column's type.
     """
     resolved = resolve(predicate, table.schema)
     if table.is_mapped:
@@ -99,15 +104,15 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
         for name, stored in _stored_names(table).items()
         if stored in looked_at
     }
-    batches = [_matching(batch, resolved, types) for batch in adds.to_batches()]
+    batches = [_matching(batch, resolved, types, table) for batch in adds.to_batches()]
     return pa.Table.from_batches(batches, adds.schema)
 
 
 def _matching(
-    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType]
+    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], table: TableShape
 ) -> pa.RecordBatch:
     """By names as in files; `types` are those of the partition columns that are looked at."""
-    partitions = {name: _partition_column(adds, name, t) for name, t in types.items()}
+    partitions = {name: _partition_column(adds, name, t, table) for name, t in types.items()}
     reads_stats = bool(columns_of(predicate) - set(types))
     stats = adds.column("stats") if reads_stats else pa.nulls(len(adds), pa.string())
     return adds.filter(might_match(predicate, partitions, stats))
@@ -142,11 +147,40 @@ def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] |
     return places if same else None
 
 
-def _partition_column(adds: pa.RecordBatch, name: str, data_type: DataType) -> PartitionColumn:
+def _partition_column(
+    adds: pa.RecordBatch, name: str, data_type: DataType, table: TableShape
+) -> PartitionColumn:
     texts = _values_of(adds.column("partitionValues"), name)
     encoded = texts.dictionary_encode(null_encoding="encode")
-    values = [parse(text, data_type) for text in encoded.dictionary.to_pylist()]
+    with _naming_file(adds, texts, name, data_type, table):
+        values = [parse(text, data_type) for text in encoded.dictionary.to_pylist()]
     return PartitionColumn(codes=encoded.indices, values=values)
+
+
+@contextmanager
+def _naming_file(
+    adds: Any, texts: pa.Array, name: str, data_type: DataType, table: TableShape
+) -> Iterator[None]:
+    """A value that is none of the type, with the path of the first file that has it.
+
+    Args:
+        adds: With a `path`.
+        texts: The values, a row each.
+    """
+    try:
+        yield
+    except InvalidRequestError as error:
+        rows = zip(adds["path"].to_pylist(), texts.to_pylist(), strict=True)
+        path, reason = next((p, why) for p, text in rows if (why := _refusal(text, data_type)))
+        raise LogPathError(table.uri, path, f"{reason}, the type of column {name}") from error
+
+
+def _refusal(text: str | None, data_type: DataType) -> str | None:
+    try:
+        parse(text, data_type)
+    except InvalidRequestError as error:
+        return error.message.rstrip(".")
+    return None
 
 
 def partition_types(table: TableShape) -> Mapping[str, DataType]:
@@ -167,7 +201,7 @@ def _view_column(name: str, adds: pa.Table, table: TableShape) -> pa.ChunkedArra
     match name:
         case "partition_values":
             # At once: a value that stands in many chunks is parsed only once.
-            return pa.chunked_array([_partition_struct(column.combine_chunks(), table)])
+            return pa.chunked_array([_partition_struct(adds, table)])
         case "num_records":
             parsed = (parse_stats(text) for text in column.to_pylist())
             return pa.chunked_array([[s.num_records if s else None for s in parsed]], pa.int64())
@@ -175,11 +209,16 @@ def _view_column(name: str, adds: pa.Table, table: TableShape) -> pa.ChunkedArra
             return column
 
 
-def _partition_struct(maps: pa.MapArray, table: TableShape) -> pa.StructArray:
+def _partition_struct(adds: pa.Table, table: TableShape) -> pa.StructArray:
+    maps = adds["partitionValues"].combine_chunks()
     types = partition_types(table)
     if not types:
         return pa.array([{}] * len(maps), pa.struct([]))
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
     stored = _stored_names(table)
-    arrays = [parse_array(_values_of(maps, stored[name]), t) for name, t in types.items()]
+    arrays = []
+    for name, data_type in types.items():
+        texts = _values_of(maps, stored[name])
+        with _naming_file(adds, texts, name, data_type, table):
+            arrays.append(parse_array(texts, data_type))
     return pa.StructArray.from_arrays(arrays, fields=fields)

@@ -163,13 +163,14 @@ class Snapshot:
                 `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
         """
-        adds = self._add_table(pruning.sources(columns), predicate)
-        with naming_place(self._place_of_checkpoint):
+        with naming_place(self._place_of_file):
+            adds = self._add_table(pruning.sources(columns), predicate)
             return pruning.file_view(adds, columns, self)
 
     def add_files(self, predicate: Predicate | None = None) -> list[AddFile]:
         """The live files as the log has them, for a transaction that changes them."""
-        return add_files(self._add_table(ADD.names, predicate))
+        with naming_place(self._place_of_file):
+            return add_files(self._add_table(ADD.names, predicate))
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Live files in tables of bounded size.
@@ -254,6 +255,12 @@ class Snapshot:
     def _place_of_checkpoint(self, _: str) -> str:
         """Where a path stands that is not one of the commits, which were looked at before."""
         return self.checkpoint.parts[0].path if self.checkpoint else self.log_directory
+
+    def _place_of_file(self, log_path: str) -> str:
+        """Where a live file stands whose path is right and another part of it is not."""
+        newest_first = range(self.version, self.version - self.commits_since_checkpoint, -1)
+        place = line_of_path(self.storage, self.log_directory, newest_first, log_path)
+        return self._place_of_checkpoint(log_path) if place == self.log_directory else place
 
     @cached_property
     def _totals(self) -> tuple[int, int]:

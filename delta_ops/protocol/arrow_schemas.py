@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 
@@ -142,7 +143,8 @@ def remove_files(table: pa.Table) -> list[RemoveFile]:
 def conform(struct: pa.StructArray, schema: pa.Schema) -> pa.Table:
     """A checkpoint's struct column as a table of `schema`: missing fields are null, others cast.
 
-    Raises `pa.ArrowInvalid` or `TypeError` where a column holds something else than the schema has.
+    Raises `pa.ArrowInvalid`, `TypeError` or `ValueError` where a column holds something else than
+    the schema has.
     """
     by_name = {struct.type.field(i).name: i for i in range(struct.type.num_fields)}
     children = struct.flatten()
@@ -176,7 +178,19 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     )
     if not same and not pa.types.is_null(kind):
         raise TypeError(f"{field.name} is {stored} and has to be {field.type}")
-    return column.cast(field.type)
+    cast = column.cast(field.type)
+    return _present_vectors(cast) if field.type == DELETION_VECTOR else cast
+
+
+def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
+    """Null where there are nothing but nulls: some writers lose the absence of a struct."""
+    if vectors.null_count == len(vectors):
+        return vectors
+    present = pc.struct_field(vectors, "storageType").is_valid()
+    placed = pc.struct_field(vectors, "pathOrInlineDv").is_valid()
+    if pc.any(pc.xor(present, placed)).as_py():
+        raise ValueError("a deletion vector lacks its storageType or pathOrInlineDv")
+    return pc.if_else(present, vectors, pa.scalar(None, vectors.type))
 
 
 def _mapping(pairs: list[tuple[str, str | None]] | None) -> dict[str, str | None] | None:

@@ -70,6 +70,9 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
         structs: Its column, with the key and, if it is stored, the witness in `ACTIONS`.
     """
     key, witness, _ = ACTIONS[action]
+    without_views = _without_views(structs.type)
+    if structs.type != without_views:
+        structs = structs.cast(without_views)
     present = pc.struct_field(structs, key).is_valid()
     if structs.type.get_field_index(witness) >= 0:
         stray = pc.and_not(pc.struct_field(structs, witness).is_valid(), present)
@@ -93,6 +96,25 @@ def the_one(values: Sequence[T], action: str) -> T | None:
     if any(value != values[0] for value in values):
         raise ValueError(f"it holds more than one {action}")
     return values[0] if values else None
+
+
+def _without_views(data_type: pa.DataType) -> pa.DataType:
+    """The type with texts that Arrow can filter: so far it cannot do so with views."""
+    if pa.types.is_string_view(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type):
+        return pa.binary()
+    if pa.types.is_struct(data_type):
+        return pa.struct([f.with_type(_without_views(f.type)) for f in data_type])
+    if pa.types.is_map(data_type):
+        key, item = data_type.key_field, data_type.item_field
+        return pa.map_(
+            key.with_type(_without_views(key.type)), item.with_type(_without_views(item.type))
+        )
+    if pa.types.is_list(data_type):
+        element = data_type.value_field
+        return pa.list_(element.with_type(_without_views(element.type)))
+    return data_type
 
 
 def _validate_sizes(sizes: pa.Array) -> None:

@@ -27,6 +27,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    find_field,
     schema_from_json,
     walk,
 )
@@ -106,6 +107,7 @@ _READ_BY_ARROW = (VARIANT, VOID)
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 _FEATURE_OF_PROPERTY = {
     ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
+    ("delta.enableChangeDataCapture", "true"): "changeDataFeed",
     ("delta.enableDeletionVectors", "true"): "deletionVectors",
     ("delta.enableRowTracking", "true"): "rowTracking",
     ("delta.enableTypeWidening", "true"): "typeWidening",
@@ -124,13 +126,14 @@ def validate_openable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
     """
     _validate_protocol(protocol, table)
-    _schema(metadata, table)
     unsupported = (*_unopened_features(protocol), *_unread_format(metadata))
     if unsupported:
         raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "opened")
+    _schema(metadata, table)  # what a feature that is not known makes of it is not known either
 
 
 def validate_readable(
@@ -140,7 +143,8 @@ def validate_readable(
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
     """
     _validate_protocol(protocol, table)
     unsupported = _unread(protocol, metadata, _schema(metadata, table), engine)
@@ -153,7 +157,8 @@ def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
     """
     _validate_protocol(protocol, table)
     schema = _schema(metadata, table)
@@ -174,7 +179,7 @@ def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -
         InvalidRequestError: With the property and the feature.
     """
     for (name, value), feature in _FEATURE_OF_PROPERTY.items():
-        is_asked = metadata.configuration.get(name, "").lower() == value
+        is_asked = metadata.configuration.get(name, "").strip().lower() == value
         if is_asked and not _has_feature(protocol, _BY_NAME[feature]):
             raise InvalidRequestError(
                 f"{table}: {name} = {value} needs the feature {feature}, which the table's "
@@ -192,9 +197,16 @@ def _has_feature(protocol: Protocol, feature: Feature) -> bool:
 
 def _schema(metadata: Metadata, table: str) -> StructType:
     try:
-        return schema_from_json(metadata.schema_string)
+        schema = schema_from_json(metadata.schema_string)
+        spelt = {name: find_field(schema, name).name for name in metadata.partition_columns}
     except InvalidRequestError as error:
         raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
+    for name, other in spelt.items():
+        if name != other:  # by either name, half of the code would find no values
+            raise LogCorruptError(
+                table, "metaData", f"the partition column {name} is called {other} in the schema"
+            )
+    return schema
 
 
 def _validate_protocol(protocol: Protocol, table: str) -> None:

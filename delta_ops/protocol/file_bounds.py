@@ -6,8 +6,9 @@ Other writers wrote the statistics, so each bound is taken as loosely as the loo
 means it: timestamps are cut to milliseconds, decimals may have gone through a binary fraction,
 older versions of the reference end a cut string with a character that is not the greatest, a long
 string may have been cut with nothing put at its end, and a maximum of a floating-point column may
-hide NaN. A bound that cannot be understood is no bound;
-nothing here raises.
+hide NaN. A column of type double may have been one of type float, whose bounds in the digits of a
+float are not the values that its rows have as doubles.
+A bound that cannot be understood is no bound; nothing here raises.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     value, _ = _typed_bounds(stats, path, data_type)
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value - abs(value) * _ROUNDING
+    if data_type == DOUBLE and value is not None:
+        return min(value, _as_float(value))
     return value
 
 
@@ -64,6 +67,8 @@ def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
         return value + abs(value) * _ROUNDING
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return _plus_cut(value)
+    if data_type == DOUBLE:
+        return max(value, _as_float(value))
     return _above_cut_string(value) if data_type == STRING else value
 
 
@@ -146,6 +151,14 @@ def _typed_text(text: str, data_type: DataType) -> Any:
     if moment.tzinfo is None:
         return moment
     return None if moment.utcoffset() and moment < OFFSETS_IN_MINUTES else moment.astimezone(UTC)
+
+
+def _as_float(value: float) -> float:
+    """The value of a float that was written so, as it is read since its column is a double."""
+    try:
+        return round_to_float(value)
+    except OverflowError:
+        return value
 
 
 def _plus_cut(value: Any) -> Any:

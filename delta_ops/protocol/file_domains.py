@@ -201,9 +201,12 @@ def _fitted(bound: Any, data_type: DataType, rounding: str) -> Any:
 def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataType | None) -> Domain:
     nulls = _at(parsed, "nullCount", path)
     if data_type is not None and data_type in _JSON_TYPES:
-        low = _typed(_at(parsed, "minValues", path), data_type)
-        high = _typed(_at(parsed, "maxValues", path), data_type)
+        lowest, highest = _at(parsed, "minValues", path), _at(parsed, "maxValues", path)
+        low, high = _typed(lowest, data_type), _typed(highest, data_type)
         is_swapped = pc.fill_null(pc.greater(low, high), False)
+        if data_type == DOUBLE:  # which may have been a float
+            low = pc.min_element_wise(low, _typed(lowest, FLOAT))
+            high = pc.max_element_wise(high, _typed(highest, FLOAT))
         low = pc.if_else(is_swapped, None, low)
         high = _loosened(pc.if_else(is_swapped, None, high), data_type)
     else:

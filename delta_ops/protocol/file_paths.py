@@ -23,7 +23,8 @@ from delta_ops.errors import LogPathError
 
 # What java.net.URI leaves as it is of ASCII in a path.
 _SAFE = "/_-!.~'()*,;:$&+=@"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
+# A name may hold a colon; every URI of a file goes on from the root of its store.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
 _STORE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://([^/]*)/?(.*)", re.DOTALL)
 # Every name of a store, by the one that both Hadoop and fsspec know.

@@ -36,6 +36,7 @@ _TEXT_BYTES = 2 << 20
 _BATCH_ROWS = 1 << 14
 _NUM_PLAIN = 6
 """Of the fields in the schemas: those that every writer gives come first."""
+_VECTOR_PLACE = ("storageType", "pathOrInlineDv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +255,8 @@ def _defined(name: str, fields: Sequence[Any], is_strict: bool) -> Any:
 def _field_type(data_type: pa.DataType) -> Any:
     """What msgspec has to look at: arrow-rs takes texts and fractions for whole numbers."""
     if pa.types.is_struct(data_type):
-        return _struct("DeletionVector", data_type, {}) | None
+        # Without one of these, deleted rows would be there again.
+        return _struct("DeletionVector", data_type, dict.fromkeys(_VECTOR_PLACE, str)) | None
     if pa.types.is_integer(data_type):
         bound = 1 << (data_type.bit_width - 1)
         return Annotated[int, msgspec.Meta(ge=-bound, le=bound - 1)] | None

@@ -51,12 +51,8 @@ _HIVE_ESCAPES = {
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_FLOAT_NAMES = {
-    "NaN": float("nan"),
-    "Infinity": float("inf"),
-    "+Infinity": float("inf"),
-    "-Infinity": float("-inf"),
-}
+_FLOAT_NAME = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+"""Spark reads all of these; deltalake writes `inf`."""
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _TIMESTAMP = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
@@ -300,8 +296,8 @@ def _parse_value(text: str, data_type: DataType, time_zone: str) -> Any:
 
 
 def _parse_float(text: str, data_type: DataType) -> float | None:
-    if text in _FLOAT_NAMES:
-        return _FLOAT_NAMES[text]
+    if _FLOAT_NAME.fullmatch(text):
+        return float(text)
     if not _NUMBER.fullmatch(text):
         return None
     number = float(text)

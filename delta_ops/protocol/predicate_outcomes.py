@@ -95,12 +95,12 @@ def _of_leaf(leaf: Leaf, domain: Domain) -> Outcomes:
         case Comparison(_, operator, value):
             return _compare(domain, operator, _key(leaf, value))
         case In(_, values):
-            cases = [_compare(domain, "==", _key(leaf, v)) for v in values if v is not None]
-    holds = reduce(pc.or_, (case.can_be_true for case in cases), nothing)
-    fails = reduce(pc.and_, (case.can_be_false for case in cases), domain.has_values)
+            keys = sort_keys([v for v in values if v is not None], resolved_type(leaf))
+            found = _compare_with_any(domain, keys.take(pc.sort_indices(keys)))
     if None in values:
-        return Outcomes(holds, nothing, pc.or_(domain.has_nulls, fails))
-    return Outcomes(holds, fails, domain.has_nulls)
+        null = pc.or_(domain.has_nulls, found.can_be_false)
+        return Outcomes(found.can_be_true, nothing, null)
+    return found
 
 
 def _key(leaf: Leaf, value: Any) -> pa.Scalar:
@@ -126,6 +126,32 @@ def _compare(domain: Domain, operator: Operator, key: pa.Scalar) -> Outcomes:
     return Outcomes(
         pc.and_(domain.has_values, holds), pc.and_(domain.has_values, fails), domain.has_nulls
     )
+
+
+def _compare_with_any(domain: Domain, keys: pa.Array) -> Outcomes:
+    """Whether a value equals one of the keys, of which there may be very many; they ascend."""
+    count = len(domain.has_values)
+    below = _num_first(keys, domain.low, pc.less, count)
+    up_to = _num_first(keys, domain.high, pc.less_equal, count)
+    is_high = pc.is_valid(domain.high)
+    some = pc.less(below, pc.if_else(is_high, up_to, len(keys)))
+    only = pc.and_(some, pc.fill_null(pc.equal(domain.low, domain.high), False))
+    return Outcomes(
+        pc.and_(domain.has_values, some), pc.and_not(domain.has_values, only), domain.has_nulls
+    )
+
+
+def _num_first(
+    keys: pa.Array, bounds: Any, compare: Callable[[Any, Any], Any], count: int
+) -> pa.Array:
+    """How many keys, from the first on, compare so with each of the bounds; none with null."""
+    found = pa.repeat(pa.scalar(0), count)
+    for step in (1 << bit for bit in reversed(range(len(keys).bit_length()))):
+        further = pc.add(found, step)
+        last = keys.take(pc.subtract(pc.min_element_wise(further, len(keys)), 1))
+        is_so = pc.and_(pc.less_equal(further, len(keys)), _surely(compare, last, bounds))
+        found = pc.if_else(is_so, further, found)
+    return found
 
 
 def _surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:

@@ -27,7 +27,7 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
 
     Raises:
         InvalidRequestError: There is no such column, it cannot be compared, or a literal does not
-            fit its type.
+            fit its type; or what was given is no predicate.
     """
     match predicate:
         case Comparison(column, operator, value):
@@ -47,6 +47,10 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             return Not(resolve(operand, schema))
         case Always():
             return predicate
+    raise InvalidRequestError(
+        f"{predicate!r} is no predicate: compare a column, as in col('id') == 5, or read a "
+        "condition of SQL with parse_predicate."
+    )
 
 
 def columns(predicate: Predicate) -> frozenset[str]:

@@ -98,6 +98,12 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
         InvalidRequestError: One of them cannot be understood; the message names it, its value and
             what is allowed.
     """
+    for name, value in configuration.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRequestError(
+                f"Table property {name!r} is {value!r}: name and value must be texts, such as "
+                "'true' or '5'."
+            )
     return _parsed(tuple(sorted(configuration.items())))
 
 

@@ -34,7 +34,7 @@ from delta_ops.transaction import (
     Transaction,
     TxnId,
 )
-from delta_ops.transaction.replacement import plan_replacement
+from delta_ops.transaction.replacement import plan_replacement, true_when_stored
 from delta_ops.transaction.write_request import (
     Mode,
     Target,
@@ -146,6 +146,9 @@ def _stage(
     validate_partitioning(transaction, partition_by)
     schema = transaction.schema
     rows = fit(df, schema, transaction.log.uri)
+    if must_match is not None:
+        columns = transaction.metadata.partition_columns
+        must_match = true_when_stored(must_match, schema, columns)
     checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
     return _staged(transaction, rows.frame, checks)
 

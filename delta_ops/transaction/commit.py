@@ -12,6 +12,10 @@ Each turn tries to create the next version's file. Then, in this one place:
 4. the store failed, and the file is not there: the same version again, after a longer wait.
 5. the store failed, and does not say what is there: ask again, as long.
 
+Before an attempt of a transaction that has taken long, the log is looked at: where a clean-up has
+deleted the commits that ours would have to follow, their versions look free, and a commit there
+would be below the checkpoint that everybody starts from, and never read.
+
 Where the limits are reached, the error is a lost race in case 3; in case 4 that of the store, if
 all its errors rule out that the file can still appear (no space, no permission); and else an
 unknown outcome, with which no file is deleted.
@@ -27,7 +31,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from delta_ops.clock import Clock
+from delta_ops.clock import MINUTE_MS, Clock
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -38,7 +42,8 @@ from delta_ops.errors import (
 )
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.commit_file import Commit, create_commit, read_commit
+from delta_ops.log.commit_file import Commit, create_commit, read_commit, read_commit_if_there
+from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
 from delta_ops.transaction.idempotency import TxnId, all_done
@@ -70,6 +75,10 @@ class Proposal:
     """`commitInfo.txnId`: how we know our own commit again."""
     footprint: Footprint
     txns: tuple[TxnId, ...]
+    begun_ms: int
+    """When the snapshot was opened."""
+    log_retention_ms: int
+    """Younger commits are not cleaned up."""
     in_commit_timestamps: bool = False
     """Whether each commit of the table carries its time, which must grow."""
 
@@ -123,6 +132,10 @@ def commit_loop(
     winners: list[Commit] = []
     for attempt in range(1, limits.max_attempts + 1):
         is_last = attempt == limits.max_attempts or time.monotonic() >= ends
+        # Not while an attempt may still land: that one looked, and its files must stay.
+        is_long = clock() - proposal.begun_ms >= min(proposal.log_retention_ms, MINUTE_MS)
+        if is_long and not failures:
+            _raise_if_cleaned_up(log, version)
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
         actions = _stamped(proposal, snapshot, clock(), time_before)
         try:
@@ -151,7 +164,7 @@ def commit_loop(
         on_event(RaceLost(table=log.uri, version=version))
         if _carries(winner, proposal.txns, log.uri):
             return Outcome(version=version, attempts=attempt, already_committed=True)
-        _raise_if_conflicting(log, winner, proposal, snapshot)
+        _raise_if_conflicting(log, winner, proposal, snapshot, winners)
         if is_last:
             raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
         winners.append(winner)
@@ -159,14 +172,28 @@ def commit_loop(
     raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
 
 
+def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
+    listing = list_log(log.storage, log.log_directory, from_version=version)
+    latest = listing.latest_version
+    if latest is not None and version not in listing.commits:
+        raise CommitConflictError(
+            log.uri,
+            latest,
+            f"the log was cleaned up beyond version {version - 1}, which this operation rests on",
+        )
+
+
 def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
     """The time that the snapshot's commit carries, after which ours has to be."""
-    commit = read_commit(log.storage, log.log_directory, snapshot.version)
-    if commit.in_commit_timestamp is None:
+    commit = read_commit_if_there(log.storage, log.log_directory, snapshot.version)
+    if commit is None:
+        _raise_if_cleaned_up(log, snapshot.version + 1)
+    if commit is None or commit.in_commit_timestamp is None:
+        missing = "its commit file is gone" if commit is None else "it has no inCommitTimestamp"
         raise LogCorruptError(
             log.uri,
             f"version {snapshot.version}",
-            "it has no inCommitTimestamp, which the table demands (delta.enableInCommitTimestamps)",
+            f"{missing}, and the table demands times that grow (delta.enableInCommitTimestamps)",
         )
     return commit.in_commit_timestamp
 
@@ -236,11 +263,15 @@ def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:
 
 
 def _raise_if_conflicting(
-    log: DeltaLog, winner: Commit, proposal: Proposal, snapshot: Snapshot | None
+    log: DeltaLog,
+    winner: Commit,
+    proposal: Proposal,
+    snapshot: Snapshot | None,
+    earlier: Sequence[Commit],
 ) -> None:
     if snapshot is None:
         raise CommitConflictError(log.uri, winner.version, "created the table")
-    conflict = find_conflict(winner, proposal.footprint, snapshot)
+    conflict = find_conflict(winner, proposal.footprint, snapshot, earlier)
     if conflict is not None:
         raise conflict_error(conflict, log.uri)
 

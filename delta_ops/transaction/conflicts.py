@@ -7,7 +7,8 @@ What counts depends on the isolation level of ours:
 
 1. `Serializable`: the outcome is as if the commits had come one after the other in their order.
 2. `WriteSerializable`: the same, in some order: rows that a blind append of another added, which
-   itself depends on nothing, may count as added after ours.
+   itself depends on nothing, may count as added after ours. Whether another commit has built on
+   such rows before ours came, no log tells: then there may be no such order, as with the reference.
 3. `SnapshotIsolation`, of a rearrangement (`dataChange` false throughout): rows that were added or
    removed meanwhile do not matter to it; a file that it replaces must still be there. A `txn` of a
    rearrangement does not change that: it has a check of its own.
@@ -19,7 +20,9 @@ conflicts with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import pyarrow as pa
@@ -73,13 +76,16 @@ def conflict_error(conflict: Conflict, table: str) -> CommitConflictError:
     )
 
 
-def find_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+def find_conflict(
+    winner: Commit, ours: Footprint, snapshot: Snapshot, earlier: Sequence[Commit] = ()
+) -> Conflict | None:
     """The first reason why `winner` invalidates our commit; None if it does not.
 
     Args:
         winner: A commit after the snapshot that ours was prepared on.
         ours: What ours reads and changes.
         snapshot: The table that ours was prepared on.
+        earlier: The commits between the two; none of them invalidates ours.
     """
     return (
         _protocol(winner)
@@ -87,7 +93,7 @@ def find_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Confli
         or _domain(winner, ours)
         or _txn(winner, ours)
         or _appended(winner, ours, snapshot)
-        or _deleted_read(winner, ours, snapshot)
+        or _deleted_read(winner, ours, snapshot, earlier)
         or _deleted(winner, ours, snapshot)
     )
 
@@ -156,13 +162,16 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
     return None
 
 
-def _deleted_read(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+def _deleted_read(
+    winner: Commit, ours: Footprint, snapshot: Snapshot, earlier: Sequence[Commit]
+) -> Conflict | None:
     # Files that a rearrangement removed: their rows are elsewhere.
     removes = winner.removes.filter(_changes_data(winner.removes))
     if ours.isolation == "SnapshotIsolation" or not ours.reads or not len(removes):
         return None
     removed = _paths(removes, snapshot)
-    for files in snapshot.stream_live(["path", CANONICAL_PATH, "partitionValues", "stats"]):
+    live = snapshot.stream_live(["path", CANONICAL_PATH, "partitionValues", "stats"])
+    for files in chain(live, _rearranged(earlier, snapshot)):
         candidates = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=removed))
         for predicate in ours.reads if len(candidates) else ():
             matching = pruning.matching(candidates, predicate, snapshot)
@@ -174,6 +183,15 @@ def _deleted_read(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Confli
                     evidence=tuple(matching["path"].slice(0, 3).to_pylist()),
                 )
     return None
+
+
+def _rearranged(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Table]:
+    """The files to which rearrangements that won have brought rows that may have been read."""
+    for commit in earlier:
+        if not len(commit.removes):
+            continue
+        adds = commit.adds.filter(pc.invert(_changes_data(commit.adds)))
+        yield adds.append_column(CANONICAL_PATH, [_paths(adds, snapshot)])
 
 
 def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
@@ -201,6 +219,6 @@ def _changes_data(actions: pa.Table) -> pa.ChunkedArray:
     return pc.fill_null(actions["dataChange"], True)
 
 
-def _paths(removes: pa.Table, snapshot: Snapshot) -> pa.Array:
+def _paths(actions: pa.Table, snapshot: Snapshot) -> pa.Array:
     """Canonical paths; a file of which a deletion vector is replaced is among them."""
-    return canonical_paths(removes["path"].combine_chunks(), snapshot.uri)
+    return canonical_paths(actions["path"].combine_chunks(), snapshot.uri)

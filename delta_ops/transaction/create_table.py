@@ -43,6 +43,9 @@ def new_metadata(
     Raises:
         InvalidRequestError: A name, partition column or property cannot be used.
     """
+    for what, text in (("name", name), ("description", description)):
+        if not isinstance(text, str | None):
+            raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
     _validate_names(schema)
     _validate_partitioning(schema, partition_by)
     table_properties_from_configuration(configuration or {})

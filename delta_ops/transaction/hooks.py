@@ -1,12 +1,13 @@
 """Hooks: what happens after a commit and cannot undo it.
 
-A hook that fails is reported in the result and as an event; the commit stands. One that is
-interrupted lets the interrupt pass, with a note that says that the commit stands.
+A hook that fails is reported in the result and as an event; the commit stands. An interrupt passes,
+and so does what a listener raises, with a note that says that the commit stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock
@@ -94,10 +95,14 @@ def run_hooks(
                     reason=str(error),
                 )
             )
-        except BaseException as interrupt:
-            # Whoever catches it learns from it alone that the commit stands.
-            interrupt.add_note(
-                f"{committed.log.uri}: version {committed.version} was committed before this"
-            )
-            raise
     return tuple(failed)
+
+
+@contextmanager
+def noting_commit(table: str, version: int) -> Iterator[None]:
+    """Let what is raised after a commit say so: whoever catches it learns it from that alone."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"{table}: version {version} was committed before this")
+        raise

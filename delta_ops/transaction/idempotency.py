@@ -29,13 +29,15 @@ def txn_id(txn: TxnId | tuple[str, int]) -> TxnId:
     Raises:
         InvalidRequestError: The pair is not a non-empty text and a whole number.
     """
-    identity = txn if isinstance(txn, TxnId) else TxnId(app_id=txn[0], version=txn[1])
-    if not identity.app_id or not -(2**63) <= identity.version < 2**63:
-        raise InvalidRequestError(
-            f"txn ({identity.app_id!r}, {identity.version}) needs an application id and a version "
-            "that fits 64 bits"
-        )
-    return identity
+    pair = (txn.app_id, txn.version) if isinstance(txn, TxnId) else tuple(txn)
+    match pair:
+        # A number of another type would be in the commit as nobody can read it.
+        case (str() as app_id, version) if app_id and type(version) is int and _is_long(version):
+            return txn if isinstance(txn, TxnId) else TxnId(app_id=app_id, version=version)
+    raise InvalidRequestError(
+        f"txn {pair!r} is no txn; give an application id (a text) and a version (a whole number "
+        "that fits 64 bits)"
+    )
 
 
 def all_done(
@@ -72,3 +74,7 @@ def is_done(txn: TxnId, transactions: Mapping[str, SetTransaction], *, table: st
     if stored.version > txn.version and txn.newer_is_stale:
         raise StaleRunError(table, txn.app_id, txn.version, stored.version)
     return True
+
+
+def _is_long(number: int) -> bool:
+    return -(2**63) <= number < 2**63

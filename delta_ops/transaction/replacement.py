@@ -7,6 +7,7 @@ does not match and stays.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,7 +17,10 @@ from delta_ops.log.pruning import partition_types
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.partition_values import parse
-from delta_ops.protocol.predicate import Predicate, must_match, resolve
+from delta_ops.protocol.predicate import Predicate, col, columns, must_match, resolve
+from delta_ops.protocol.schema import BINARY, STRING, DataType, StructType, find_field
+
+_EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,23 @@ class Replacement:
     def removed(self) -> tuple[AddFile, ...]:
         """All files that leave the table."""
         return self.matched + self.mixed
+
+
+def true_when_stored(
+    predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
+) -> Predicate:
+    """True of rows for which the predicate is still true when they are read back.
+
+    An empty partition value is stored as null.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the table.
+    """
+    for name in sorted(columns(resolve(predicate, schema)) & set(partition_columns)):
+        empty = _EMPTY.get(find_field(schema, name).data_type)
+        if empty is not None:
+            predicate &= col(name).is_null() | (col(name) != empty)
+    return predicate
 
 
 def plan_replacement(snapshot: Snapshot, predicate: Predicate) -> Replacement:

@@ -36,7 +36,7 @@ from delta_ops.protocol.actions import (
 )
 from delta_ops.protocol.features import validate_properties, validate_writable
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.schema import StructType, schema_from_json
 from delta_ops.protocol.table_properties import (
     TableProperties,
@@ -47,7 +47,13 @@ from delta_ops.transaction.commit_info import commit_info, file_metrics
 from delta_ops.transaction.conflicts import Footprint
 from delta_ops.transaction.create_table import new_metadata, new_protocol
 from delta_ops.transaction.creation_race import is_same_table, validate_joinable
-from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, Hook, run_hooks
+from delta_ops.transaction.hooks import (
+    DEFAULT_HOOKS,
+    CommittedVersion,
+    Hook,
+    noting_commit,
+    run_hooks,
+)
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
@@ -64,19 +70,27 @@ def begin(log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ign
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    begun_ms = clock()
     snapshot = log.snapshot_if_exists()
     if snapshot is not None:
         validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
-    return Transaction(log, snapshot, clock=clock, on_event=on_event)
+    return Transaction(log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event)
 
 
 class Transaction:
     """One commit in the making; used once, by one thread."""
 
     def __init__(
-        self, log: DeltaLog, snapshot: Snapshot | None, *, clock: Clock, on_event: OnEvent
+        self,
+        log: DeltaLog,
+        snapshot: Snapshot | None,
+        *,
+        begun_ms: int,
+        clock: Clock,
+        on_event: OnEvent,
     ) -> None:
         self.log, self.snapshot = log, snapshot
+        self._begun_ms = begun_ms
         self.clock, self.on_event = clock, on_event
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
@@ -168,6 +182,13 @@ class Transaction:
         configuration = {name: value for name, value in merged.items() if value is not None}
         self._metadata = replace(self.metadata, configuration=configuration)
         self._validate_definition()
+        had_timestamps = self.snapshot is None or self.snapshot.properties.in_commit_timestamps
+        if self.properties.in_commit_timestamps and not had_timestamps:
+            # It would have to name the version that it comes to.
+            raise InvalidRequestError(
+                f"{self.log.uri}: delta.enableInCommitTimestamps can only be set when a table is "
+                "created; set it with an engine that can switch it on"
+            )
 
     def _validate_definition(self) -> None:
         table_properties_from_configuration(self.metadata.configuration)
@@ -192,7 +213,13 @@ class Transaction:
         self._rearranged.extend(removed if not data_change else ())
 
     def read(self, predicate: Predicate) -> None:
-        """Depend on the rows for which the predicate is true: whoever adds one first wins."""
+        """Depend on the rows for which the predicate is true: whoever adds one first wins.
+
+        Raises:
+            InvalidRequestError: It does not fit the table, so that no race could be judged by it.
+            TableNotFoundError: There is no table, and `create_table` has not been called.
+        """
+        resolve(predicate, self.schema)
         self._reads.append(predicate)
 
     def set_transaction(self, txn: TxnId | tuple[str, int]) -> None:
@@ -295,13 +322,15 @@ class Transaction:
             return CommitResult(
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
-        self.on_event(Committed(table=self.log.uri, version=outcome.version))
+        with noting_commit(self.log.uri, outcome.version):
+            self.on_event(Committed(table=self.log.uri, version=outcome.version))
+            failed = run_hooks(hooks, self._committed(outcome.version, outcome), self.on_event)
         return CommitResult(
             version=outcome.version,
             already_committed=False,
             attempts=outcome.attempts,
             metrics=counts,
-            failed_hooks=run_hooks(hooks, self._committed(outcome.version, outcome), self.on_event),
+            failed_hooks=failed,
         )
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
@@ -367,6 +396,8 @@ class Transaction:
             txn_uuid=str(uuid.uuid4()),
             footprint=footprint,
             txns=tuple(self._txns.values()),
+            begun_ms=self._begun_ms,
+            log_retention_ms=self.properties.log_retention_ms,
             in_commit_timestamps=self.properties.in_commit_timestamps,
         )
 

@@ -8,18 +8,20 @@ sees: an engine checks them and attests it in `Staged.row_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import (
     ArrayType,
     DataType,
     MapType,
     StructType,
+    find_field,
     schema_from_json,
 )
 from delta_ops.protocol.stats import parse_stats
@@ -94,6 +96,7 @@ def validate_actions(
     Raises:
         InvalidRequestError: With the file and the rule.
     """
+    types = _partition_types(metadata)
     seen: set[str] = set()
     for action in files:
         path = _path_of(action, table)
@@ -103,7 +106,7 @@ def validate_actions(
             )
         seen.add(path)
         if isinstance(action, AddFile):
-            _validate_add(action, path, metadata, table)
+            _validate_add(action, path, types, table)
     removed = [a for a in files if isinstance(a, RemoveFile) and a.data_change]
     if append_only and removed:
         raise InvalidRequestError(
@@ -152,15 +155,32 @@ def _path_of(action: FileAction, table: str) -> str:
         raise InvalidRequestError(f"{table}: file {action.path} lies outside the table") from error
 
 
-def _validate_add(add: AddFile, path: str, metadata: Metadata, table: str) -> None:
+def _partition_types(metadata: Metadata) -> Mapping[str, DataType]:
+    if not metadata.partition_columns:
+        return {}
+    schema = schema_from_json(metadata.schema_string)
+    return {name: find_field(schema, name).data_type for name in metadata.partition_columns}
+
+
+def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table: str) -> None:
+    """What a reader would stumble over is refused: with it, all of the table is lost to readers."""
     if is_absolute(path):
         raise InvalidRequestError(f"{table}: file {path} lies outside the table")
     validate(path)
-    if set(add.partition_values) != set(metadata.partition_columns):
+    if add.size < 0:
+        raise InvalidRequestError(f"{table}: file {path} has {add.size} bytes; give its real size")
+    if add.partition_values.keys() != types.keys():
         raise InvalidRequestError(
             f"{table}: file {path} has values for {_listed(tuple(add.partition_values))}, but the "
-            f"table is partitioned by {_listed(metadata.partition_columns)}"
+            f"table is partitioned by {_listed(tuple(types))}"
         )
+    for name, text in add.partition_values.items():
+        try:
+            parse(text, types[name])
+        except InvalidRequestError as error:
+            raise InvalidRequestError(
+                f"{table}: file {path}, partition column {name!r}: {error}"
+            ) from error
 
 
 def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:

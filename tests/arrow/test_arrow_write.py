@@ -95,6 +95,24 @@ def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(tmp_pa
     ]
 
 
+@pytest.mark.parametrize("empty", ["", b""])
+@pytest.mark.parametrize("is_partition", [True, False])
+def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
+    tmp_path: Path, empty: str | bytes, is_partition: bool
+) -> None:
+    """As a partition value it is null, and each rerun would add it once more."""
+    data = pa.table({"id": [1], "p": [empty]})
+    da.write(tmp_path, data, partition_by=["p"] if is_partition else None)
+    if is_partition:
+        with pytest.raises(InvalidRequestError, match="replace_where is not true"):
+            da.write(tmp_path, data, mode="overwrite", replace_where=col("p") == empty)
+        nulls = pa.table({"id": [2], "p": pa.array([None], data["p"].type)})
+        da.write(tmp_path, nulls, mode="overwrite", replace_where=col("p").is_null())
+    else:
+        da.write(tmp_path, data, mode="overwrite", replace_where=col("p") == empty)
+    assert len(da.to_table(DeltaLog(tmp_path))) == 1
+
+
 def test_the_same_txn_writes_once(tmp_path: Path) -> None:
     first = da.write(tmp_path, ROWS, txn=("app", 3))
     again = da.write(tmp_path, ROWS, txn=("app", 3))

@@ -99,6 +99,24 @@ def drop_field(table: pa.Table, action: str, *names: str) -> pa.Table:
     return table.set_column(table.column_names.index(action), action, changed)
 
 
+def vectors_of(table: pa.Table, vector: dict[str, Any]) -> pa.Table:
+    """All files with this deletion vector."""
+    rows = table.to_pylist()
+    for row in rows:
+        if row["add"]:
+            row["add"]["deletionVector"] = vector
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+@pytest.mark.parametrize("vector", [{"storageType": "u"}, {"pathOrInlineDv": "x"}])
+def test_a_deletion_vector_that_is_nowhere_is_an_error(
+    log: DeltaLog, vector: dict[str, Any]
+) -> None:
+    pq.write_table(vectors_of(pq.read_table(checkpoint(log)), vector), checkpoint(log))
+    with pytest.raises(LogCorruptError, match="a deletion vector lacks its storageType or path"):
+        log.snapshot().files(["path"])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -111,6 +129,20 @@ def drop_field(table: pa.Table, action: str, *names: str) -> pa.Table:
             lambda t: cast_field(t, "add", "path", pa.dictionary(pa.int32(), pa.string())),
             id="paths in a dictionary",
         ),
+        pytest.param(
+            lambda t: cast_field(t, "add", "path", pa.string_view()), id="paths in a view"
+        ),
+        pytest.param(
+            lambda t: cast_field(
+                t, "add", "partitionValues", pa.map_(pa.string_view(), pa.string_view())
+            ),
+            id="partition values in a view",
+        ),
+        pytest.param(
+            lambda t: cast_field(t, "metaData", "schemaString", pa.string_view()),
+            id="a schema in a view",
+        ),
+        pytest.param(lambda t: vectors_of(t, {}), id="deletion vectors of nulls"),
         pytest.param(lambda t: drop_field(t, "add", "tags", "deletionVector"), id="fewer fields"),
         pytest.param(lambda t: drop_field(t, "metaData", "name", "createdTime"), id="no name"),
         pytest.param(lambda t: t.drop_columns(["remove", "domainMetadata"]), id="fewer actions"),
@@ -123,13 +155,19 @@ def test_checkpoints_of_other_writers_are_read(
     log: DeltaLog, change: Callable[[pa.Table], pa.Table]
 ) -> None:
     before = log.snapshot()
-    expected = before.files(["path", "size", "stats", "partition_values"]).to_pylist()
+    columns = ["path", "size", "stats", "partition_values", "deletion_vector"]
+    expected = before.files(columns).to_pylist()
     pq.write_table(change(pq.read_table(checkpoint(log))), checkpoint(log))
     after = DeltaLog(log.uri).snapshot()
-    assert after.files(["path", "size", "stats", "partition_values"]).to_pylist() == expected
+    assert after.files(columns).to_pylist() == expected
     assert after.transactions() == before.transactions()
     assert after.metadata.schema_string == before.metadata.schema_string
     assert live_paths(log) == {"x.parquet", "y.parquet"}
+
+
+DAY_US = 86_400_000_000
+YEAR_1, YEAR_10000 = -719_162 * DAY_US, 2_932_897 * DAY_US
+"""Microseconds from 1970 on."""
 
 
 def with_parsed_stats(log: DeltaLog, low: Any, data_type: pa.DataType) -> dict[str, Any]:
@@ -165,6 +203,7 @@ def with_parsed_stats(log: DeltaLog, low: Any, data_type: pa.DataType) -> dict[s
     ("low", "data_type", "text"),
     [
         pytest.param("a", pa.string(), "a", id="a text"),
+        pytest.param("a", pa.dictionary(pa.int8(), pa.string()), "a", id="a text of few"),
         pytest.param(date(2026, 1, 31), pa.date32(), "2026-01-31", id="a date"),
         pytest.param(
             datetime(2026, 1, 31, 1, 2, 3, 456789, UTC),
@@ -190,6 +229,19 @@ def test_statistics_in_a_struct_are_read(
         pytest.param(b"\xff", pa.binary(), id="a binary"),
         pytest.param(2**62, pa.timestamp("us", "UTC"), id="a timestamp beyond all years"),
         pytest.param(2**30, pa.date32(), id="a date beyond all years"),
+        pytest.param(2**60, pa.time64("us"), id="a time of day beyond all days"),
+        pytest.param(2**60, pa.duration("s"), id="a duration beyond all of Python's"),
+        pytest.param([1], pa.list_(pa.int64()), id="a list"),
+        pytest.param(YEAR_1 - 1, pa.timestamp("us", "UTC"), id="a moment before the year 1"),
+        pytest.param(YEAR_10000, pa.timestamp("us"), id="a local time after the year 9999"),
+        pytest.param(
+            YEAR_1, pa.timestamp("us", "America/New_York"), id="the year 1 in a zone behind"
+        ),
+        pytest.param(
+            YEAR_10000 - 1, pa.timestamp("us", "Asia/Tokyo"), id="the year 9999 in a zone ahead"
+        ),
+        pytest.param(YEAR_1 // DAY_US - 1, pa.date32(), id="a date before the year 1"),
+        pytest.param(YEAR_10000 // DAY_US, pa.date32(), id="a date after the year 9999"),
     ],
 )
 def test_a_bound_that_json_cannot_hold_leaves_the_others(

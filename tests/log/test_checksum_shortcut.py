@@ -93,6 +93,8 @@ def test_without_a_checksum_nothing_is_looked_for(log: DeltaLog) -> None:
 @pytest.mark.parametrize("version", [1, 4], ids=["before the checkpoint", "after the version"])
 def test_a_checksum_of_another_version_is_not_read(log: DeltaLog, version: int) -> None:
     put(log, version, metadata=json_body(NEWER))
+    # The hint alone would keep an older checksum out of the listing.
+    (Path(log.uri) / "_delta_log" / "_last_checkpoint").unlink()
     assert log.snapshot().metadata == metadata()
     assert (CALLS.checksums, CALLS.checkpoints) == (0, FOOTER_AND_COLUMNS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,9 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("delta_ops.log.checksum_write.CHEAP_CHECKPOINT_BYTES", 0)
 
 
+OTHER = {"appId": "a", "version": 2}
+D = {"domain": "d", "configuration": "", "removed": False}
+GONE = {"domain": "gone", "configuration": "", "removed": False}
 NEW = add("new", size=5, modification_time=FUTURE)
 
 
@@ -163,6 +167,23 @@ def test_without_a_previous_one_a_large_table_gets_none(table: Table) -> None:
 
 
 @pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(("modified_ms", "is_new"), [(5000, False), (5001, True)])
+def test_a_file_is_new_if_it_is_younger_than_the_checkpoint(
+    table: Table, modified_ms: int, is_new: bool
+) -> None:
+    (checkpoint,) = (table.root / "_delta_log").glob("*.parquet")
+    os.utime(checkpoint, (5, 5))
+    assert table.commit(add("new", size=5, modification_time=modified_ms)) is is_new
+
+
+@pytest.mark.usefixtures("large")
+def test_counting_anew_brings_it_back(table: Table) -> None:
+    table.crc().unlink()
+    assert table.commit(NEW, recount=True)
+    assert validate_checksum(table.log.snapshot())
+
+
+@pytest.mark.usefixtures("large")
 def test_a_rewrite_brings_it_back(table: Table) -> None:
     table.crc().unlink()
     assert table.commit(remove("old", size=10), NEW)
@@ -181,6 +202,7 @@ def test_a_rewrite_brings_it_back(table: Table) -> None:
         pytest.param({"metadata": None}, id="no metadata"),
         pytest.param({"metadata": json_body(metadata(name="x"))}, id="other metadata"),
         pytest.param({"protocol": None}, id="no protocol"),
+        pytest.param({"protocol": json_body(DOMAINS)}, id="another protocol"),
         pytest.param({"txnId": "another"}, id="a version that was taken back"),
     ],
 )
@@ -193,6 +215,31 @@ def test_nothing_follows_from_one_that_does_not_agree(
     table.crc().write_text(json.dumps({**right, **changes}))
     create_commit(table.log.storage, "_delta_log", 3, [NEW])
     assert not create_checksum(table.log.storage, "_delta_log", 3, before, [NEW])
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(
+    ("changes", "is_right"),
+    [
+        pytest.param({}, True, id="nothing"),
+        pytest.param({"setTransactions": []}, False, id="a txn"),
+        pytest.param({"setTransactions": [OTHER]}, False, id="a txn's last version"),
+        pytest.param({"domainMetadata": []}, False, id="a domain"),
+        pytest.param({"domainMetadata": [D, GONE]}, False, id="that a domain is gone"),
+    ],
+)
+def test_nothing_follows_from_one_that_has_forgotten_what_came_last(
+    tmp_path: Path, changes: dict[str, Any], is_right: bool
+) -> None:
+    table = Table(tmp_path, [DOMAINS, metadata()])
+    write_checkpoint(table.log.snapshot(0), now_ms=0)
+    table.commit(
+        SetTransaction(app_id="a", version=1),
+        DomainMetadata(domain="d", configuration=""),
+        DomainMetadata(domain="gone", configuration="", removed=True),
+    )
+    table.change_checksum(**changes)
+    assert table.commit(NEW) is is_right
 
 
 @pytest.mark.usefixtures("large")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 from unittest import mock
 
@@ -16,11 +17,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, Snapshot
 from delta_ops.log import segment_replay
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
-from delta_ops.protocol.actions import AddFile, DeletionVector, FileAction, SetTransaction
+from delta_ops.protocol.actions import (
+    AddFile,
+    DeletionVector,
+    DomainMetadata,
+    FileAction,
+    SetTransaction,
+)
+from delta_ops.protocol.arrow_schemas import remove_files
 from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, remove, write_log
 
@@ -31,35 +39,69 @@ ENCODED = {
 }
 
 
+VECTORS = [
+    None,
+    *(
+        DeletionVector(
+            storage_type=kind,
+            path_or_inline_dv=place,
+            offset=offset,
+            size_in_bytes=1,
+            cardinality=1,
+        )
+        for kind, place, offset in [("u", "a", 1), ("u", "a", 2), ("u", "b", 1), ("i", "a", None)]
+    ),
+]
+Key = tuple[str, DeletionVector | None]
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[FileAction]]:
     """Commits that each say at most one thing of a file, in any spelling of its path."""
+    keys = st.tuples(st.sampled_from(NAMES), st.none() | st.sampled_from(VECTORS))
     commits = []
     for _ in range(draw(st.integers(1, 8))):
-        chosen = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=5))
+        chosen = draw(st.lists(keys, unique=True, max_size=5))
         commit: list[FileAction] = []
-        for name in chosen:
+        for name, vector in chosen:
             path = draw(st.sampled_from(ENCODED.get(name, [name])))
             size = draw(st.integers(1, 1000))
-            commit.append(add(path, size=size) if draw(st.booleans()) else remove(path))
+            is_add = draw(st.booleans())
+            commit.append(
+                add(path, size=size, deletion_vector=vector)
+                if is_add
+                else remove(path, deletion_vector=vector)
+            )
         commits.append(commit)
     return commits
 
 
-def decoded(path: str) -> str:
-    return path.replace("%20", " ").replace("%C3%BC", "ü")
+def key_of(action: FileAction) -> Key:
+    path = action.path.replace("%20", " ").replace("%C3%BC", "ü")
+    return path, action.deletion_vector
 
 
-def model(commits: list[list[FileAction]]) -> dict[str, int]:
-    """Live files and their sizes, by replaying oldest first."""
-    live: dict[str, int] = {}
-    for commit in commits:
-        for action in commit:
-            if isinstance(action, AddFile):
-                live[decoded(action.path)] = action.size
-            else:
-                live.pop(decoded(action.path), None)
-    return live
+def model(commits: list[list[FileAction]]) -> tuple[dict[Key, int], set[Key]]:
+    """Live files with their sizes, and removed ones, by replaying oldest first."""
+    live: dict[Key, int] = {}
+    gone: set[Key] = set()
+    for action in chain.from_iterable(commits):
+        if isinstance(action, AddFile):
+            live[key_of(action)] = action.size
+            gone.discard(key_of(action))
+        else:
+            live.pop(key_of(action), None)
+            gone.add(key_of(action))
+    return live, gone
+
+
+def replayed(snapshot: Snapshot) -> tuple[dict[Key, int], set[Key]]:
+    """The same as the snapshot has it."""
+    adds = snapshot.add_files()
+    removes = remove_files(snapshot.tombstones())
+    live = {key_of(each): each.size for each in adds}
+    assert (len(live), len({*map(key_of, removes)})) == (len(adds), len(removes))
+    return live, {*map(key_of, removes)}
 
 
 @given(commits=histories(), checkpoint_at=st.integers(0, 7))
@@ -90,11 +132,9 @@ def check_replay(commits: list[list[FileAction]], checkpoint_at: int) -> None:
         at = min(checkpoint_at, len(commits) - 1)
         write_checkpoint(log.snapshot(at), now_ms=0)
         for version in range(len(commits)):
-            files = log.snapshot(version).files(["path", "size"]).to_pylist()
-            assert {f["path"]: f["size"] for f in files} == model(commits[: version + 1])
-        latest = log.snapshot()
-        assert latest.num_files == len(model(commits))
-        assert latest.size_bytes == sum(model(commits).values())
+            assert replayed(log.snapshot(version)) == model(commits[: version + 1])
+        latest, (live, _) = log.snapshot(), model(commits)
+        assert (latest.num_files, latest.size_bytes) == (len(live), sum(live.values()))
     finally:
         shutil.rmtree(root)
 
@@ -112,8 +152,7 @@ def check_refresh(commits: list[list[FileAction]], split: int) -> None:
         refreshed = log.snapshot(min(split, len(commits) - 1)).refresh()
         fresh = log.snapshot()
         assert refreshed.version == fresh.version
-        assert refreshed.num_files == fresh.num_files
-        assert refreshed.tombstones()["path"].to_pylist() == fresh.tombstones()["path"].to_pylist()
+        assert replayed(refreshed) == replayed(fresh) == model(commits)
     finally:
         shutil.rmtree(root)
 
@@ -144,26 +183,17 @@ def test_a_refresh_reads_what_is_new_and_nothing_else(tmp_path: Path) -> None:
     ]
 
 
-def vector(place: str) -> DeletionVector:
-    return DeletionVector(
-        storage_type="u", path_or_inline_dv=place, offset=1, size_in_bytes=1, cardinality=1
-    )
-
-
-def test_a_file_with_another_deletion_vector_is_another_file(tmp_path: Path) -> None:
+def test_a_remove_of_a_file_without_its_deletion_vector_is_of_another_file(tmp_path: Path) -> None:
+    vector = VECTORS[1]
     log = write_log(
         tmp_path,
         [
-            [add("x.parquet", deletion_vector=vector("old"))],
-            [
-                remove("x.parquet", deletion_vector=vector("old")),
-                add("x.parquet", deletion_vector=vector("new")),
-            ],
+            [add("x.parquet")],
+            [remove("x.parquet"), add("x.parquet", deletion_vector=vector)],
+            [remove("x.parquet")],
         ],
     )
-    (live,) = log.snapshot().add_files()
-    assert live.deletion_vector is not None
-    assert live.deletion_vector.path_or_inline_dv == "new"
+    assert [each.deletion_vector for each in log.snapshot().add_files()] == [vector]
 
 
 @pytest.mark.parametrize(
@@ -197,6 +227,25 @@ def test_the_latest_txn_of_an_application_counts_even_if_it_went_back(tmp_path: 
     log = write_log(tmp_path, [[txns[0]], [txns[1]]])
     write_checkpoint(log.snapshot(), now_ms=0)
     assert DeltaLog(tmp_path).snapshot().transactions() == {"a": txns[1]}
+
+
+@pytest.mark.parametrize("checkpoint_at", [None, 0, 1, 2])
+def test_the_latest_word_on_a_domain_counts_and_a_removed_one_is_gone(
+    tmp_path: Path, checkpoint_at: int | None
+) -> None:
+    domains = [
+        [
+            DomainMetadata(domain="a", configuration="1"),
+            DomainMetadata(domain="b", configuration="1"),
+        ],
+        [DomainMetadata(domain="a", configuration="2")],
+        [DomainMetadata(domain="b", configuration="", removed=True)],
+    ]
+    log = write_log(tmp_path, domains)
+    if checkpoint_at is not None:
+        write_checkpoint(log.snapshot(checkpoint_at), now_ms=0)
+    assert DeltaLog(tmp_path).snapshot().domain_metadata() == {"a": domains[1][0]}
+    assert set(DeltaLog(tmp_path).snapshot(1).domain_metadata()) == {"a", "b"}
 
 
 def test_a_snapshot_that_went_to_another_process_still_knows_its_files(tmp_path: Path) -> None:

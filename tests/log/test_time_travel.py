@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,6 +81,16 @@ def test_a_time_outside_of_the_history_is_an_error(
         table(tmp_path, 0, 10, 20).snapshot(timestamp=at(seconds))
 
 
+def test_what_is_committed_meanwhile_is_after_the_latest_version(tmp_path: Path) -> None:
+    log = table(tmp_path, 0, 10)
+    snapshot = log.snapshot()
+    create_commit(log.storage, log.log_directory, 2, [add("2")])
+    set_time(tmp_path, 2, 20)
+    assert version_at(snapshot, at(10)) == 1
+    with pytest.raises(VersionNotFoundError, match="after its latest version 1"):
+        version_at(snapshot, at(20))
+
+
 def test_times_that_go_back_are_raised(tmp_path: Path) -> None:
     log = table(tmp_path, 10, 5, 5, 20)
     assert [e.timestamp_ms - ms(10) for e in log.history()] == [10_000, 2, 1, 0]
@@ -103,6 +114,29 @@ def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
         log.snapshot(timestamp="yesterday")
     with pytest.raises(InvalidRequestError, match="not both"):
         log.snapshot(version=0, timestamp=START)
+
+
+@pytest.mark.parametrize(
+    ("version", "timestamp", "reason"),
+    [
+        pytest.param("1", None, "version '1' is no whole number", id="a version of digits"),
+        pytest.param(1.0, None, "version 1.0 is no whole number", id="a version of a fraction"),
+        pytest.param(None, date(2026, 1, 31), "no timestamp; write it as", id="a day"),
+        pytest.param(None, 1769860800, "1769860800 is no timestamp", id="seconds since 1970"),
+    ],
+)
+def test_what_is_no_version_and_no_time_is_refused(
+    tmp_path: Path, version: Any, timestamp: Any, reason: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=reason):
+        table(tmp_path, 0).snapshot(version, timestamp)
+
+
+def test_a_history_of_less_than_nothing_is_refused(tmp_path: Path) -> None:
+    log = table(tmp_path, 0, 10)
+    assert list(log.history(limit=0)) == []
+    with pytest.raises(InvalidRequestError, match="limit -1"):
+        next(log.history(limit=-1))
 
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
@@ -139,6 +173,13 @@ def test_commits_own_times_count_where_the_table_has_them(
     for outside in (-1, 41):
         with pytest.raises(VersionNotFoundError):
             log.snapshot(timestamp=at(outside))
+
+
+def test_a_property_is_true_in_any_case(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, 10)
+    path = tmp_path / "_delta_log" / f"{0:020d}.json"
+    path.write_text(path.read_text().replace('Timestamps":"true"', 'Timestamps":"TRUE"'))
+    assert log.snapshot(timestamp=at(5)).version == 0
 
 
 @pytest.mark.parametrize(

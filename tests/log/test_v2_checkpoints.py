@@ -167,6 +167,14 @@ def test_a_top_level_file_that_cannot_be_read_is_named(tmp_path: Path, make: Mak
         log.snapshot()
 
 
+def test_a_sidecar_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    log = table(tmp_path)
+    top = json_with_sidecars(tmp_path)
+    named = [line for line in top.read_text().splitlines() if "sidecar" in line]
+    top.write_text(top.read_text() + named[0].replace('"path": "', '"path": "_sidecars/') + "\n")
+    assert log.snapshot().num_files == 2
+
+
 def test_a_sidecar_is_looked_for_in_its_directory_only(tmp_path: Path) -> None:
     log = table(tmp_path)
     top = json_with_sidecars(tmp_path)

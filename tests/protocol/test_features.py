@@ -364,3 +364,24 @@ def test_what_is_read_is_opened() -> None:
     assert not [each.name for each in FEATURES if each.is_read and not each.is_opened]
     assert not [each.name for each in FEATURES if each.is_read_by_spark and not each.is_read]
     assert not [each.name for each in FEATURES if each.is_opened and not each.for_readers]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("day", "There is no column day; there are id", id="not there"),
+        pytest.param("ID", "the partition column ID is called id in the schema", id="another case"),
+    ],
+)
+def test_a_partition_column_that_the_schema_lacks_is_damage_of_the_log(
+    name: str, reason: str
+) -> None:
+    with pytest.raises(LogCorruptError, match=f"metaData: {reason}"):
+        validate_openable(PLAIN, metadata(partition_columns=("id", name)), table="memory://t")
+
+
+def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
+    asked = protocol(3, 7, ["quantum"], ["quantum"])
+    schema = '{"type":"struct","fields":[{"name":"q","type":{"type":"qubit"},"nullable":true}]}'
+    with pytest.raises(UnsupportedFeatureError, match="quantum"):
+        validate_openable(asked, Metadata(id="x", schema_string=schema), table="memory://t")

@@ -48,6 +48,13 @@ WIDE = Decimal("123456789012345678901234.56")
         pytest.param(
             FLOAT, Decimal("1.1"), *[round_to_float(1.1)] * 2, id="a float in its own digits"
         ),
+        pytest.param(
+            DOUBLE, Decimal("1.1"), 1.1, round_to_float(1.1), id="a double that may be a float"
+        ),
+        pytest.param(
+            DOUBLE, Decimal("-1.1"), round_to_float(-1.1), -1.1, id="a negative one of these"
+        ),
+        pytest.param(DOUBLE, Decimal("1e300"), 1e300, 1e300, id="a double that is no float"),
         pytest.param(DOUBLE, "NaN", None, None, id="NaN as text"),
         pytest.param(
             DecimalType(9, 2), Decimal("1.10"), Decimal("1.10"), Decimal("1.10"), id="decimal"

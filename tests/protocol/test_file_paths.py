@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.protocol.file_paths import canonical_path, canonical_paths, encode_path
+from delta_ops.protocol.file_paths import (
+    canonical_path,
+    canonical_paths,
+    encode_path,
+    is_absolute,
+)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +127,18 @@ def test_a_link_that_only_the_log_names_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     path = f"{tmp_path}/link/x"
     assert canonical_path(path, f"{tmp_path}/real") == path
+
+
+@pytest.mark.parametrize(
+    ("log_path", "canonical", "absolute"),
+    [
+        pytest.param("ab%3Acd.parquet", "ab:cd.parquet", False, id="a colon in a name"),
+        pytest.param("hour%3A12/x%20y", "hour:12/x y", False, id="a colon in a directory"),
+        pytest.param("hour:12/../x", "x", False, id="a step in it"),
+        pytest.param("dbfs:/u/x", "dbfs:/u/x", True, id="a URI without an authority"),
+        pytest.param("s3://c/x", "s3a://c/x", True, id="a URI with one"),
+    ],
+)
+def test_a_colon_alone_makes_no_uri(log_path: str, canonical: str, absolute: bool) -> None:
+    assert canonical_path(log_path, "/lake/t") == canonical
+    assert is_absolute(canonical) is absolute

@@ -24,6 +24,11 @@ METADATA = {"id": "i", "schemaString": "{}", "partitionColumns": []}
         pytest.param({"add": {**ADD, "path": "\ud800"}}, id="half a surrogate pair in a path"),
         pytest.param({"add": {**ADD, "partitionValues": []}}, id="partition values in a list"),
         pytest.param({"add": {**ADD, "deletionVector": 3}}, id="a deletion vector of a number"),
+        pytest.param({"add": {**ADD, "deletionVector": {}}}, id="a deletion vector of nothing"),
+        pytest.param(
+            {"add": {**ADD, "deletionVector": {"storageType": "u", "pathOrInlineDv": None}}},
+            id="a deletion vector that is nowhere",
+        ),
         pytest.param({"add": [1]}, id="a body that is a list"),
         pytest.param({"add": {**ADD, "size": -1}}, id="a negative size"),
         pytest.param({"add": {**ADD, "size": True}}, id="a size that is true"),

@@ -159,12 +159,19 @@ def test_serialize(value: Any, data_type: DataType, text: str) -> None:
         pytest.param("TRUE", BOOLEAN, True, id="a boolean in any case"),
         pytest.param("1e3", DOUBLE, 1000.0, id="a double with a small e"),
         pytest.param("+5", INTEGER, 5, id="a sign"),
+        pytest.param("inf", DOUBLE, math.inf, id="infinity as Rust writes it"),
+        pytest.param("-inf", FLOAT, -math.inf, id="minus infinity as Rust writes it"),
+        pytest.param("INFINITY", DOUBLE, math.inf, id="infinity in any case"),
     ],
 )
 def test_parse_what_other_writers_write(text: str, data_type: DataType, value: Any) -> None:
     parsed = parse(text, data_type)
     assert parsed == value
     assert type(parsed) is type(value)
+
+
+def test_nan_is_read_in_any_case() -> None:
+    assert all(math.isnan(parse(text, DOUBLE)) for text in ("NaN", "nan", "NAN"))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +195,7 @@ def test_a_timestamp_without_a_zone_is_of_the_writers(text: str, utc: datetime) 
         pytest.param("\N{ARABIC-INDIC DIGIT ONE}", LONG, id="digits of another script"),
         pytest.param("1.0", INTEGER, id="a fraction in an integer"),
         pytest.param(" 1", INTEGER, id="a blank"),
-        pytest.param("nan", DOUBLE, id="NaN as Python writes it"),
+        pytest.param("infinite", DOUBLE, id="a word that is no number"),
         pytest.param("1e39", FLOAT, id="too great for float"),
         pytest.param("1e400", DOUBLE, id="too great for double"),
         pytest.param("0x1p3", DOUBLE, id="hexadecimal"),

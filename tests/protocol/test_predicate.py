@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from delta_ops.errors import InvalidRequestError
@@ -127,6 +128,12 @@ def test_what_python_would_get_wrong_is_refused_with_the_cure(
     with pytest.raises(InvalidRequestError) as refused:
         build()
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["id = 5", pc.field("i") == 5, col("flag"), True])
+def test_what_is_no_predicate_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="is no predicate: compare a column"):
+        resolve(given, SCHEMA)
 
 
 def test_a_predicate_combines_with_predicates_only() -> None:

@@ -23,15 +23,17 @@ from hypothesis import strategies as st
 
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_domains import PartitionColumn, domains_at_once, domains_one_by_one
+from delta_ops.protocol.partition_values import round_to_float
 from delta_ops.protocol.predicate import (
     Comparison,
+    In,
     Not,
     Predicate,
     might_match,
     must_match,
     resolve,
 )
-from delta_ops.protocol.schema import DataType, DecimalType
+from delta_ops.protocol.schema import DOUBLE, DataType, DecimalType
 from delta_ops.protocol.stats import stats_from_footer
 from tests.protocol.test_predicate_properties import (
     DATA,
@@ -267,6 +269,22 @@ def test_statistics_say_the_same_read_at_once_as_one_by_one(judged: list[Judged]
         assert (high if path in (("ts",), ("ntz",)) else domain.high).equals(expected.high)
 
 
+def test_files_are_compared_with_very_many_values() -> None:
+    """One by one, they would take minutes, and memory for each value and file."""
+    asked = set(range(0, 40_000, 7))
+    predicate = resolve(In(("i",), tuple(asked)), SCHEMA)
+    bounds = [(low, low + width) for low in range(-9, 2_000) for width in (0, 2)]
+    stats = pa.array(
+        f'{{"numRecords":2,"minValues":{{"i":{low}}},"maxValues":{{"i":{high}}},'
+        f'"nullCount":{{"i":0}}}}'
+        for low, high in bounds
+    )
+    might = [not asked.isdisjoint(range(low, high + 1)) for low, high in bounds]
+    must = [low == high and low in asked for low, high in bounds]
+    assert might_match(predicate, {}, stats).to_pylist() == might
+    assert must_match(predicate, {}, stats).to_pylist() == must
+
+
 def test_two_objects_are_not_the_statistics_of_two_files() -> None:
     low, high = (File([row_with(("i",), value)]).our_stats() for value in (0, 2))
     texts = pa.array([f"{low} {high}", " "], pa.string())
@@ -306,6 +324,23 @@ def test_a_bound_that_is_none_of_its_type_leaves_out_no_file(column: str, bound:
     for predicate in every_leaf(path):
         check(predicate, judged)
         check(predicate, [*judged, (beside, beside.our_stats())])
+
+
+@pytest.mark.parametrize("text", ["0.7", "-0.7", "0.1", "-0.1", "3.4028235e38", "1e-45", "1e308"])
+def test_a_column_that_was_float_has_bounds_in_the_digits_of_one(text: str) -> None:
+    """Type widening leaves the statistics as they are, and its rows are read as doubles."""
+    path, written = ("d",), float(text)
+    value = round_to_float(written) if written < 1e300 else written
+    parts = f'"minValues":{{"d":{text}}},"maxValues":{{"d":{text}}},"nullCount":{{"d":0}}'
+    judged: list[Judged] = [(File([row_with(path, value)]), f'{{"numRecords":1,{parts}}}')]
+    for literal in (written, value):
+        for operator in OPERATORS:
+            check(Comparison(path, operator, literal), judged)
+            check(Not(Comparison(path, operator, literal)), judged)
+    types: dict[tuple[str, ...], DataType] = {path: DOUBLE}
+    stats = pa.array([text for _, text in judged], pa.string())
+    at_once, alone = domains_at_once(stats, types)[path], domains_one_by_one(stats, types)[path]
+    assert (at_once.low.equals(alone.low), at_once.high.equals(alone.high)) == (True, True)
 
 
 @pytest.mark.parametrize("value", ["x" * 40, "é" * 40, "😀" * 40, "x" * 31 + "éé"])

@@ -209,6 +209,16 @@ def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(
     assert files_under(tmp_path) == before
 
 
+def test_a_row_that_is_stored_outside_of_what_is_replaced_is_refused(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """As a partition value it is null, and each rerun would add it once more."""
+    data = spark.sql("SELECT 1L AS id, '' AS p")
+    ds.write(data, tmp_path, partition_by=["p"])
+    with pytest.raises(InvalidRequestError, match=r"replace_where is not true.*rows: 1"):
+        ds.write(data, tmp_path, mode="overwrite", replace_where=col("p") == "")
+
+
 def test_the_same_txn_writes_once_and_computes_no_row_again(
     tmp_path: Path, spark: SparkSession, letters: DataFrame
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -19,9 +20,11 @@ from delta_ops.errors import (
     StorageError,
 )
 from delta_ops.events import CommitAttempted, Committed, Event, RaceLost
-from delta_ops.storage import Storage, open_storage
+from delta_ops.maintenance import clean_up_log
+from delta_ops.protocol.schema import schema_from_json
+from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.transaction import TxnId
-from tests.tables import add, live_paths, staged, write_log
+from tests.tables import SCHEMA, add, live_paths, staged, write_log
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +38,7 @@ class FaultyStorage:
     def __init__(self, inner: Storage, create: Callable[..., None]) -> None:
         self._inner, self._create = inner, create
         self.unreadable_times = 0
+        self.listings_left = 1000
 
     def create(self, path: str, data: bytes, **_: Any) -> None:
         self._create(self._inner, path, data)
@@ -44,6 +48,12 @@ class FaultyStorage:
             self.unreadable_times -= 1
             raise StorageError(path, "read", "the connection was reset")
         return self._inner.read(path)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+        if not self.listings_left:
+            raise StorageError(directory, "listed", "the connection was reset")
+        self.listings_left -= 1
+        return self._inner.list_from(directory, start)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -81,6 +91,20 @@ def test_a_commit_whose_answer_was_lost_is_found_to_be_there(tmp_path: Path) -> 
     assert (result.version, result.attempts) == (1, 1)
     assert live_paths(DeltaLog(tmp_path)) == {"old.parquet", "new.parquet"}
     assert DeltaLog(tmp_path).snapshot().version == 1
+
+
+def test_what_follows_a_commit_knows_it_even_if_its_answer_was_lost(tmp_path: Path) -> None:
+    answers = iter([lost_answer])
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        next(answers, type(inner).create)(inner, path, data)
+
+    log, _ = table(tmp_path, create)
+    prepared(log).commit(operation="WRITE")
+    log_directory = tmp_path / "_delta_log"
+    line = (log_directory / f"{1:020d}.json").read_text().splitlines()[0]
+    said = json.loads((log_directory / f"{1:020d}.crc").read_text())
+    assert said["txnId"] == json.loads(line)["commitInfo"]["txnId"]
 
 
 def test_a_store_without_room_is_reported_and_nothing_is_committed(tmp_path: Path) -> None:
@@ -149,6 +173,23 @@ def test_a_lost_race_is_told_and_the_next_version_taken(tmp_path: Path) -> None:
         CommitAttempted,
         Committed,
     ]
+
+
+def test_failures_of_the_store_are_counted_anew_at_each_version(tmp_path: Path) -> None:
+    failures = {1: 5, 2: 5}
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        version = int(path.rpartition("/")[2].partition(".")[0])
+        if failures[version]:
+            failures[version] -= 1
+            if version == 1 and not failures[version]:
+                prepared(DeltaLog(tmp_path), "fast.parquet").commit(operation="WRITE", hooks=[])
+            lost_request(inner, path, data)
+        inner.create(path, data)
+
+    log, _ = table(tmp_path, create)
+    assert prepared(log).commit(operation="WRITE", hooks=[]).version == 2
+    assert live_paths(DeltaLog(tmp_path)) == {"old.parquet", "fast.parquet", "new.parquet"}
 
 
 def test_attempts_are_limited(tmp_path: Path) -> None:
@@ -277,3 +318,108 @@ def test_commit_info_says_what_was_done(tmp_path: Path) -> None:
     assert entry.commit_info["readVersion"] == 0
     assert entry.commit_info["isBlindAppend"] is True
     assert next(iter(entry.commit_info)) == "timestamp"
+
+
+def overtaken_and_cleaned_up(log: DeltaLog) -> None:
+    """Let others commit up to a checkpoint, and clean up all that is before it."""
+    for i in range(12):
+        prepared(log, f"{i}.parquet").commit(operation="WRITE")
+    clean_up_log(log, clock=lambda: system_clock() + 60 * DAY_MS)
+    assert log.snapshot().version == 12
+
+
+@pytest.mark.parametrize("is_table_there", [True, False])
+def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_there: bool) -> None:
+    """A commit there would be acknowledged, and nobody would ever read it."""
+    log = table(tmp_path)[0] if is_table_there else DeltaLog(tmp_path)
+    time_ms = system_clock()
+    slow = begin(log, clock=lambda: time_ms)
+    if not is_table_there:
+        slow.create_table(schema_from_json(SCHEMA))
+        table(tmp_path)
+    slow.stage(staged(add("slow.parquet")))
+    overtaken_and_cleaned_up(log)
+    time_ms += DAY_MS
+    with pytest.raises(CommitConflictError, match="cleaned up"):
+        slow.commit(operation="WRITE")
+    assert not slow.may_be_committed
+    assert not (tmp_path / "_delta_log" / f"{1:020d}.json").exists()
+
+
+def test_a_long_transaction_that_nothing_was_cleaned_up_beneath_commits(tmp_path: Path) -> None:
+    log, _ = table(tmp_path)
+    time_ms = system_clock()
+    slow = begin(log, clock=lambda: time_ms)
+    slow.stage(staged(add("slow.parquet")))
+    prepared(log, "fast.parquet").commit(operation="WRITE")
+    time_ms += DAY_MS
+    assert slow.commit(operation="WRITE").version == 2
+
+
+def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: Path) -> None:
+    """Whatever else fails: an attempt that got no answer may still land."""
+    log, storage = table(tmp_path, lost_request)
+    time_ms = system_clock()
+    slow = begin(log, clock=lambda: time_ms)
+    slow.stage(staged(add("slow.parquet")))
+    time_ms += DAY_MS
+    storage.listings_left = 1
+    with pytest.raises(CommitStateUnknownError):
+        slow.commit(operation="WRITE")
+    assert slow.may_be_committed
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [pytest.param(full_disk, 3, id="a full disk"), pytest.param(lost_request, 8, id="silence")],
+)
+def test_a_store_that_goes_on_failing_is_not_asked_for_ever(
+    tmp_path: Path, failing: Callable[..., None], expected: int
+) -> None:
+    asked: list[str] = []
+
+    def create(inner: Storage, path: str, data: bytes) -> None:
+        asked.append(path)
+        failing(inner, path, data)
+
+    log, _ = table(tmp_path, create)
+    with pytest.raises((StorageError, CommitStateUnknownError)):
+        prepared(log).commit(operation="WRITE")
+    assert len(asked) == expected
+
+
+def test_the_only_attempt_may_leave_the_outcome_unknown(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, lost_request)
+    txn = prepared(log)
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit(operation="WRITE", max_attempts=1)
+    assert txn.may_be_committed
+
+
+def test_the_time_for_reading_an_outcome_is_limited(tmp_path: Path) -> None:
+    log, storage = table(tmp_path, lost_answer)
+    txn = prepared(log)
+    storage.unreadable_times = 3
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit(operation="WRITE", timeout=timedelta(0))
+    assert storage.unreadable_times == 2
+
+
+def says_it_exists(_inner: Storage, path: str, _data: bytes) -> None:
+    raise FileExistsError(path)
+
+
+def torn(inner: Storage, path: str, _data: bytes) -> None:
+    inner.create(path, b'{"commitInfo":')
+    raise StorageError(path, "created", "the connection was reset")
+
+
+@pytest.mark.parametrize("create", [says_it_exists, torn])
+def test_a_store_that_contradicts_itself_leaves_the_outcome_unknown(
+    tmp_path: Path, create: Callable[..., None]
+) -> None:
+    log, _ = table(tmp_path, create)
+    txn = prepared(log)
+    with pytest.raises(CommitStateUnknownError):
+        txn.commit(operation="WRITE")
+    assert txn.may_be_committed

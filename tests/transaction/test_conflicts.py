@@ -12,9 +12,11 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import DomainMetadata, Protocol
-from delta_ops.protocol.predicate import TRUE
-from tests.tables import add, live_paths, metadata, rows, staged, write_log
+from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.transaction.write_request import Mode
+from tests.tables import add, live_paths, metadata, remove, rows, staged, write_log
 
 WITH_DOMAINS = Protocol(
     min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)
@@ -47,6 +49,28 @@ def test_a_removed_file_that_was_not_read_does_no_harm(tmp_path: Path) -> None:
     log = DeltaLog(tmp_path)
     copied(log, 10)
     assert rows(da.to_table(log)) == [{"id": 10}, {"id": 7}]
+
+
+@pytest.mark.parametrize("rearrangements", [0, 1, 2])
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_what_was_read_must_still_be_there_wherever_it_was_moved(
+    tmp_path: Path, level: str, rearrangements: int
+) -> None:
+    properties = {"delta.isolationLevel": level}
+    log = DeltaLog(tmp_path)
+    for value in (1, 2, 3, 4):
+        da.write(log, ids(value), configuration=properties)
+    txn = begin(log)
+    txn.read(col("id") == 1)
+    txn.stage(da.stage_write(txn, ids(10)))
+    for _ in range(rearrangements):
+        optimize(log)
+        da.write(log, ids(99))
+    da.write(log, ids(1).slice(1), mode="overwrite", replace_where=col("id") == 1)
+    with pytest.raises(CommitConflictError) as raised:
+        txn.commit(operation="WRITE")
+    assert raised.value.kind == "delete read"
+    assert rows(da.to_table(log, predicate=col("id") < 10)) == [{"id": n} for n in (2, 3, 4)]
 
 
 def test_a_rearrangement_does_not_mind_that_other_files_are_removed(tmp_path: Path) -> None:
@@ -105,3 +129,92 @@ def test_a_domain_that_is_not_the_users_is_refused(
     log = without if domain == "d" else table_with_domains(tmp_path / "with")
     with pytest.raises(InvalidRequestError, match=reason):
         begin(log).set_domain_metadata(DomainMetadata(domain=domain, configuration="{}"))
+
+
+def test_a_change_of_the_protocol_invalidates_whatever_was_prepared_before(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[]])
+    append = begin(log)
+    append.stage(staged(add("new.parquet")))
+    create_commit(log.storage, log.log_directory, 1, [WITH_DOMAINS])
+    with pytest.raises(CommitConflictError, match="changed the protocol") as raised:
+        append.commit(operation="WRITE")
+    assert (raised.value.kind, raised.value.version) == ("protocol", 1)
+
+
+def test_an_earlier_write_of_the_same_application_invalidates_a_later_one(tmp_path: Path) -> None:
+    """It was not there when the later one was prepared."""
+    log = write_log(tmp_path, [[]])
+    first, second, other = begin(log), begin(log), begin(log)
+    for txn, identity in ((first, ("A", 1)), (second, ("A", 2)), (other, ("B", 1))):
+        txn.set_transaction(identity)
+        txn.stage(staged(add(f"{identity}.parquet")))
+    first.commit(operation="WRITE")
+    with pytest.raises(CommitConflictError, match="same application A") as raised:
+        second.commit(operation="WRITE")
+    assert (raised.value.kind, raised.value.evidence) == ("txn", ("A",))
+    assert other.commit(operation="WRITE").version == 2
+
+
+def test_rows_that_came_and_went_meanwhile_may_have_done_so_afterwards(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration={"delta.isolationLevel": "WriteSerializable"})
+    log = DeltaLog(tmp_path)
+    txn = begin(log)
+    txn.read(TRUE)
+    txn.stage(da.stage_write(txn, ids(10)))
+    da.write(log, ids(2))
+    da.write(log, ids(2).slice(1), mode="overwrite", replace_where=col("id") == 2)
+    txn.commit(operation="WRITE")
+    assert rows(da.to_table(log)) == [{"id": 1}, {"id": 10}]
+
+
+@pytest.mark.parametrize("predicate", [col("x") == 1, col("id") == "a"])
+def test_what_was_read_has_to_be_there(tmp_path: Path, predicate: Predicate) -> None:
+    log = write_log(tmp_path, [[]])
+    with pytest.raises(InvalidRequestError):
+        begin(log).read(predicate)
+
+
+def test_a_rearrangement_tolerates_rows_that_came_to_what_it_has_read(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("a.parquet")]])
+    rearrange, append = begin(log), begin(log)
+    rearrange.read(TRUE)
+    rearrange.remove(log.snapshot().add_files(), data_change=False)
+    rearrange.stage(staged(add("c.parquet", data_change=False)))
+    append.read(TRUE)
+    append.stage(staged(add("new.parquet")))
+    append.commit(operation="WRITE")
+    rearrange.commit(operation="OPTIMIZE")
+    assert live_paths(log) == {"c.parquet", "new.parquet"}
+
+
+@pytest.mark.parametrize("reads", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_each_of_what_was_read_counts(tmp_path: Path, mode: Mode, reads: tuple[int, int]) -> None:
+    da.write(tmp_path, ids(2))
+    log = DeltaLog(tmp_path)
+    txn = begin(log)
+    for value in reads:
+        txn.read(col("id") == value)
+    txn.stage(da.stage_write(txn, ids(10)))
+    da.write(log, ids(2) if mode == "append" else ids(7), mode=mode)
+    with pytest.raises(CommitConflictError) as raised:
+        txn.commit(operation="WRITE")
+    assert raised.value.kind == ("concurrent append" if mode == "append" else "delete read")
+
+
+@pytest.mark.parametrize("stored", ["a b.parquet", "a%20b.parquet", "./a%20b.parquet", "absolute"])
+@pytest.mark.parametrize("is_removed_by_us", [True, False])
+def test_a_file_is_known_again_however_its_path_is_spelt(
+    tmp_path: Path, stored: str, is_removed_by_us: bool
+) -> None:
+    log = write_log(tmp_path, [[add("a%20b.parquet")]])
+    txn = begin(log)
+    if is_removed_by_us:
+        txn.remove(log.snapshot().add_files())
+    else:
+        txn.read(TRUE)
+    path = f"{tmp_path.as_uri()}/a%20b.parquet" if stored == "absolute" else stored
+    create_commit(log.storage, log.log_directory, 1, [remove(path)])
+    with pytest.raises(CommitConflictError) as raised:
+        txn.commit(operation="WRITE")
+    assert raised.value.kind == ("delete delete" if is_removed_by_us else "delete read")

@@ -111,6 +111,18 @@ def test_a_table_of_another_schema_is_not_joined(tmp_path: Path) -> None:
     assert files(tmp_path) == 1
 
 
+@pytest.mark.parametrize("ours", [None, ["day"]])
+def test_a_table_of_another_partitioning_is_not_joined(
+    tmp_path: Path, ours: list[str] | None
+) -> None:
+    theirs = ["day"] if ours is None else None
+    other = overtaken_by(lambda: da.write(tmp_path, data(1), partition_by=theirs))
+    with pytest.raises(CommitConflictError, match="created the table"):
+        da.write(tmp_path, data(2), partition_by=ours, on_event=other)
+    assert ids(tmp_path) == [1]
+    assert files(tmp_path) == 1
+
+
 def test_who_joins_a_table_keeps_its_rules(tmp_path: Path) -> None:
     timed = {"delta.enableInCommitTimestamps": "true"}
     other = overtaken_by(lambda: da.write(tmp_path, data(1), configuration=timed))

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
 import pytest
 
+import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import StorageError
 from delta_ops.events import Committed, Event, HookFailed
@@ -20,6 +22,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name, checksum_name
 from delta_ops.storage import open_storage
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
+from delta_ops.transaction.hooks import CommittedVersion
 from tests.counting_storage import CountingStorage
 from tests.tables import add, by_deltalake, live_paths, metadata, rows, staged, write_log
 
@@ -281,3 +284,20 @@ def test_the_rows_are_what_other_engines_read(tmp_path: Path) -> None:
         da.write(tmp_path, pa.table({"id": [number]}))
     assert len(by_deltalake(tmp_path)) == 12
     assert by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path)))
+
+
+@pytest.mark.parametrize("of", [Committed, HookFailed])
+def test_what_a_listener_raises_after_the_commit_says_that_it_stands(
+    tmp_path: Path, of: type[Committed] | type[HookFailed]
+) -> None:
+    def failing_hook(_committed: CommittedVersion) -> None:
+        raise RuntimeError("out of order")
+
+    def listener(event: Event) -> None:
+        if isinstance(event, of):
+            raise ValueError("the listener's own")
+
+    with pytest.raises(ValueError, match="the listener's own") as raised:
+        da.write(tmp_path, pa.table({"id": [1]}), hooks=[failing_hook], on_event=listener)
+    assert raised.value.__notes__ == [f"{tmp_path}: version 0 was committed before this"]
+    assert rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 1}]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.log.history import version_of_transaction
+from delta_ops.maintenance import create_checkpoint
 from delta_ops.transaction import TxnId
 from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, staged, write_log
@@ -69,6 +71,11 @@ def test_days_of_which_some_were_written_by_the_same_run_are_overwritten_again(
     assert versions(log) == {"A": 5, "monday": 7, "tuesday": 7}
 
 
+def test_a_day_that_goes_with_what_must_not_be_doubled_is_refused(log: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match=r"part of this commit is in the table.*\(A\)"):
+        with_txns(log, ("A", 5), day("tuesday", 7)).commit(operation="WRITE")
+
+
 def test_days_of_which_one_was_written_by_a_newer_run_are_not(log: DeltaLog) -> None:
     with pytest.raises(StaleRunError, match="newer run"):
         with_txns(log, day("monday", 6), day("tuesday", 6)).commit(operation="WRITE")
@@ -86,6 +93,18 @@ def test_the_commit_that_carries_a_txn_is_found_however_far_back(tmp_path: Path)
     assert version_of_transaction(log.storage, log.log_directory, "A", 2) is None
 
 
+def test_a_damaged_commit_that_nobody_needs_hides_no_txn(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[]])
+    with_txns(log, ("A", 1)).commit(operation="WRITE", hooks=[])
+    with_txns(log, ("B", 1)).commit(operation="WRITE", hooks=[])
+    create_checkpoint(log)
+    (tmp_path / "_delta_log" / f"{2:020d}.json").write_text("{")
+    for app_id, expected in (("A", 1), ("B", None)):
+        done = with_txns(log, (app_id, 1)).done_before()
+        assert done is not None
+        assert (done.version, done.already_committed) == (expected, True)
+
+
 def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None:
     calls: list[str] = []
 
@@ -95,3 +114,17 @@ def test_of_a_txn_in_the_newest_commit_one_commit_is_read(log: DeltaLog) -> None
     counted = CountingStorage(log.storage, note)
     assert version_of_transaction(counted, log.log_directory, "A", 5) == 1
     assert calls == ["list_from", "read"]
+
+
+@pytest.mark.parametrize(
+    "pair", [("a", True), ("a", 1.0), ("a", "1"), (5, 1), ("", 1), ("a", 2**63), ("a", 1, 2), "ab"]
+)
+def test_what_is_no_txn_never_comes_into_the_log(log: DeltaLog, pair: Any) -> None:
+    """One that nobody could read would take the whole table with it."""
+    with pytest.raises(InvalidRequestError, match="is no txn"):
+        begin(log).set_transaction(pair)
+
+
+def test_an_application_has_one_txn_in_a_commit(log: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="B is in the commit twice"):
+        with_txns(log, ("B", 1), ("B", 2))

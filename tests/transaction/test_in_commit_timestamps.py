@@ -11,7 +11,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.errors import CommitConflictError, InvalidRequestError, LogCorruptError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import clean_up_log
+from delta_ops.protocol.actions import CommitInfo
 from tests.tables import add, by_deltalake, rows, write_log
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
@@ -67,6 +71,17 @@ def test_the_loser_of_a_race_gets_a_time_after_the_winner(tmp_path: Path) -> Non
     assert times(tmp_path) == [first, first + 1000, first + 1001]
 
 
+def test_a_winner_without_its_time_does_not_turn_time_back(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    (first,) = times(tmp_path)
+    slow = begin(log, clock=lambda: 0)
+    slow.stage(da.stage_write(slow, ids(2)))
+    create_commit(log.storage, log.log_directory, 1, [CommitInfo(values={"operation": "none"})])
+    slow.commit(operation="WRITE")
+    assert first_lines(tmp_path)[2]["commitInfo"]["inCommitTimestamp"] == first + 1
+
+
 def test_without_the_property_there_is_no_such_time(tmp_path: Path) -> None:
     da.write(tmp_path, ids(1))
     assert "inCommitTimestamp" not in first_lines(tmp_path)[0]["commitInfo"]
@@ -85,3 +100,33 @@ def test_a_table_without_the_feature_cannot_be_switched_on(tmp_path: Path) -> No
     log = write_log(tmp_path, [[add("a")]])
     with pytest.raises(InvalidRequestError, match="needs the feature inCommitTimestamp"):
         begin(log).set_properties(ENABLED)
+
+
+def test_they_cannot_be_switched_on_later_on(tmp_path: Path) -> None:
+    """Readers would look for them in the commits before, too."""
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    off = begin(log)
+    off.set_properties({"delta.enableInCommitTimestamps": "false"})
+    off.commit(operation="SET TBLPROPERTIES")
+    with pytest.raises(InvalidRequestError, match="only be set when a table is created"):
+        begin(log).set_properties(ENABLED)
+
+
+def test_a_commit_before_ours_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    slow = begin(DeltaLog(tmp_path))
+    (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    with pytest.raises(LogCorruptError, match="version 0: its commit file is gone"):
+        da.write(slow, ids(2))
+
+
+def test_a_commit_before_ours_that_was_cleaned_up_is_a_lost_race(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration=ENABLED)
+    log = DeltaLog(tmp_path)
+    slow = begin(log)
+    for value in range(10):
+        da.write(log, ids(value))
+    clean_up_log(log, clock=lambda: system_clock() + 60 * DAY_MS)
+    with pytest.raises(CommitConflictError, match="cleaned up"):
+        da.write(slow, ids(2))

@@ -59,19 +59,42 @@ def dependent_append(log: DeltaLog) -> None:
     txn.commit(operation="WRITE")
 
 
+def rewrite_first_line(log: DeltaLog, **changes: object) -> None:
+    """Let the latest commit say other things of itself."""
+    path = Path(log.uri) / "_delta_log" / f"{log.snapshot().version:020d}.json"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["commitInfo"] |= changes
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
 def silent_append(log: DeltaLog) -> None:
     """An append by a writer that does not say whether it is blind, as deltalake's."""
     da.write(log, ids(2))
-    path = Path(log.uri) / "_delta_log" / f"{log.snapshot().version:020d}.json"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    del lines[0]["commitInfo"]["isBlindAppend"]
-    path.write_text("\n".join(map(json.dumps, lines)))
+    rewrite_first_line(log, isBlindAppend=None)
+
+
+def lying_append(log: DeltaLog) -> None:
+    """An append that calls itself blind, in a word that is not one."""
+    da.write(log, ids(2))
+    rewrite_first_line(log, isBlindAppend="false")
+
+
+def lying_overwrite(log: DeltaLog) -> None:
+    """What calls itself a blind append, and has removed what there was."""
+    da.write(log, ids(2), mode="overwrite")
+    rewrite_first_line(log, isBlindAppend=True)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("append", "is_tolerated"),
-    [(blind_append, True), (dependent_append, False), (silent_append, False)],
+    [
+        (blind_append, True),
+        (dependent_append, False),
+        (silent_append, False),
+        (lying_append, False),
+        (lying_overwrite, False),
+    ],
 )
 def test_rows_appended_to_what_was_read(
     tmp_path: Path, level: str, append: Callable[[DeltaLog], None], is_tolerated: bool
@@ -98,6 +121,30 @@ def test_a_change_of_metadata_tolerates_no_blind_append_to_what_it_read(tmp_path
     blind_append(log)
     with pytest.raises(CommitConflictError, match="added rows"):
         txn.commit(operation="SET TBLPROPERTIES")
+
+
+def only_said(txn: Transaction) -> None:
+    txn.set_transaction(("app", 1))
+
+
+def also_set(txn: Transaction) -> None:
+    assert txn.snapshot
+    txn.set_properties({"owner": "a team"})
+    txn.remove(txn.snapshot.add_files(), data_change=False)
+    txn.stage(rearranged(txn.log, 1))
+
+
+@pytest.mark.parametrize("what", [only_said, also_set])
+def test_only_what_rearranges_and_no_more_tolerates_all_appends(
+    tmp_path: Path, what: Callable[[Transaction], None]
+) -> None:
+    log = table(tmp_path, "Serializable")
+    txn = begin(log)
+    txn.read(TRUE)
+    what(txn)
+    blind_append(log)
+    with pytest.raises(CommitConflictError, match="added rows"):
+        txn.commit(operation="WRITE")
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from delta_ops.protocol.schema import LONG, StructField, StructType
 from tests.tables import by_deltalake
 
 
@@ -41,11 +43,15 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         pytest.param({"delta.logRetentionDuration": "soon"}, "no interval", id="no interval"),
         pytest.param({"delta.enableChangeDataFeed": "true"}, "changeDataFeed", id="a feature"),
         pytest.param({"delta.enableDeletionVectors": "TRUE"}, "deletionVectors", id="vectors"),
+        pytest.param({"delta.enableRowTracking": " true"}, "rowTracking", id="a space before"),
+        pytest.param({"delta.enableChangeDataCapture": "true"}, "changeDataFeed", id="other name"),
+        pytest.param({"delta.checkpointInterval": 5}, "must be texts", id="a number"),
+        pytest.param({"owner": True}, "must be texts", id="a flag"),
         pytest.param({"delta.checkpointPolicy": "v2"}, "v2Checkpoint", id="checkpoints"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_for_old_and_new_tables(
-    tmp_path: Path, changes: dict[str, str], message: str
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     log = table(tmp_path / "old")
     with pytest.raises(InvalidRequestError, match=message):
@@ -73,3 +79,18 @@ def test_a_change_comes_first_or_not_at_all(tmp_path: Path) -> None:
 def test_without_a_table_there_are_no_properties(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         begin(DeltaLog(tmp_path)).set_properties({"a": "b"})
+
+
+def test_a_table_is_created_once(tmp_path: Path) -> None:
+    log = table(tmp_path)
+    with pytest.raises(InvalidRequestError, match="is a table already"):
+        begin(log).create_table(log.snapshot().schema)
+
+
+@pytest.mark.parametrize("what", ["name", "description"])
+def test_what_a_table_is_called_is_a_text(tmp_path: Path, what: str) -> None:
+    """The log could not be read with anything else."""
+    schema = StructType((StructField("id", LONG),))
+    named: dict[str, Any] = {what: 5}
+    with pytest.raises(InvalidRequestError, match=f"the table's {what} is 5"):
+        begin(DeltaLog(tmp_path)).create_table(schema, **named)

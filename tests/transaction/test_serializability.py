@@ -128,3 +128,39 @@ def check_triples(template: DeltaLog, number: int, seed: int) -> None:
 
 def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
     check_triples(template, 30, seed=5)
+
+
+def check_overtaken(template: DeltaLog, late: str, others: Sequence[str]) -> bool:
+    """Commit one after others that began after it, each on what the one before it has left."""
+    log = copy(template)
+    first = state_of(log)
+    transaction = begin(log)
+    OPERATIONS[late].stage(transaction)
+    for name in others:
+        other = begin(log)
+        OPERATIONS[name].stage(other)
+        other.commit(operation="WRITE", hooks=())
+    is_committed = commits(transaction)
+    found = state_of(log)
+    log.storage.delete_many(info.path for info in list(log.storage.list_tree("")))
+    earlier = [OPERATIONS[name] for name in others]
+    orders = [[*earlier, OPERATIONS[late]] if is_committed else earlier]
+    if is_committed and template.snapshot().properties.isolation_level == "WriteSerializable":
+        orders += [[OPERATIONS[late], *earlier], [earlier[0], OPERATIONS[late], *earlier[1:]]]
+    assert found in [after(first, order) for order in orders], (late, others)
+    return is_committed
+
+
+def test_who_is_overtaken_by_several_comes_after_what_it_has_to(template: DeltaLog) -> None:
+    # Who builds on a blind append that ours passes over leaves no order under WriteSerializable.
+    is_strict = template.snapshot().properties.isolation_level == "Serializable"
+    between = ["rearrange a", "append to a and b"] if is_strict else ["rearrange a"]
+    one_by_one = list(product(OPERATIONS, between, OPERATIONS))
+    outcomes = {check_overtaken(template, a, (b, c)) for a, b, c in one_by_one[::3]}
+    assert outcomes == {True, False}
+
+
+def test_rows_that_were_moved_and_then_removed_are_missed(template: DeltaLog) -> None:
+    moved_and_removed = ("rearrange a", "overwrite a")
+    assert not check_overtaken(template, "sum of a to b", moved_and_removed)
+    assert check_overtaken(template, "sum of b to a", moved_and_removed)

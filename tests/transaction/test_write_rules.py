@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 
 from delta_ops import begin
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.actions import AddFile, DeletionVector
+from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -20,7 +21,9 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    schema_to_json,
 )
+from delta_ops.transaction.transaction import tombstone
 from delta_ops.transaction.write_rules import num_rows, row_rules, validate_footer
 from tests.tables import add, live_paths, metadata, staged, write_log
 
@@ -64,6 +67,7 @@ def test_a_column_that_must_not_be_null_is_a_rule() -> None:
         pytest.param([add("old")], "in the commit twice", id="added and removed"),
         pytest.param([add("../a")], "outside", id="beside the table"),
         pytest.param([add("s3://b/a")], "outside", id="in another store"),
+        pytest.param([add("a%00b")], "NUL", id="with a name that no store has"),
         pytest.param([add("a", partition_values={"q": "1"})], "partitioned by", id="a partition"),
     ],
 )
@@ -87,6 +91,35 @@ def test_partition_values_must_be_complete(tmp_path: Path) -> None:
     txn.stage(replace(staged(add("a")), partition_columns=("p",)))
     with pytest.raises(InvalidRequestError, match=r"has values for nothing, but .* by p"):
         txn.commit(operation="WRITE")
+
+
+NUMBER = StructType((StructField("id", LONG),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"partition_columns": ("p",)}, "by nothing, the data by p", id="partitions"),
+        pytest.param(
+            {"schema": StructType((StructField("x", LONG),))}, "no column 'x'", id="a column"
+        ),
+        pytest.param(
+            {"schema": StructType((StructField("id", STRING),))},
+            "'id' is int64 in the table and string in the data",
+            id="a type",
+        ),
+        pytest.param({"row_rules": frozenset()}, "demands NOT NULL id", id="a rule not checked"),
+    ],
+)
+def test_files_that_do_not_fit_the_table_are_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    strict = schema_to_json(StructType((StructField("id", LONG, nullable=False),)))
+    log = write_log(tmp_path, [[metadata(schema_string=strict)]])
+    fits = replace(staged(add("a")), schema=NUMBER, row_rules=frozenset({"NOT NULL id"}))
+    begin(log).stage(fits)
+    with pytest.raises(InvalidRequestError, match=message):
+        begin(log).stage(replace(fits, **changes))
 
 
 @pytest.mark.parametrize("is_data_change", [True, False])
@@ -129,3 +162,40 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path: Path) -> None:
     validate_footer(footer, known, "f.parquet")
     with pytest.raises(InvalidRequestError, match=r"f\.parquet has columns .* \(x\)"):
         validate_footer(footer, StructType((StructField("a", LONG),)), "f.parquet")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"size": -1}, "has -1 bytes", id="fewer bytes than none"),
+        pytest.param({"partition_values": {"id": "a"}}, "'id': .*'a' is no long", id="no number"),
+    ],
+)
+def test_what_would_make_the_table_unreadable_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    log = write_log(tmp_path, [[metadata(partition_columns=("id",))]])
+    txn = begin(log)
+    file = add("a", **{"partition_values": {"id": "1"}, **changes})
+    txn.stage(replace(staged(file), partition_columns=("id",)))
+    with pytest.raises(InvalidRequestError, match=message):
+        txn.commit(operation="WRITE")
+    assert log.snapshot().version == 0
+
+
+def test_a_remove_says_all_that_is_known_of_the_file() -> None:
+    known = add(
+        "a%20b",
+        size=5,
+        partition_values={"p": None},
+        tags={"k": "v"},
+        deletion_vector=VECTOR,
+        base_row_id=7,
+        default_row_commit_version=8,
+    )
+    removed = tombstone(known, 99, data_change=False)
+    assert (removed.extended_file_metadata, removed.deletion_timestamp) == (True, 99)
+    assert not removed.data_change
+    for name in (f.name for f in fields(RemoveFile) if f.name in {g.name for g in fields(AddFile)}):
+        if name not in ("data_change", "stats"):
+            assert getattr(removed, name) == getattr(known, name), name

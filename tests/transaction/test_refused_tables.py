@@ -1,0 +1,100 @@
+"""Tables that we cannot write are refused before anything is written to disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import UnsupportedFeatureError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import optimize
+from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.features import FEATURES
+from tests.tables import PROTOCOL, add, metadata
+
+
+def with_feature(name: str) -> Protocol:
+    for_readers = next(f.for_readers for f in FEATURES if f.name == name)
+    return Protocol(
+        min_reader_version=3 if for_readers else 1,
+        min_writer_version=7,
+        reader_features=(name,) if for_readers else None,
+        writer_features=(name,),
+    )
+
+
+def schema_with(**field_metadata: Any) -> str:
+    field = {"name": "id", "type": "long", "nullable": True, "metadata": field_metadata}
+    return json.dumps({"type": "struct", "fields": [field]})
+
+
+ASKS: Mapping[str, tuple[Protocol, dict[str, Any]]] = {
+    **{f.name: (with_feature(f.name), {}) for f in FEATURES if f.is_opened and not f.is_written},
+    **{
+        f.name: (with_feature(f.name), {})
+        for f in FEATURES
+        if not f.for_readers and not f.is_written
+    },
+    "a feature of the future": (
+        Protocol(min_reader_version=1, min_writer_version=7, writer_features=("fromTheFuture",)),
+        {},
+    ),
+    **{
+        f"writer version {version}": (
+            Protocol(min_reader_version=1, min_writer_version=version),
+            {},
+        )
+        for version in (3, 4, 5, 6, 8)
+    },
+    "CHECK constraint": (PROTOCOL, {"configuration": {"delta.constraints.c": "id > 0"}}),
+    "invariant": (PROTOCOL, {"schema_string": schema_with(**{"delta.invariants": "{}"})}),
+    "generated": (PROTOCOL, {"schema_string": schema_with(**{"delta.generationExpression": "1"})}),
+    "identity": (PROTOCOL, {"schema_string": schema_with(**{"delta.identity.start": 1})}),
+}
+
+WRITES: Mapping[str, Callable[[DeltaLog], object]] = {
+    "append": lambda log: da.write(log, pa.table({"id": [1]})),
+    "overwrite": lambda log: da.write(log, pa.table({"id": [1]}), mode="overwrite"),
+    "optimize": optimize,
+    "properties": lambda log: begin(log).set_properties({"owner": "a team"}),
+}
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+def test_nothing_is_written_where_a_rule_is_not_known(
+    tmp_path: Path, ask: tuple[Protocol, dict[str, Any]], write: Callable[[DeltaLog], object]
+) -> None:
+    log = DeltaLog(tmp_path)
+    protocol, changes = ask
+    files = [add("a.parquet"), add("b.parquet")]
+    create_commit(log.storage, log.log_directory, 0, [protocol, metadata(**changes), *files])
+    before = contents(tmp_path)
+    with pytest.raises(UnsupportedFeatureError):
+        write(log)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "configuration", [{"delta.constraints.c": "id > 0"}, {"delta.columnMapping.mode": "name"}]
+)
+def test_no_table_is_made_one_that_could_not_be_written(
+    tmp_path: Path, configuration: dict[str, str]
+) -> None:
+    with pytest.raises(UnsupportedFeatureError):
+        da.write(tmp_path, pa.table({"id": [1]}), configuration=configuration)
+    assert not contents(tmp_path)
+    da.write(tmp_path, pa.table({"id": [1]}))
+    with pytest.raises(UnsupportedFeatureError):
+        begin(DeltaLog(tmp_path)).set_properties(configuration)
