@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import is_mapped, physical_name
@@ -27,16 +28,29 @@ class Partitioning:
     time_zone: str
     """Of timestamps that name none."""
 
-    def values(self, partition_values: Mapping[str, str | None]) -> dict[str, pa.Scalar]:
+    def values(
+        self, partition_values: Mapping[str, str | None], table: str, path: str
+    ) -> dict[str, pa.Scalar]:
         """The typed values of a file by the columns' names.
 
+        Args:
+            partition_values: As the log has them.
+            table: The table's root, for messages.
+            path: Of the file, for messages.
+
         Raises:
-            InvalidRequestError: One of them is none of its column's type.
+            LogCorruptError: One of them is none of its column's type.
         """
         found = {}
         for each in self.columns:
             text = partition_values.get(physical_name(each) if self.is_mapped else each.name)
-            value = parse(text, each.data_type, time_zone=self.time_zone)
+            try:
+                value = parse(text, each.data_type, time_zone=self.time_zone)
+            except InvalidRequestError as error:
+                reason = error.message.rstrip(".")
+                raise LogCorruptError(
+                    table, f"data file {path}", f"{reason}, the type of column {each.name}"
+                ) from error
             found[each.name] = pa.scalar(value, arrow_type_from_type(each.data_type))
         return found
 

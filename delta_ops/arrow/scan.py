@@ -180,9 +180,10 @@ def plan_condition(
 
 
 def _stored_file(add: AddFile, partitioning: Partitioning, table: str) -> StoredFile:
+    path = canonical_path(add.path, table)
     return StoredFile(
-        path=canonical_path(add.path, table),
+        path=path,
         size=add.size,
-        values=partitioning.values(add.partition_values),
+        values=partitioning.values(add.partition_values, table, path),
         rows=Deleted(add.deletion_vector) if add.deletion_vector else None,
     )

@@ -14,17 +14,25 @@ from __future__ import annotations
 import base64
 import uuid
 import zlib
+from collections.abc import Mapping
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap64
+from pyroaring import BitMap, BitMap64
 
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 
 INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
 
-_MAGIC = (1681511377).to_bytes(4, "little")
+_PORTABLE = (1681511377).to_bytes(4, "little")
+_NATIVE: Mapping[bytes, Literal["big", "little"]] = {
+    (1681511376).to_bytes(4, "big"): "big",
+    (1681511376).to_bytes(4, "little"): "little",
+}
+"""What the protocol's own example begins with: 32-bit bitmaps, each with its size before it."""
+_MAX_BITMAPS = 2**31
 _SIZE_BYTES = _CHECKSUM_BYTES = 4
 _FIRST_OFFSET = 1
 """After the byte that tells the version of the file's format."""
@@ -131,16 +139,35 @@ def _places(rows: BitMap64, first: int) -> pa.UInt64Array:
 
 
 def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
-    if data[:4] != _MAGIC:
-        raise MalformedVectorError(f"it begins with {data[:4].hex() or 'nothing'}")
+    magic, body = data[:4], data[4:]
     try:
-        rows = BitMap64.deserialize(data[4:])
+        if magic == _PORTABLE:
+            rows = BitMap64.deserialize(body)
+        elif magic in _NATIVE:
+            rows = _native(body, _NATIVE[magic])
+        else:
+            raise MalformedVectorError(f"it begins with {magic.hex() or 'nothing'}")
     except (ValueError, IndexError) as error:  # the latter where it is cut off
+        if isinstance(error, MalformedVectorError):
+            raise
         raise MalformedVectorError("it is no 64-bit roaring bitmap") from error
     if len(rows) != vector.cardinality:
         raise MalformedVectorError(
             f"it names {len(rows)} rows, and {vector.cardinality} by the log"
         )
+    return rows
+
+
+def _native(body: bytes, order: Literal["big", "little"]) -> BitMap64:
+    """Bitmaps for each 2 to the power of 32 rows, one after the other."""
+    count, start = int.from_bytes(body[:4], order), 4
+    rows = BitMap64()
+    for high in range(min(count, _MAX_BITMAPS)):
+        if start + 4 > len(body):
+            raise MalformedVectorError(f"it ends before the last of its {count} bitmaps")
+        end = start + 4 + int.from_bytes(body[start : start + 4], order)
+        rows |= BitMap64(BitMap.deserialize(body[start + 4 : end])).shift(high << 32)
+        start = end
     return rows
 
 
