@@ -233,30 +233,22 @@ class _Plan:
         values: Mapping[str, pa.Scalar],
     ) -> Iterator[tuple[FileScan, StoredFile]]:
         for cdc in commit.cdc:
-            yield (
-                version.stored,
-                self._stored_file(
-                    cdc.path,
-                    cdc.size,
-                    {**version.partitioning.values(cdc.partition_values), **values},
-                ),
-            )
+            partitions = self._typed(version, cdc.partition_values, cdc.path)
+            yield version.stored, self._stored_file(cdc.path, cdc.size, {**partitions, **values})
         if commit.cdc:
             return
         for change, action, rows in _changes(commit, self._end.uri):
-            partition_values = action.partition_values
-            if partition_values is None:
-                partition_values = self._partition_values(commit.version, metadata, action.path)
-            of_log = version.partitioning.values(partition_values)
-            yield (
-                version.derived,
-                self._stored_file(
-                    action.path,
-                    action.size or 0,
-                    {**of_log, **values, CHANGE_TYPE: pa.scalar(change)},
-                    rows,
-                ),
-            )
+            in_log = action.partition_values
+            if in_log is None:
+                in_log = self._partition_values(commit.version, metadata, action.path)
+            partitions = self._typed(version, in_log, action.path)
+            of_log = {**partitions, **values, CHANGE_TYPE: pa.scalar(change)}
+            yield version.derived, self._stored_file(action.path, action.size or 0, of_log, rows)
+
+    def _typed(
+        self, version: _Version, in_log: Mapping[str, str | None], path: str
+    ) -> dict[str, pa.Scalar]:
+        return version.partitioning.values(in_log, self._end.uri, path)
 
     def _stored_file(
         self,
