@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyroaring import BitMap64
 
-from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError
+from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError, StorageError
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import (
     MalformedVectorError,
@@ -40,8 +40,7 @@ def load_deletion_vector(
         if path is None:
             return decode_inline(vector)
         place = path
-        (content,) = storage.read_ranges(path, [stored_range(vector)])
-        return decode_stored(content, vector)
+        return decode_stored(_content(storage, path, vector), vector)
     except FileNotFoundError as error:
         reason = (
             f"has a deletion vector that is gone ({place}); restore it from a backup: without it, "
@@ -54,6 +53,18 @@ def load_deletion_vector(
             "it from a backup: without it, deleted rows would come back"
         )
         raise DataFileError(storage.uri, version, file, reason) from error
+
+
+def _content(storage: Storage, path: str, vector: DeletionVector) -> bytes:
+    start, end = stored_range(vector)
+    try:
+        (content,) = storage.read_ranges(path, [(start, end)])
+    except StorageError as error:
+        # A store merely fails where a file is too short.
+        if storage.stat(path).size < end:
+            raise MalformedVectorError("its file ends before it does") from error
+        raise
+    return content
 
 
 def _first_line(error: Exception) -> str:

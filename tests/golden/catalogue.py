@@ -1,8 +1,8 @@
 """Every table by other writers that we have, and what reading its rows comes to.
 
 `EXPECTED` stands for the rows that Spark wrote beside the table. Where there are none,
-`SECOND_OPINION` stands for those that deltalake reads. What only one of us can read, and what nobody
-can, says why.
+`SECOND_OPINION` stands for those that deltalake reads. What only one of us can read, and what
+nobody can, says why.
 """
 
 from __future__ import annotations

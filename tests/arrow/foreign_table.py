@@ -1,0 +1,119 @@
+"""Test double: tables whose data files another writer left, in whatever form."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from delta_ops import DeltaLog
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DeletionVector,
+    Metadata,
+    Protocol,
+)
+from delta_ops.protocol.schema import StructType, schema_to_json
+
+READER_FEATURES = (
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "typeWidening",
+    "variantType",
+)
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_UUID = "00000000000000000000"
+
+
+def create(
+    root: Path,
+    schema: StructType,
+    adds: Iterable[AddFile] = (),
+    configuration: dict[str, str] | None = None,
+    partition_by: tuple[str, ...] = (),
+) -> DeltaLog:
+    """A table that may use every feature of readers."""
+    log = DeltaLog(root)
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=READER_FEATURES,
+        writer_features=(*READER_FEATURES, "changeDataFeed"),
+    )
+    metadata = Metadata(
+        id="0" * 36,
+        schema_string=schema_to_json(schema),
+        partition_columns=partition_by,
+        configuration=configuration or {},
+        created_time=0,
+    )
+    commit(log, 0, [protocol, metadata, *adds])
+    return log
+
+
+def commit(log: DeltaLog, version: int, actions: Iterable[Action]) -> None:
+    info = CommitInfo(values={"timestamp": version, "operation": "TEST"})
+    create_commit(log.storage, log.log_directory, version, [info, *actions])
+
+
+def data_file(root: Path, name: str, rows: pa.Table, **changes: Any) -> AddFile:
+    """Write a data file; options of `pyarrow.parquet.write_table` are given as `options`."""
+    place = root / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, place, **changes.pop("options", {}))
+    values: dict[str, Any] = {"partition_values": {}, "modification_time": 0, **changes}
+    return AddFile(path=name, size=place.stat().st_size, **values)
+
+
+def inline_vector(rows: Iterable[int]) -> DeletionVector:
+    bitmap = BitMap64(rows)
+    data = _data(bitmap)
+    text = base64.b85encode(data + bytes(-len(data) % 4)).decode()
+    return DeletionVector(
+        storage_type="i",
+        path_or_inline_dv=text.translate(str.maketrans(_B85, _Z85)),
+        size_in_bytes=len(data),
+        cardinality=len(bitmap),
+    )
+
+
+def stored_vector(root: Path, rows: Iterable[int], prefix: str = "") -> DeletionVector:
+    """A vector in the file of its kind that all have in common, behind those that are there."""
+    bitmap = BitMap64(rows)
+    data = _data(bitmap)
+    place = vector_file(root, prefix)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    content = place.read_bytes() if place.exists() else b"\1"
+    crc = zlib.crc32(data).to_bytes(4, "big")
+    place.write_bytes(content + len(data).to_bytes(4, "big") + data + crc)
+    return DeletionVector(
+        storage_type="u",
+        path_or_inline_dv=prefix + _UUID,
+        offset=len(content),
+        size_in_bytes=len(data),
+        cardinality=len(bitmap),
+    )
+
+
+def vector_file(root: Path, prefix: str = "") -> Path:
+    return root / prefix / "deletion_vector_00000000-0000-0000-0000-000000000000.bin"
+
+
+def stats(**values: Any) -> str:
+    return json.dumps(values)
+
+
+def _data(bitmap: BitMap64) -> bytes:
+    return (1681511377).to_bytes(4, "little") + bitmap.serialize()
