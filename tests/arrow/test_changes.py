@@ -1,0 +1,245 @@
+"""The change data feed: which rows each commit changed, and when that cannot be told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFoundError
+from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile
+from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
+from delta_ops.transaction.transaction import tombstone
+from tests.arrow.foreign_table import commit, create, data_file, inline_vector
+from tests.tables import SHARED, needs_shared
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING)))
+TABLES = SHARED / "data" / "tables"
+
+
+def ids(*values: int) -> pa.Table:
+    return pa.table({"id": pa.array(values, pa.int64())})
+
+
+def file(root: Path, name: str, *values: int, **changes: Any) -> AddFile:
+    return data_file(root, name, ids(*values), **{"partition_values": {"p": "a"}, **changes})
+
+
+def remove(add: AddFile) -> RemoveFile:
+    return tombstone(add, 0, data_change=True)
+
+
+def cdc(root: Path, name: str, rows: list[tuple[int, str]], p: str | None = "a") -> AddCdcFile:
+    table = pa.table({"id": [i for i, _ in rows], "_change_type": [kind for _, kind in rows]})
+    add = data_file(root, f"_change_data/{name}", table)
+    return AddCdcFile(path=add.path, size=add.size, partition_values={"p": p})
+
+
+def table_of(root: Path, *commits: list[Action], configuration: dict[str, str] = FEED) -> DeltaLog:
+    log = create(root, SCHEMA, [], configuration, ("p",))
+    for version, actions in enumerate(commits, start=1):
+        commit(log, version, actions)
+    return log
+
+
+def changes(log: DeltaLog, *args: Any, **options: Any) -> list[tuple[Any, ...]]:
+    columns = ["id", "p", "_change_type", "_commit_version"]
+    found = da.read_changes(log, *args, columns=columns, **options).read_all()
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def test_files_added_and_removed_are_rows_inserted_and_deleted(tmp_path: Path) -> None:
+    first, second = file(tmp_path, "x", 1, 2), file(tmp_path, "y", 3)
+    log = table_of(tmp_path, [first], [remove(first), second])
+    assert changes(log, 0) == [
+        (1, "a", "insert", 1),
+        (2, "a", "insert", 1),
+        (1, "a", "delete", 2),
+        (2, "a", "delete", 2),
+        (3, "a", "insert", 2),
+    ]
+    assert changes(log, 1, 1) == [(1, "a", "insert", 1), (2, "a", "insert", 1)]
+
+
+def test_change_data_files_are_all_that_is_read_of_their_commit(tmp_path: Path) -> None:
+    first, second = file(tmp_path, "x", 1), file(tmp_path, "y", 2)
+    change = cdc(tmp_path, "c", [(1, "update_preimage"), (2, "update_postimage")])
+    log = table_of(tmp_path, [first], [remove(first), second, change])
+    assert changes(log, 2) == [(1, "a", "update_preimage", 2), (2, "a", "update_postimage", 2)]
+
+
+def test_rearranged_rows_are_no_change(tmp_path: Path) -> None:
+    first = file(tmp_path, "x", 1)
+    moved = replace(file(tmp_path, "y", 1), data_change=False)
+    log = table_of(tmp_path, [first], [tombstone(first, 0, data_change=False), moved])
+    assert changes(log, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(None, {1}, [(11, "delete")], id="the first vector"),
+        pytest.param({1}, {1, 2}, [(12, "delete")], id="more rows deleted"),
+        pytest.param({1, 2}, {2}, [(11, "insert")], id="a row restored"),
+        pytest.param({0}, None, [(10, "insert")], id="the vector gone"),
+        pytest.param({0}, {2}, [(12, "delete"), (10, "insert")], id="another row deleted"),
+        pytest.param({0}, {0}, [], id="the same"),
+    ],
+)
+def test_two_vectors_of_a_file_differ_in_what_changed(
+    tmp_path: Path,
+    before: set[int] | None,
+    after: set[int] | None,
+    expected: list[tuple[int, str]],
+) -> None:
+    whole = file(tmp_path, "x", 10, 11, 12)
+    one, other = (
+        replace(whole, deletion_vector=None if rows is None else inline_vector(rows))
+        for rows in (before, after)
+    )
+    log = table_of(tmp_path, [one], [remove(one), other])
+    found = [(i, kind) for i, _, kind, _ in changes(log, 2)]
+    assert found == expected
+
+
+def test_only_live_rows_are_inserted_or_deleted(tmp_path: Path) -> None:
+    add = file(tmp_path, "x", 1, 2, 3, deletion_vector=inline_vector({0}))
+    log = table_of(tmp_path, [add], [remove(add)])
+    assert [row[::2] for row in changes(log, 0)] == [
+        (2, "insert"),
+        (3, "insert"),
+        (2, "delete"),
+        (3, "delete"),
+    ]
+
+
+def test_a_remove_that_does_not_tell_its_partition_has_that_of_its_add(tmp_path: Path) -> None:
+    add = file(tmp_path, "x", 1)
+    silent = replace(remove(add), partition_values=None, size=None, extended_file_metadata=None)
+    log = table_of(tmp_path, [add], [silent])
+    assert changes(log, 2) == [(1, "a", "delete", 2)]
+
+
+def test_rows_and_columns_can_be_chosen(tmp_path: Path) -> None:
+    first = file(tmp_path, "x", 1, 2)
+    log = table_of(tmp_path, [first], [remove(first)])
+    assert changes(log, 0, predicate=(col("_change_type") == "delete") & (col("id") > 1)) == [
+        (2, "a", "delete", 2)
+    ]
+    found = da.read_changes(log, 2)
+    assert found.schema.names == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
+
+
+def test_times_choose_commits_and_are_told(tmp_path: Path) -> None:
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 2)])
+    for version in range(3):
+        place = tmp_path / "_delta_log" / f"{version:020}.json"
+        os.utime(place, (1_700_000_000 + version, 1_700_000_000 + version))
+    at = [datetime.fromtimestamp(1_700_000_000 + version, UTC) for version in range(3)]
+    found = da.read_changes(log, start_timestamp=at[1], end_timestamp=at[1]).read_all()
+    assert found["_commit_timestamp"].to_pylist() == [at[1]]
+    between = at[1].replace(microsecond=1000)
+    assert [row[3] for row in changes(log, start_timestamp=between)] == [2]
+    with pytest.raises(VersionNotFoundError, match="after its latest version 2"):
+        changes(log, start_timestamp=at[2].replace(microsecond=1000))
+
+
+def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
+    later = StructType((*SCHEMA.fields, StructField("n", INTEGER)))
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)])
+    other = create(tmp_path / "other", later, [], FEED, ("p",)).snapshot().metadata
+    commit(log, 2, [other, file(tmp_path, "y", 2)])
+    assert da.read_changes(log, 0).read_all()["n"].to_pylist() == [None, None]
+
+
+def test_a_type_that_became_another_is_refused(tmp_path: Path) -> None:
+    changed = StructType((StructField("id", STRING), StructField("p", STRING)))
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)])
+    other = create(tmp_path / "other", changed, [], FEED, ("p",)).snapshot().metadata
+    commit(log, 2, [other])
+    with pytest.raises(InvalidRequestError, match="column id was long and became string"):
+        changes(log, 0)
+    assert changes(log, 0, 1) == [(1, "a", "insert", 1)]
+
+
+def test_versions_for_which_the_feed_was_off_are_refused(tmp_path: Path) -> None:
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)], configuration={})
+    on = replace(log.snapshot().metadata, configuration=FEED)
+    commit(log, 2, [on])
+    commit(log, 3, [file(tmp_path, "y", 2)])
+    with pytest.raises(InvalidRequestError, match="version 1 cannot be read, because"):
+        changes(log, 1)
+    assert changes(log, 2) == [(2, "a", "insert", 3)]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        pytest.param({}, InvalidRequestError, id="no beginning"),
+        pytest.param(
+            {"start_version": 0, "start_timestamp": "2024-01-01"}, InvalidRequestError, id="two"
+        ),
+        pytest.param({"start_version": 2, "end_version": 1}, InvalidRequestError, id="backwards"),
+        pytest.param({"start_version": 9}, VersionNotFoundError, id="after the last"),
+        pytest.param({"start_version": 0, "columns": ["x"]}, InvalidRequestError, id="no column"),
+    ],
+)
+def test_a_range_that_is_none_is_refused(
+    tmp_path: Path, given: dict[str, Any], error: type[Exception]
+) -> None:
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 1)])
+    with pytest.raises(error):
+        da.read_changes(log, **given)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)])
+    (tmp_path / "x").unlink()
+    with pytest.raises(DataFileError, match="version 1: data file x is gone"):
+        changes(log, 1)
+
+
+def test_a_commit_that_was_cleaned_up_is_named(tmp_path: Path) -> None:
+    log = table_of(tmp_path, [file(tmp_path, "x", 1)], [file(tmp_path, "y", 1)])
+    write_checkpoint(log.snapshot(), now_ms=0)
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
+    with pytest.raises(VersionNotFoundError):
+        changes(log, 1)
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "name",
+    ["kernel/cdf-table", "kernel/cdf-table-with-cdc-and-dvs", "delta_rs/cdc_ict_table"],
+)
+def test_changes_of_tables_by_other_writers_are_those_of_another_reader(name: str) -> None:
+    ours = da.read_changes(DeltaLog(TABLES / name), 0).read_all()
+    theirs = pa.table(DeltaTable(str(TABLES / name)).load_cdf(0))
+    # Without an in-commit timestamp, it takes the time that the writer's clock showed.
+    columns = [each for each in ours.column_names if each != "_commit_timestamp"]
+    assert sorted(map(repr, ours.select(columns).to_pylist())) == sorted(
+        map(repr, theirs.select(columns).to_pylist())
+    )
+
+
+@needs_shared
+def test_changes_are_read_through_mapped_columns() -> None:
+    log = DeltaLog(TABLES / "kernel/cdf-column-mapping-name-mode-3-7")
+    found = da.read_changes(log, 1, columns=["id", "value", "_change_type", "_commit_version"])
+    assert [tuple(row.values()) for row in found.read_all().to_pylist()] == [
+        (2, 200.0, "update_preimage", 2),
+        (2, 250.0, "update_postimage", 2),
+        (4, 400.0, "insert", 3),
+        (1, 100.0, "delete", 4),
+    ]
