@@ -18,10 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.nesting import Convert, Rules, cast, integer_to_decimal, plan_fields
+from delta_ops.arrow.nesting import (
+    Convert,
+    Rules,
+    cast,
+    integer_to_decimal,
+    is_list,
+    plan_fields,
+)
+from delta_ops.arrow.variant_columns import StoredVariant, mark_variant, plan_variant
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import field_id, physical_name, renamed
-from delta_ops.protocol.schema import StructField, StructType
+from delta_ops.protocol.schema import (
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
 _PARQUET_ID = b"PARQUET:field_id"
 _ID = "id\0"
@@ -57,9 +73,10 @@ class FileColumns:
         return known[1]
 
     def _plan(self, read: pa.Schema) -> ToColumns:
-        stored = arrow_schema_from_schema(renamed(self.schema, _naming(self.mode)))
+        wanted = renamed(self.schema, _naming(self.mode))
+        stored = arrow_schema_from_schema(wanted)
         logical = arrow_schema_from_schema(self.schema)
-        source = [_named_by_id(each) for each in read] if self.mode == "id" else list(read)
+        source = _as_planned(list(read), wanted, _stored_name(self.mode), ())
         convert = plan_fields(source, list(stored), "", _STORED)
         if stored.types == logical.types:
             return convert
@@ -130,23 +147,50 @@ def _first_leaf(struct: pa.DataType) -> Iterable[str]:
     return [struct.field(0).name] if struct.num_fields else []
 
 
-def _named_by_id(each: pa.Field) -> pa.Field:
-    return pa.field(_stored_by_id(each), _type_by_id(each.type), nullable=each.nullable)
+def _as_planned(
+    stored: Sequence[pa.Field],
+    wanted: StructType,
+    name_of: Callable[[pa.Field], str],
+    parents: tuple[str, ...],
+) -> list[pa.Field]:
+    """The stored fields as a plan sees them: named as the wanted ones are, variants marked."""
+
+    def planned(each: pa.Field) -> pa.Field:
+        name, path = name_of(each), (*parents, str(each.name))
+        known = wanted.fields_by_lower_name.get(name.lower(), ())
+        found = next((field for field in known if field.name == name), *known[:1])
+        if found is None:
+            return pa.field(name, each.type, nullable=each.nullable)
+        data_type = _planned_type(each.type, found.data_type, name_of, path)
+        return pa.field(name, data_type, nullable=each.nullable)
+
+    return [planned(each) for each in stored]
 
 
-def _type_by_id(data_type: pa.DataType) -> pa.DataType:
-    if pt.is_struct(data_type):
-        return pa.struct([_named_by_id(each) for each in data_type])
-    if pt.is_map(data_type):
-        return pa.map_(_type_by_id(data_type.key_type), _type_by_id(data_type.item_type))
-    if pt.is_list(data_type):
-        return pa.list_(_type_by_id(data_type.value_type))
-    if pt.is_large_list(data_type):
-        return pa.large_list(_type_by_id(data_type.value_type))
-    return data_type
+def _planned_type(
+    stored: pa.DataType,
+    wanted: DataType,
+    name_of: Callable[[pa.Field], str],
+    path: tuple[str, ...],
+) -> pa.DataType:
+    match wanted:
+        case StructType() if pt.is_struct(stored):
+            return pa.struct(_as_planned(list(stored), wanted, name_of, path))
+        case ArrayType() if is_list(stored):
+            path = (*path, "element")
+            return pa.list_(_planned_type(stored.value_type, wanted.element_type, name_of, path))
+        case MapType() if pt.is_map(stored):
+            key = _planned_type(stored.key_type, wanted.key_type, name_of, (*path, "key"))
+            item = _planned_type(stored.item_type, wanted.value_type, name_of, (*path, "value"))
+            return pa.map_(key, item)
+        case PrimitiveType() if wanted == VARIANT:
+            return mark_variant(stored, ".".join(path))
+    return stored
 
 
 def _leaf(source: pa.DataType, target: pa.DataType, _path: str) -> Convert:
+    if isinstance(source, StoredVariant):
+        return plan_variant(source)
     if source.equals(target):
         return lambda array: array
     if pt.is_null(target):
