@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +41,8 @@ from delta_ops.protocol.schema import (
 
 _PARQUET_ID = b"PARQUET:field_id"
 _ID = "id\0"
-"""Begins no name."""
+_UNWANTED = "\0"
+"""Begin no name."""
 
 ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
 """From the columns that were read, and their length, to the table's."""
@@ -55,7 +56,7 @@ class FileColumns:
     """As the table has it, without partition columns."""
     mode: str
     """Of column mapping."""
-    _plans: dict[pa.Schema, tuple[pa.Schema, ToColumns]] = field(
+    _plans: dict[bytes, ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -66,27 +67,17 @@ class FileColumns:
 
     def converter(self, read: pa.Schema) -> ToColumns:
         """How to make the table's columns of those that were read; the same for every file."""
-        known = self._plans.get(read)
-        # Arrow compares schemas, and so dictionaries find them, without the ids of fields.
-        if known is None or not known[0].equals(read, check_metadata=True):
-            known = self._plans[read] = read, self._plan(read)
-        return known[1]
+        # Of schemas themselves, dictionaries tell those apart no better than by names and types,
+        # without ids; and they cannot hold types that somebody added to Arrow.
+        key = read.remove_metadata().serialize().to_pybytes()
+        if key not in self._plans:
+            self._plans[key] = self._plan(read)
+        return self._plans[key]
 
     def _plan(self, read: pa.Schema) -> ToColumns:
-        wanted = renamed(self.schema, _naming(self.mode))
-        stored = arrow_schema_from_schema(wanted)
-        logical = arrow_schema_from_schema(self.schema)
-        source = _as_planned(list(read), wanted, _stored_name(self.mode), ())
-        convert = plan_fields(source, list(stored), "", _STORED)
-        if stored.types == logical.types:
-            return convert
-        types = logical.types
-
-        def relabelled(columns: Sequence[pa.Array], num_rows: int) -> list[pa.Array]:
-            converted = convert(columns, num_rows)
-            return [each.view(t) for each, t in zip(converted, types, strict=True)]
-
-        return relabelled
+        names = _Names(_stored_name(self.mode), _naming(self.mode))
+        source = _as_planned(list(read), self.schema, names, ())
+        return plan_fields(source, list(arrow_schema_from_schema(self.schema)), "", _STORED)
 
 
 def lacks_ids(stored: pa.Schema) -> bool:
@@ -147,41 +138,46 @@ def _first_leaf(struct: pa.DataType) -> Iterable[str]:
     return [struct.field(0).name] if struct.num_fields else []
 
 
+class _Names(NamedTuple):
+    """By what a column is known in a file."""
+
+    of_stored: Callable[[pa.Field], str]
+    of_wanted: Callable[[StructField], str]
+
+
 def _as_planned(
-    stored: Sequence[pa.Field],
-    wanted: StructType,
-    name_of: Callable[[pa.Field], str],
-    parents: tuple[str, ...],
+    stored: Sequence[pa.Field], wanted: StructType, names: _Names, parents: tuple[str, ...]
 ) -> list[pa.Field]:
-    """The stored fields as a plan sees them: named as the wanted ones are, variants marked."""
+    """The stored fields as a plan sees them: by the names of the table, variants marked."""
+    exact = {names.of_wanted(each): each for each in wanted.fields}
+    any_case = {name.lower(): each for name, each in exact.items()}
+    present = {names.of_stored(each) for each in stored}
 
     def planned(each: pa.Field) -> pa.Field:
-        name, path = name_of(each), (*parents, str(each.name))
-        known = wanted.fields_by_lower_name.get(name.lower(), ())
-        found = next((field for field in known if field.name == name), *known[:1])
+        name = names.of_stored(each)
+        found = exact.get(name)
         if found is None:
-            return pa.field(name, each.type, nullable=each.nullable)
-        data_type = _planned_type(each.type, found.data_type, name_of, path)
-        return pa.field(name, data_type, nullable=each.nullable)
+            found = any_case.get(name.lower())
+            if found is None or names.of_wanted(found) in present:
+                return pa.field(_UNWANTED + name, each.type)
+        data_type = _planned_type(each.type, found.data_type, names, (*parents, each.name))
+        return pa.field(found.name, data_type, nullable=each.nullable)
 
     return [planned(each) for each in stored]
 
 
 def _planned_type(
-    stored: pa.DataType,
-    wanted: DataType,
-    name_of: Callable[[pa.Field], str],
-    path: tuple[str, ...],
+    stored: pa.DataType, wanted: DataType, names: _Names, path: tuple[str, ...]
 ) -> pa.DataType:
     match wanted:
         case StructType() if pt.is_struct(stored):
-            return pa.struct(_as_planned(list(stored), wanted, name_of, path))
+            return pa.struct(_as_planned(list(stored), wanted, names, path))
         case ArrayType() if is_list(stored):
             path = (*path, "element")
-            return pa.list_(_planned_type(stored.value_type, wanted.element_type, name_of, path))
+            return pa.list_(_planned_type(stored.value_type, wanted.element_type, names, path))
         case MapType() if pt.is_map(stored):
-            key = _planned_type(stored.key_type, wanted.key_type, name_of, (*path, "key"))
-            item = _planned_type(stored.item_type, wanted.value_type, name_of, (*path, "value"))
+            key = _planned_type(stored.key_type, wanted.key_type, names, (*path, "key"))
+            item = _planned_type(stored.item_type, wanted.value_type, names, (*path, "value"))
             return pa.map_(key, item)
         case PrimitiveType() if wanted == VARIANT:
             return mark_variant(stored, ".".join(path))
