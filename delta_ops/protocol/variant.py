@@ -11,7 +11,7 @@ than it has, looking at it takes as long as it is, whatever stands in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -294,7 +294,9 @@ def _numbers(data: bytes, start: int, count: int, width: int) -> Sequence[int]:
     return [int.from_bytes(data[i : i + width], "little") for i in range(start, end, width)]
 
 
-def _packed(numbers: Iterable[int], width: int) -> bytes:
+def _packed(numbers: Sequence[int], width: int) -> bytes:
+    if width == 1:
+        return bytes(numbers)
     return b"".join(each.to_bytes(width, "little") for each in numbers)
 
 
