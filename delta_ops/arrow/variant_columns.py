@@ -33,7 +33,7 @@ from delta_ops.protocol.variant import (
     object_value,
     primitive_value,
     string_value,
-    validate_value,
+    valid_value,
 )
 
 _METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
@@ -141,12 +141,12 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
     def of_value(members: Sequence[Any], names: Sequence[FieldNames]) -> _Values:
         if value_index < 0:
             return [None] * len(names)
-        values: _Values = _decoded(members[value_index]).to_pylist()
+        values = _decoded(members[value_index]).to_pylist()
         with _in(where):
-            for value, known in zip(values, names, strict=True):
-                if value is not None:
-                    validate_value(value, known)
-        return values
+            return [
+                None if value is None else valid_value(value, known)
+                for value, known in zip(values, names, strict=True)
+            ]
 
     if typed_index < 0:
         return lambda array, names: of_value(array.flatten(), names)

@@ -104,21 +104,31 @@ def field_names(metadata: bytes) -> FieldNames:
     return FieldNames(names, {names[i]: i for i in reversed(range(count))})
 
 
-def validate_value(value: bytes, names: FieldNames) -> None:
-    """Look at a whole value.
+def valid_value(value: bytes, names: FieldNames) -> bytes:
+    """The value, looked at as a whole; the fields of its objects in the order of their names.
+
+    Writers are known that leave them in another order, and readers that search by it.
 
     Raises:
         ValueError: The bytes are no value, or not one alone, or do not go with these names.
     """
     if _end(value, 0, len(value)) != len(value):
         raise ValueError("there are bytes behind the end of a value")
+    ordered: bytearray | None = None
     waiting = [0]
     while waiting:
         start = waiting.pop()
-        if _basic_type(value, start) in (_OBJECT, _ARRAY):
-            waiting += _validate_members(value, start, names)
-        else:
+        if _basic_type(value, start) not in (_OBJECT, _ARRAY):
             _validate_leaf(value, start)
+            continue
+        members = _valid_members(value, start, names)
+        waiting += members.starts
+        keys = [names.names[each] for each in members.ids]
+        if any(one > other for one, other in pairwise(keys)):
+            ordered = bytearray(value) if ordered is None else ordered
+            head = _head(members, sorted(range(len(keys)), key=keys.__getitem__))
+            ordered[members.at : members.at + len(head)] = head
+    return value if ordered is None else bytes(ordered)
 
 
 def object_fields(value: bytes, names: FieldNames) -> dict[str, bytes]:
@@ -208,6 +218,12 @@ class _Members(NamedTuple):
     """Of the names of an object's fields, beside `starts`; of an array none."""
     starts: Sequence[int]
     """Of values; not yet looked at."""
+    at: int
+    """Where ids begin, after which there are offsets."""
+    id_width: int
+    """Bytes of an id."""
+    width: int
+    """Bytes of an offset."""
     first: int
     """Where values begin."""
     end: int
@@ -230,8 +246,8 @@ def _validate_leaf(value: bytes, start: int) -> None:
         raise ValueError(f"a decimal has the scale {value[start + 1]}")
 
 
-def _validate_members(value: bytes, start: int, names: FieldNames) -> Sequence[int]:
-    """Where the members start, each of which ends within the object or array."""
+def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
+    """Those of an object or array, each of which ends within it."""
     members = _members(value, start)
     if any(each >= len(names.names) for each in members.ids):
         raise ValueError("a field of an object has no name in the dictionary")
@@ -241,7 +257,14 @@ def _validate_members(value: bytes, start: int, names: FieldNames) -> Sequence[i
     taken = sum(_end(value, each, members.end) - each for each in members.starts)
     if taken > room:
         raise ValueError("members of an object or array lie over each other")
-    return members.starts
+    return members
+
+
+def _head(members: _Members, order: Sequence[int]) -> bytes:
+    """Ids and offsets in another order; the values stay where they are."""
+    ids = [members.ids[i] for i in order]
+    offsets = [members.starts[i] - members.first for i in order]
+    return _packed(ids, members.id_width) + _packed(offsets, members.width)
 
 
 def _members(value: bytes, start: int) -> _Members:
@@ -257,7 +280,8 @@ def _members(value: bytes, start: int) -> _Members:
     ids = _numbers(value, at_ids, count, id_width) if is_object else ()
     *offsets, size = _numbers(value, at_offsets, count + 1, width)
     first = at_offsets + (count + 1) * width
-    return _Members(ids, [first + each for each in offsets], first, first + size)
+    starts = [first + each for each in offsets]
+    return _Members(ids, starts, at_ids, id_width, width, first, first + size)
 
 
 def _end(value: bytes, start: int, limit: int) -> int:

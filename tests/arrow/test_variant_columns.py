@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from io import BytesIO
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
@@ -34,7 +35,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.variant import FieldNames, field_names, validate_value
+from delta_ops.protocol.variant import FieldNames, field_names, valid_value
 from delta_ops.storage import open_storage
 from tests.mutations import flipped, gapped, repeated, truncated
 from tests.tables import SHARED, needs_shared
@@ -310,6 +311,7 @@ def type_of(part: pa.StructType) -> pa.DataType | None:
     return part.field("typed_value").type if part.num_fields > 1 else None
 
 
+@settings(deadline=None)
 @given(st.lists(values | st.just(...), min_size=1, max_size=5), types)
 def test_what_was_taken_apart_is_put_together_again(
     variants: list[Any], typed: pa.DataType | None
@@ -353,7 +355,36 @@ def test_damaged_bytes_are_refused_or_put_together_to_something_valid(
             (found,) = read(tmp_path / str(i), pa.array([stored], shredded(typed))).to_pylist()
         except DataFileError:
             continue
-        validate_value(found["value"], field_names(found["metadata"]))
+        valid_value(found["value"], field_names(found["metadata"]))
+
+
+def test_a_file_that_another_writer_shredded(tmp_path: Path) -> None:
+    """Written by DuckDB 2.0.0, which chose the columns itself.
+
+    COPY (SELECT * FROM (VALUES
+        (1, {'name': 'Alice', 'age': 30, 'tags': ['x', 'y'], 'in': {'b': NULL, 'a': 1},
+             'day': DATE '2020-02-29'}::VARIANT),
+        (2, {'name': 'Bob', 'age': 'old', 'zip': 1, 'alias': 'B'}::VARIANT),
+        (3, {'age': 5}::VARIANT), (4, 42::VARIANT), (5, NULL), (6, [1]::VARIANT)) v(id, v))
+    TO 'shredded_by_duckdb.parquet' (FORMAT parquet, COMPRESSION zstd)
+    """
+    shutil.copy(Path(__file__).with_name("shredded_by_duckdb.parquet"), tmp_path / "x.parquet")
+    schema = StructType((StructField("id", INTEGER), StructField("v", VARIANT)))
+    found = da.to_table(with_log(tmp_path, schema)).to_pylist()
+    assert [by_spark(each["v"]) for each in found] == [
+        {
+            "age": 30,
+            "day": "2020-02-29",
+            "in": {"a": 1, "b": None},
+            "name": "Alice",
+            "tags": ["x", "y"],
+        },
+        {"age": "old", "alias": "B", "name": "Bob", "zip": 1},
+        {"age": 5},
+        42,
+        None,
+        [1],
+    ]
 
 
 @needs_shared
