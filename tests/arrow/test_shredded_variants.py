@@ -357,6 +357,22 @@ def test_what_is_malformed_is_refused(
         read(tmp_path, pa.array([row(None, NULL), stored], shredded(typed)))
 
 
+def test_a_field_with_two_columns_is_refused(tmp_path: Path) -> None:
+    one = pa.array([{"value": None, "typed_value": 1}], group(pa.int64()))
+    typed = pa.StructArray.from_arrays([one, one], names=["a", "a"])
+    metadata = pa.array([dictionary(["a"])])
+    stored = pa.StructArray.from_arrays([metadata, typed], names=["metadata", "typed_value"])
+    with pytest.raises(DataFileError, match="two fields of one name"):
+        read(tmp_path, stored)
+
+
+def test_a_part_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    parts = [pa.array([NO_NAMES]), pa.array([1]), pa.array([2])]
+    stored = pa.StructArray.from_arrays(parts, names=["metadata", "typed_value", "typed_value"])
+    with pytest.raises(DataFileError, match="two parts of one name"):
+        read(tmp_path, stored)
+
+
 def test_rows_without_metadata_are_refused(tmp_path: Path) -> None:
     typed = pa.struct([("metadata", pa.binary()), ("typed_value", pa.int64())])
     with pytest.raises(DataFileError, match="rows without metadata"):
