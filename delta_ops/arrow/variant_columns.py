@@ -20,19 +20,22 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from delta_ops.arrow.nesting import Convert, cast, is_list
+from delta_ops.arrow.variant_primitives import (
+    Values,
+    decode_dictionary,
+    is_binary,
+    plan_primitives,
+)
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.schema import VARIANT
 from delta_ops.protocol.variant import (
     FieldNames,
     Primitive,
     array_value,
-    binary_value,
-    decimal_value,
     field_names,
     object_fields,
     object_value,
     primitive_value,
-    string_value,
     valid_value,
 )
 
@@ -42,9 +45,7 @@ _NO_NAMES = FieldNames((), {})
 _MAX_BYTES = 2**31 - 1
 """Of the values in one array, which counts them with 32 bits."""
 
-_Values = list[bytes | None]
-"""Encoded; None is missing."""
-_Encode = Callable[[Any, Sequence[FieldNames]], _Values]
+_Encode = Callable[[Any, Sequence[FieldNames]], Values]
 """From an array and the names that go with each of its values."""
 
 
@@ -104,13 +105,15 @@ def plan_variant(stored: StoredVariant) -> Convert:
     def convert(array: Any) -> pa.StructArray:
         rows = _storage(array)
         # Flattened, all parts are null where the struct is.
-        metadata = cast(_decoded(rows.flatten()[metadata_index]), pa.binary())
+        metadata = cast(decode_dictionary(rows.flatten()[metadata_index]), pa.binary())
         if metadata.null_count > rows.null_count:
             raise ValueError(f"variant {where} has rows without {_METADATA}")
         if is_shredded:
             values = _binary(to_values(rows, _names_of(metadata, where)))
         else:
-            values = cast(_decoded(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary())
+            values = cast(
+                decode_dictionary(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary()
+            )
         # "If a Variant is missing in a context where a value is required, readers must return a
         # Variant null" (Value Shredding): the struct says whether there is one at all.
         arrays = [metadata, pc.fill_null(values, _NULL)]
@@ -135,13 +138,13 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
     if not parts or not parts <= {_VALUE, _TYPED_VALUE}:
         raise ValueError(f"variant {where} is stored in parts {sorted(parts)}, which is no variant")
     value_index, typed_index = (group.get_field_index(each) for each in (_VALUE, _TYPED_VALUE))
-    if value_index >= 0 and not _is_binary(_type_of(group.field(value_index).type)):
+    if value_index >= 0 and not is_binary(group.field(value_index).type):
         raise ValueError(f"variant {where} has a {_VALUE} of {group.field(value_index).type}")
 
-    def of_value(members: Sequence[Any], names: Sequence[FieldNames]) -> _Values:
+    def of_value(members: Sequence[Any], names: Sequence[FieldNames]) -> Values:
         if value_index < 0:
             return [None] * len(names)
-        values = _decoded(members[value_index]).to_pylist()
+        values = decode_dictionary(members[value_index]).to_pylist()
         with _in(where):
             return [
                 None if value is None else valid_value(value, known)
@@ -154,14 +157,14 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
     plan = _plan_object if pt.is_struct(typed_type) else _plan_either
     join = plan(typed_type, where)
 
-    def encode(array: pa.StructArray, names: Sequence[FieldNames]) -> _Values:
+    def encode(array: pa.StructArray, names: Sequence[FieldNames]) -> Values:
         members = array.flatten()
         return join(of_value(members, names), members[typed_index], names)
 
     return encode
 
 
-_Join = Callable[[_Values, Any, Sequence[FieldNames]], _Values]
+_Join = Callable[[Values, Any, Sequence[FieldNames]], Values]
 """From a group's `value` and `typed_value`, and the names that go with each."""
 
 
@@ -169,7 +172,7 @@ def _plan_either(data_type: pa.DataType, where: str) -> _Join:
     """Where what has its own columns is no object: one of both parts is there, or none."""
     encode = _plan_array(data_type, where) if is_list(data_type) else _plan_leaf(data_type, where)
 
-    def join(values: _Values, typed: Any, names: Sequence[FieldNames]) -> _Values:
+    def join(values: Values, typed: Any, names: Sequence[FieldNames]) -> Values:
         encoded = encode(typed, names)
         for value, other in zip(values, encoded, strict=True):
             if value is not None and other is not None:
@@ -201,7 +204,7 @@ def _plan_object(data_type: pa.StructType, where: str) -> _Join:
             fields |= others
         return object_value(fields, known)
 
-    def join(values: _Values, typed: Any, names: Sequence[FieldNames]) -> _Values:
+    def join(values: Values, typed: Any, names: Sequence[FieldNames]) -> Values:
         columns = [
             encode(array, names) for encode, array in zip(encoders, typed.flatten(), strict=True)
         ]
@@ -228,7 +231,7 @@ def _plan_array(data_type: pa.DataType, where: str) -> _Encode:
         raise ValueError(f"variant {where} has elements of {data_type.value_type}, no group")
     to_elements = _plan_parts(data_type.value_type, f"{where}.element")
 
-    def encode(array: Any, names: Sequence[FieldNames]) -> _Values:
+    def encode(array: Any, names: Sequence[FieldNames]) -> Values:
         lengths = pc.list_value_length(array).to_pylist()
         names_of_elements = [
             known for known, length in zip(names, lengths, strict=True) for _ in range(length or 0)
@@ -245,95 +248,18 @@ def _plan_array(data_type: pa.DataType, where: str) -> _Encode:
 
 
 def _plan_leaf(data_type: pa.DataType, where: str) -> _Encode:
-    to_values = next((each for is_type, each in _LEAVES if is_type(_type_of(data_type))), None)
+    to_values = plan_primitives(data_type)
     if to_values is None:
         raise ValueError(
             f"variant {where} has a {_TYPED_VALUE} of {data_type}, which no variant has"
         )
 
-    def encode(array: Any, _names: Sequence[FieldNames]) -> _Values:
-        plain = _decoded(array)
+    def encode(array: Any, _names: Sequence[FieldNames]) -> Values:
+        plain = decode_dictionary(array)
         with _in(where):
             return to_values(plain)
 
     return encode
-
-
-def _fixed(kind: Primitive, width: int) -> Callable[[Any], _Values]:
-    """For values whose bytes are in Arrow those of a variant."""
-    layout = pa.binary(width)
-
-    def encode(array: Any) -> _Values:
-        contents = array.view(layout).to_pylist()
-        return [None if each is None else primitive_value(kind, each) for each in contents]
-
-    return encode
-
-
-def _booleans(array: Any) -> _Values:
-    values = {
-        None: None,
-        True: primitive_value(Primitive.TRUE),
-        False: primitive_value(Primitive.FALSE),
-    }
-    return [values[each] for each in array.to_pylist()]
-
-
-def _decimals(array: Any) -> _Values:
-    precision, scale = array.type.precision, array.type.scale
-    numbers = array.cast(pa.decimal128(precision, scale)).view(pa.binary(16)).to_pylist()
-    return [
-        None
-        if each is None
-        else decimal_value(int.from_bytes(each, "little", signed=True), scale, precision)
-        for each in numbers
-    ]
-
-
-def _strings(array: Any) -> _Values:
-    return [None if each is None else string_value(each) for each in array.to_pylist()]
-
-
-def _binaries(array: Any) -> _Values:
-    return [None if each is None else binary_value(each) for each in array.to_pylist()]
-
-
-def _uuids(array: Any) -> _Values:
-    return _fixed(Primitive.UUID, 16)(array.storage)
-
-
-def _is_string(t: pa.DataType) -> bool:
-    return bool(pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t))
-
-
-def _is_binary(t: pa.DataType) -> bool:
-    return bool(pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t))
-
-
-def _is_timestamp(unit: str, *, has_zone: bool) -> Callable[[pa.DataType], bool]:
-    return lambda t: pt.is_timestamp(t) and t.unit == unit and (t.tz is not None) == has_zone
-
-
-_LEAVES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], _Values]], ...] = (
-    (pt.is_boolean, _booleans),
-    (pt.is_int8, _fixed(Primitive.INT8, 1)),
-    (pt.is_int16, _fixed(Primitive.INT16, 2)),
-    (pt.is_int32, _fixed(Primitive.INT32, 4)),
-    (pt.is_int64, _fixed(Primitive.INT64, 8)),
-    (pt.is_float32, _fixed(Primitive.FLOAT, 4)),
-    (pt.is_float64, _fixed(Primitive.DOUBLE, 8)),
-    (pt.is_date32, _fixed(Primitive.DATE, 4)),
-    (lambda t: pt.is_time64(t) and t.unit == "us", _fixed(Primitive.TIME_NTZ, 8)),
-    (_is_timestamp("us", has_zone=True), _fixed(Primitive.TIMESTAMP, 8)),
-    (_is_timestamp("us", has_zone=False), _fixed(Primitive.TIMESTAMP_NTZ, 8)),
-    (_is_timestamp("ns", has_zone=True), _fixed(Primitive.TIMESTAMP_NANOS, 8)),
-    (_is_timestamp("ns", has_zone=False), _fixed(Primitive.TIMESTAMP_NTZ_NANOS, 8)),
-    (lambda t: pt.is_decimal32(t) or pt.is_decimal64(t) or pt.is_decimal128(t), _decimals),
-    (_is_string, _strings),
-    (_is_binary, _binaries),
-    (lambda t: isinstance(t, pa.UuidType), _uuids),
-)
-"""Source: VariantShredding.md, "Shredded Value Types"."""
 
 
 @contextmanager
@@ -345,19 +271,11 @@ def _in(where: str) -> Iterator[None]:
         raise ValueError(f"variant {where}: {error}") from error
 
 
-def _type_of(data_type: pa.DataType) -> pa.DataType:
-    return data_type.value_type if pt.is_dictionary(data_type) else data_type
-
-
-def _decoded(array: Any) -> Any:
-    return array.dictionary_decode() if pt.is_dictionary(array.type) else array
-
-
 def _storage(array: Any) -> Any:
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
-def _binary(values: _Values) -> pa.BinaryArray:
+def _binary(values: Values) -> pa.BinaryArray:
     """Raises pa.ArrowCapacityError where they are more than one array holds."""
     if sum(len(each) for each in values if each is not None) > _MAX_BYTES:
         raise pa.ArrowCapacityError("variants are more than one array holds")

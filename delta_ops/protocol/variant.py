@@ -5,8 +5,8 @@ Source: the Parquet format's VariantEncoding.md, which PROTOCOL.md, "Variant Dat
 A value is a header byte and what it announces; numbers are little-endian. Objects and arrays begin
 with the offsets of their members, and an object names its fields by their ids in the dictionary.
 Bytes are looked at before they are trusted: a size or offset that leads out of what holds it, an id
-without a name or a name used twice is a ValueError. As the members of a value take no more room
-than it has, looking at it takes as long as it is, whatever stands in it.
+without a name or a name used twice is a ValueError. As the members of a value do not lie over each
+other, looking at it takes as long as it is, whatever stands in it.
 """
 
 from __future__ import annotations
@@ -253,9 +253,8 @@ def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
         raise ValueError("a field of an object has no name in the dictionary")
     if len({names.names[each] for each in members.ids}) < len(members.ids):
         raise ValueError("an object has two fields of one name")
-    room = members.end - members.first
-    taken = sum(_end(value, each, members.end) - each for each in members.starts)
-    if taken > room:
+    extents = sorted((each, _end(value, each, members.end)) for each in members.starts)
+    if any(end > start for (_, end), (start, _) in pairwise(extents)):
         raise ValueError("members of an object or array lie over each other")
     return members
 

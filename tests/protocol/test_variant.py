@@ -221,6 +221,11 @@ def test_a_dictionary_that_is_malformed_is_refused(metadata: bytes, reason: str)
         pytest.param(
             b"\x03\x02\x00\x00\x02\x0c\x01", "lie over", id="elements that lie over each other"
         ),
+        pytest.param(
+            b"\x03\x02\x00\x02\x07\x03\x01\x00\x01\x00\x00\x00",
+            "lie over",
+            id="an element inside another",
+        ),
         pytest.param(b"\x02\x01\x02\x00\x01\x00", "no name", id="a field whose name is not there"),
         pytest.param(
             b"\x02\x02\x00\x00\x00\x01\x02\x00\x00", "two fields", id="a field that is there twice"
