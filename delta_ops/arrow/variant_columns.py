@@ -78,8 +78,8 @@ def mark_variant(stored: pa.DataType, where: str) -> pa.DataType:
     group = stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
     if not pt.is_struct(group):
         return stored
-    parts = {each.name: each.nullable for each in group}
-    is_plain = group is stored and parts == {_METADATA: False, _VALUE: False}
+    parts = sorted((each.name, each.nullable) for each in group)
+    is_plain = group is stored and parts == [(_METADATA, False), (_VALUE, False)]
     return stored if is_plain else StoredVariant(group, where)
 
 
@@ -114,8 +114,8 @@ def plan_variant(stored: StoredVariant) -> Convert:
             values = cast(
                 decode_dictionary(rows.flatten()[group.get_field_index(_VALUE)]), pa.binary()
             )
-        # "If a Variant is missing in a context where a value is required, readers must return a
-        # Variant null" (Value Shredding): the struct says whether there is one at all.
+        # Whether there is a variant at all, the struct says; one that has no value then is the
+        # variant null (VariantShredding.md, "Value Shredding").
         arrays = [metadata, pc.fill_null(values, _NULL)]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=rows.is_null())
 

@@ -367,8 +367,10 @@ def test_a_field_with_two_columns_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    parts = [pa.array([NO_NAMES]), pa.array([1]), pa.array([2])]
-    stored = pa.StructArray.from_arrays(parts, names=["metadata", "typed_value", "typed_value"])
+    names = ["metadata", "value", "value"]
+    fields = [pa.field(name, pa.binary(), nullable=False) for name in names]
+    parts = [pa.array([NO_NAMES]), pa.array([NULL]), pa.array([INT])]
+    stored = pa.StructArray.from_arrays(parts, fields=fields)
     with pytest.raises(DataFileError, match="two parts of one name"):
         read(tmp_path, stored)
 
