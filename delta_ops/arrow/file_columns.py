@@ -12,20 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.nesting import Convert, Rules, cast, integer_to_decimal, plan_fields
+from delta_ops.arrow.nesting import (
+    Convert,
+    Rules,
+    cast,
+    integer_to_decimal,
+    is_list,
+    plan_fields,
+)
+from delta_ops.arrow.variant_columns import StoredVariant, mark_variant, plan_variant
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import field_id, physical_name, renamed
-from delta_ops.protocol.schema import StructField, StructType
+from delta_ops.protocol.schema import (
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
 _PARQUET_ID = b"PARQUET:field_id"
 _ID = "id\0"
-"""Begins no name."""
+_UNWANTED = "\0"
+"""Begin no name."""
 
 ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
 """From the columns that were read, and their length, to the table's."""
@@ -39,7 +56,7 @@ class FileColumns:
     """As the table has it, without partition columns."""
     mode: str
     """Of column mapping."""
-    _plans: dict[pa.Schema, tuple[pa.Schema, ToColumns]] = field(
+    _plans: dict[bytes, ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -50,26 +67,17 @@ class FileColumns:
 
     def converter(self, read: pa.Schema) -> ToColumns:
         """How to make the table's columns of those that were read; the same for every file."""
-        known = self._plans.get(read)
-        # Arrow compares schemas, and so dictionaries find them, without the ids of fields.
-        if known is None or not known[0].equals(read, check_metadata=True):
-            known = self._plans[read] = read, self._plan(read)
-        return known[1]
+        # Of schemas themselves, dictionaries tell those apart no better than by names and types,
+        # without ids; and they cannot hold types that somebody added to Arrow.
+        key = read.remove_metadata().serialize().to_pybytes()
+        if key not in self._plans:
+            self._plans[key] = self._plan(read)
+        return self._plans[key]
 
     def _plan(self, read: pa.Schema) -> ToColumns:
-        stored = arrow_schema_from_schema(renamed(self.schema, _naming(self.mode)))
-        logical = arrow_schema_from_schema(self.schema)
-        source = [_named_by_id(each) for each in read] if self.mode == "id" else list(read)
-        convert = plan_fields(source, list(stored), "", _STORED)
-        if stored.types == logical.types:
-            return convert
-        types = logical.types
-
-        def relabelled(columns: Sequence[pa.Array], num_rows: int) -> list[pa.Array]:
-            converted = convert(columns, num_rows)
-            return [each.view(t) for each, t in zip(converted, types, strict=True)]
-
-        return relabelled
+        names = _Names(_stored_name(self.mode), _naming(self.mode))
+        source = _as_planned(list(read), self.schema, names, ())
+        return plan_fields(source, list(arrow_schema_from_schema(self.schema)), "", _STORED)
 
 
 def lacks_ids(stored: pa.Schema) -> bool:
@@ -130,23 +138,55 @@ def _first_leaf(struct: pa.DataType) -> Iterable[str]:
     return [struct.field(0).name] if struct.num_fields else []
 
 
-def _named_by_id(each: pa.Field) -> pa.Field:
-    return pa.field(_stored_by_id(each), _type_by_id(each.type), nullable=each.nullable)
+class _Names(NamedTuple):
+    """By what a column is known in a file."""
+
+    of_stored: Callable[[pa.Field], str]
+    of_wanted: Callable[[StructField], str]
 
 
-def _type_by_id(data_type: pa.DataType) -> pa.DataType:
-    if pt.is_struct(data_type):
-        return pa.struct([_named_by_id(each) for each in data_type])
-    if pt.is_map(data_type):
-        return pa.map_(_type_by_id(data_type.key_type), _type_by_id(data_type.item_type))
-    if pt.is_list(data_type):
-        return pa.list_(_type_by_id(data_type.value_type))
-    if pt.is_large_list(data_type):
-        return pa.large_list(_type_by_id(data_type.value_type))
-    return data_type
+def _as_planned(
+    stored: Sequence[pa.Field], wanted: StructType, names: _Names, parents: tuple[str, ...]
+) -> list[pa.Field]:
+    """The stored fields as a plan sees them: by the names of the table, variants marked."""
+    exact = {names.of_wanted(each): each for each in wanted.fields}
+    any_case = {name.lower(): each for name, each in exact.items()}
+    present = {names.of_stored(each) for each in stored}
+
+    def planned(each: pa.Field) -> pa.Field:
+        name = names.of_stored(each)
+        found = exact.get(name)
+        if found is None:
+            found = any_case.get(name.lower())
+            if found is None or names.of_wanted(found) in present:
+                return pa.field(_UNWANTED + name, each.type)
+        data_type = _planned_type(each.type, found.data_type, names, (*parents, each.name))
+        return pa.field(found.name, data_type, nullable=each.nullable)
+
+    return [planned(each) for each in stored]
+
+
+def _planned_type(
+    stored: pa.DataType, wanted: DataType, names: _Names, path: tuple[str, ...]
+) -> pa.DataType:
+    match wanted:
+        case StructType() if pt.is_struct(stored):
+            return pa.struct(_as_planned(list(stored), wanted, names, path))
+        case ArrayType() if is_list(stored):
+            path = (*path, "element")
+            return pa.list_(_planned_type(stored.value_type, wanted.element_type, names, path))
+        case MapType() if pt.is_map(stored):
+            key = _planned_type(stored.key_type, wanted.key_type, names, (*path, "key"))
+            item = _planned_type(stored.item_type, wanted.value_type, names, (*path, "value"))
+            return pa.map_(key, item)
+        case PrimitiveType() if wanted == VARIANT:
+            return mark_variant(stored, ".".join(path))
+    return stored
 
 
 def _leaf(source: pa.DataType, target: pa.DataType, _path: str) -> Convert:
+    if isinstance(source, StoredVariant):
+        return plan_variant(source)
     if source.equals(target):
         return lambda array: array
     if pt.is_null(target):
