@@ -66,9 +66,7 @@ TABLES: dict[str, str | Refused | Alone] = {
         "a reader version and a feature that nobody knows",
     ),
     "delta_rs/simple_table_with_checkpoint": SECOND_OPINION,
-    "delta_rs/spark-shredded-variant-preview-delta": Refused(
-        UnsupportedFeatureError, "variantShredding-preview", "shredded variants"
-    ),
+    "delta_rs/spark-shredded-variant-preview-delta": Alone("deltalake refuses the feature"),
     "delta_rs/spark-variant-stable-feature-checkpoint": Refused(
         DataFileError, "is gone", "only its log is here"
     ),
