@@ -91,11 +91,15 @@ def main() -> None:
 
 
 def report_appends(folder: Path, number: int, rounds: int) -> None:
-    def measure(name: str, imports: str) -> list[float]:
-        runs = [run(imports, APPEND, folder / f"{name}{i}", number) for i in range(rounds)]
-        return [statistics.median(values) for values in zip(*map(figures, runs), strict=True)]
-
-    ours, peer = measure("ours", APPEND_OURS), measure("peer", APPEND_PEER)
+    sides = {"ours": APPEND_OURS, "peer": APPEND_PEER}
+    found: dict[str, list[list[float]]] = {name: [] for name in sides}
+    for i in range(rounds):
+        for name in sides if i % 2 else reversed(sides):
+            table = folder / f"{name}{i}"
+            found[name].append(figures(run(sides[name], APPEND, table, number)))
+    ours, peer = (
+        [statistics.median(values) for values in zip(*found[name], strict=True)] for name in sides
+    )
     rows = (
         "appends a second, without a checkpoint",
         "ms of one among the first hundred",

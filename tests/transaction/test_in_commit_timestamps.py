@@ -16,6 +16,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, LogCorrup
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.actions import CommitInfo
+from delta_ops.transaction import Transaction
 from tests.tables import add, by_deltalake, rows, write_log
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
@@ -60,24 +61,26 @@ def test_times_grow_whatever_the_clock_says(tmp_path: Path) -> None:
     assert [entry.timestamp_ms for entry in log.history()] == [*reversed(later), first]
 
 
-def test_the_loser_of_a_race_gets_a_time_after_the_winner(tmp_path: Path) -> None:
-    da.write(tmp_path, ids(1), configuration=ENABLED)
-    log = DeltaLog(tmp_path)
-    (first,) = times(tmp_path)
-    slow = begin(log, clock=lambda: 0)
+def slow_append(root: Path) -> tuple[Transaction, int]:
+    """An append to a table of one version by a clock that stands, and the time of that version."""
+    da.write(root, ids(1), configuration=ENABLED)
+    (first,) = times(root)
+    slow = begin(DeltaLog(root), clock=lambda: 0)
     slow.stage(da.stage_write(slow, ids(2)))
-    append_at(log, first + 1000)
+    return slow, first
+
+
+def test_the_loser_of_a_race_gets_a_time_after_the_winner(tmp_path: Path) -> None:
+    slow, first = slow_append(tmp_path)
+    append_at(slow.log, first + 1000)
     slow.commit(operation="WRITE")
     assert times(tmp_path) == [first, first + 1000, first + 1001]
 
 
 def test_a_winner_without_its_time_does_not_turn_time_back(tmp_path: Path) -> None:
-    da.write(tmp_path, ids(1), configuration=ENABLED)
-    log = DeltaLog(tmp_path)
-    (first,) = times(tmp_path)
-    slow = begin(log, clock=lambda: 0)
-    slow.stage(da.stage_write(slow, ids(2)))
-    create_commit(log.storage, log.log_directory, 1, [CommitInfo(values={"operation": "none"})])
+    slow, first = slow_append(tmp_path)
+    foreign = CommitInfo(values={"operation": "none"})
+    create_commit(slow.log.storage, slow.log.log_directory, 1, [foreign])
     slow.commit(operation="WRITE")
     assert first_lines(tmp_path)[2]["commitInfo"]["inCommitTimestamp"] == first + 1
 
