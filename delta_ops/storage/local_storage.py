@@ -49,7 +49,6 @@ from delta_ops.storage.ranges import validate_parts, validate_ranges
 
 logger = logging.getLogger(__name__)
 
-_File = tuple[str, os.DirEntry[str]]
 _SYNC_THREADS = 8  # those under way at once share one commit of the file system's journal
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 
@@ -91,16 +90,19 @@ class LocalStorage:
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """See `Storage`."""
-        files, _ = self._entries_of(directory, start)
-        return self._infos_of(sorted(files))
+        for path, status in self._entries_of(directory, start):
+            if stat.S_ISREG(status.st_mode):
+                yield _info_of(path, status)
 
     def list_tree(self, directory: str) -> Iterator[FileInfo]:
         """See `Storage`."""
         pending = [directory]
         while pending:
-            files, directories = self._entries_of(pending.pop())
-            pending += directories
-            yield from self._infos_of(files)
+            for path, status in self._entries_of(pending.pop()):
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append(path)
+                elif stat.S_ISREG(status.st_mode):
+                    yield _info_of(path, status)
 
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
@@ -211,35 +213,25 @@ class LocalStorage:
                 kept.append(path)
         return kept
 
-    def _entries_of(self, directory: str, start: str = "") -> tuple[list[_File], list[str]]:
-        """Files and directories in `directory`, if it is there, that sort from `start` on."""
+    def _entries_of(self, directory: str, start: str = "") -> Iterator[tuple[str, os.stat_result]]:
+        """What stands in `directory`, if it is there, from the name `start` on, in order."""
         place = self.locate(directory)
         prefix = f"{directory}/" if directory else ""
-        files: list[_File] = []
-        directories: list[str] = []
+        translate = _failure_of(place, "listed")
+        names: list[str] = []
         with (
-            translating(_failure_of(place, "listed")),
+            translating(translate),
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            os.scandir(place) as entries,
         ):
-            for entry in entries:
-                path = prefix + entry.name
-                if entry.name < start or not is_valid(path):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    directories.append(path)
-                elif entry.is_file(follow_symlinks=False):
-                    files.append((path, entry))
-        return files, directories
-
-    def _infos_of(self, files: Iterable[_File]) -> Iterator[FileInfo]:
-        for path, entry in files:
-            with translating(_failure_of(entry.path, "listed"), FileNotFoundError):
+            # Of a long log most names lie before `start`; nothing passes by them faster.
+            names = sorted(name for name in os.listdir(place) if name >= start)
+        for path in filter(is_valid, [prefix + name for name in names]):
+            with translating(translate, FileNotFoundError):
                 try:
-                    status = entry.stat(follow_symlinks=False)
+                    status = os.lstat(self.locate(path))
                 except FileNotFoundError:  # deleted since its name was read
                     continue
-            yield _info_of(path, status)
+            yield path, status
 
     def _real_root(self) -> str:
         return os.path.realpath(self._root)

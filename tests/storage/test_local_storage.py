@@ -322,13 +322,13 @@ def test_a_directory_that_cannot_be_listed_is_an_error(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Left out, its files would look as if they were gone."""
-    scan = os.scandir
+    list_directory = os.listdir
 
-    def scandir(path: str) -> object:
-        return refuse_with(errno.EACCES)() if path.endswith("closed") else scan(path)
+    def listdir(path: str) -> object:
+        return refuse_with(errno.EACCES)() if path.endswith("closed") else list_directory(path)
 
     storage.create("closed/a", b"")
     storage.create("open/a", b"")
-    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "listdir", listdir)
     with pytest.raises(StorageError, match="closed could not be listed: permission is denied"):
         list(storage.list_tree(""))
