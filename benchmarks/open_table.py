@@ -43,15 +43,15 @@ PEER = """
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
 """
-LIST_OURS = "num_files = log.snapshot().files(('path', 'size', 'partition_values')).num_rows"
-LIST_PEER = "num_files = DeltaTable(sys.argv[1]).get_add_actions().num_rows"
+LIST_OURS = "number = log.snapshot().files(('path', 'size', 'partition_values')).num_rows"
+LIST_PEER = "number = DeltaTable(sys.argv[1]).get_add_actions().num_rows"
 PRUNE_OURS = """
     wanted = (col('day') == '2026-01-07') & (col('id') >= 500_000_000)
-    num_files = log.snapshot().files(('path', 'size', 'partition_values'), wanted).num_rows
+    number = log.snapshot().files(('path', 'size', 'partition_values'), wanted).num_rows
 """
 PRUNE_PEER = """
     wanted = (ds.field('day') == datetime.date(2026, 1, 7)) & (ds.field('id') >= 500_000_000)
-    num_files = len(list(DeltaTable(sys.argv[1]).to_pyarrow_dataset().get_fragments(wanted)))
+    number = len(list(DeltaTable(sys.argv[1]).to_pyarrow_dataset().get_fragments(wanted)))
 """
 CHILD = """
 import json, sys, time
@@ -61,7 +61,7 @@ started = time.perf_counter()
 took = time.perf_counter() - started
 with open('/proc/self/status') as status:
     peak = next(line.split()[1] for line in status if line.startswith('VmHWM'))
-print(json.dumps([took, int(peak) // 1024, num_files]))
+print(json.dumps([took, int(peak) // 1024, number]))
 """
 
 

@@ -22,6 +22,7 @@ from pyroaring import BitMap64
 
 from delta_ops.arrow.file_columns import FileColumns, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
+from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
 from delta_ops.errors import DataFileError
 from delta_ops.log import Snapshot
@@ -31,7 +32,6 @@ from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
-    open_window,
     plan_windows,
     read_footer,
     read_window,
@@ -40,7 +40,6 @@ from delta_ops.storage.parquet_ranges import (
 _BATCH_BYTES = 16 << 20
 """Of the columns of a batch, before they are decoded."""
 _BATCH_ROWS = 1 << 17
-_PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us"}
 
 
 class Deleted(NamedTuple):
@@ -134,7 +133,7 @@ class _Rows(NamedTuple):
 def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
     storage, path = scan.storage, stored.path
     if storage.has_native_input:
-        with pq.ParquetFile(storage.open_input(path), **_PARQUET) as file:
+        with open_parquet(storage.open_input(path)) as file:
             names = _names_in(scan, file.schema_arrow)
             groups = _row_groups(scan, file.metadata)
             yield from _rows_of_groups(file, names, groups, use_threads)
@@ -146,7 +145,7 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     groups = _row_groups(scan, footer.metadata)
     for window in plan_windows(footer, names, groups, WINDOW_BYTES // 2):
         content = read_window(storage, info, footer, window)
-        with open_window(footer, content, **_PARQUET) as file:
+        with open_parquet(pa.BufferReader(content), footer.metadata) as file:
             yield from _rows_of_groups(file, names, window.row_groups, use_threads)
 
 

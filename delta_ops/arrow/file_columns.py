@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,8 +44,23 @@ _ID = "id\0"
 _UNWANTED = "\0"
 """Begin no name."""
 
+T = TypeVar("T")
 ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
 """From the columns that were read, and their length, to the table's."""
+
+
+class _Latest(Generic[T]):
+    """What was found for the schema that came last: files of a table mostly have the same."""
+
+    def __init__(self) -> None:
+        self._found: tuple[pa.Schema, T] | None = None
+
+    def of(self, schema: pa.Schema, find: Callable[[pa.Schema], T]) -> T:
+        """What `find` returns for a schema, ids and all."""
+        found = self._found  # one look: other threads replace it
+        if found is None or not found[0].equals(schema, check_metadata=True):
+            found = self._found = (schema, find(schema))
+        return found[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,23 +71,24 @@ class FileColumns:
     """As the table has it, without partition columns."""
     mode: str
     """Of column mapping."""
-    _plans: dict[bytes, ToColumns] = field(
-        init=False, repr=False, compare=False, default_factory=dict
+    _names: _Latest[list[str]] = field(
+        init=False, repr=False, compare=False, default_factory=_Latest
+    )
+    _plans: _Latest[ToColumns] = field(
+        init=False, repr=False, compare=False, default_factory=_Latest
     )
 
     def names_in(self, stored: pa.Schema) -> list[str]:
         """What to read of a file with this schema: columns, or fields of structs by dotted path."""
-        wanted = renamed(self.schema, _naming(self.mode))
-        return list(_paths(list(stored), wanted, _stored_name(self.mode)))
+        return self._names.of(stored, self._names_in)
 
     def converter(self, read: pa.Schema) -> ToColumns:
-        """How to make the table's columns of those that were read; the same for every file."""
-        # Of schemas themselves, dictionaries tell those apart no better than by names and types,
-        # without ids; and they cannot hold types that somebody added to Arrow.
-        key = read.remove_metadata().serialize().to_pybytes()
-        if key not in self._plans:
-            self._plans[key] = self._plan(read)
-        return self._plans[key]
+        """How to make the table's columns of those that were read."""
+        return self._plans.of(read, self._plan)
+
+    def _names_in(self, stored: pa.Schema) -> list[str]:
+        wanted = renamed(self.schema, _naming(self.mode))
+        return list(_paths(list(stored), wanted, _stored_name(self.mode)))
 
     def _plan(self, read: pa.Schema) -> ToColumns:
         names = _Names(_stored_name(self.mode), _naming(self.mode))

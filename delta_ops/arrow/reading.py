@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -18,8 +20,10 @@ _DECODED = 4
 """How many times larger rows are in memory than in files, about."""
 _AHEAD_BYTES = 256 << 20
 """Of rows that are read while the caller takes the ones before."""
-_LOCAL_FILES = 4
-"""Files of a disk that are read at once."""
+_LOCAL_READS = (os.cpu_count() or 1) + 1
+"""Of a disk, at once: decoding is what takes the time, and one thread takes the rows."""
+_LOCAL_READ_BYTES = 1 << 19
+"""Of files that one thread reads one after the other: to hand over each costs as much as a read."""
 
 
 def read_all(
@@ -31,11 +35,38 @@ def read_all(
         DataFileError: A file or its deletion vector is gone, or cannot be read.
         StorageError: The store failed.
     """
-    calls = ((file.size * _DECODED, partial(_read, scan, file)) for scan, file in files)
-    max_files = _LOCAL_FILES if storage.has_native_input else MAX_CONCURRENCY
-    with closing(run_ahead(calls, _AHEAD_BYTES, max_files)) as read:
-        for batches in read:
+    is_local = storage.has_native_input
+    calls = (
+        (sum(file.size for _, file in group) * _DECODED, partial(_read_group, group))
+        for group in _groups(files, _LOCAL_READ_BYTES if is_local else 0)
+    )
+    with closing(
+        run_ahead(calls, _AHEAD_BYTES, _LOCAL_READS if is_local else MAX_CONCURRENCY)
+    ) as read:
+        for batches in chain.from_iterable(read):
             yield from batches
+
+
+def _groups(
+    files: Iterable[tuple[FileScan, StoredFile]], max_bytes: int
+) -> Iterator[list[tuple[FileScan, StoredFile]]]:
+    """Neighbours, as many as are not larger together; at least one."""
+    group: list[tuple[FileScan, StoredFile]] = []
+    size = 0
+    for scan, file in files:
+        if group and size + file.size > max_bytes:
+            yield group
+            group, size = [], 0
+        group.append((scan, file))
+        size += file.size
+    if group:
+        yield group
+
+
+def _read_group(
+    group: Sequence[tuple[FileScan, StoredFile]],
+) -> list[Iterable[pa.RecordBatch]]:
+    return [_read(scan, file) for scan, file in group]
 
 
 def _read(scan: FileScan, file: StoredFile) -> Iterable[pa.RecordBatch]:

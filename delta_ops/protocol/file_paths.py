@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -63,7 +64,7 @@ def canonical_path(log_path: str, table_uri: str) -> str:
         LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
             told which file it names, or it is relative and climbs out of the table.
     """
-    return _canonical(log_path, table_uri, _roots(table_uri))
+    return _canonical(log_path, table_uri, partial(_roots, table_uri))
 
 
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
@@ -71,7 +72,7 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     touched = pc.match_substring_regex(log_paths, _NEEDS_WORK)
     if not pc.any(touched).as_py():
         return log_paths
-    roots = _roots(table_uri)
+    roots = cache(partial(_roots, table_uri))
     return pa.array(
         (
             _canonical(path, table_uri, roots) if needs else path
@@ -81,11 +82,11 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     )
 
 
-def _canonical(log_path: str, table_uri: str, roots: Sequence[str]) -> str:
+def _canonical(log_path: str, table_uri: str, roots: Callable[[], Sequence[str]]) -> str:
     decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
     if is_absolute(decoded):
         place = _place(decoded)
-        root = next((root for root in roots if place.startswith(root)), None)
+        root = next((root for root in roots() if place.startswith(root)), None)
         if root is None:
             return _as_the_table_names_it(place, table_uri)
         decoded = place.removeprefix(root).lstrip("/")

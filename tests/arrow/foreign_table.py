@@ -95,13 +95,15 @@ def stored_vector(root: Path, rows: Iterable[int], prefix: str = "") -> Deletion
     data = _data(bitmap)
     place = vector_file(root, prefix)
     place.parent.mkdir(parents=True, exist_ok=True)
-    content = place.read_bytes() if place.exists() else b"\1"
-    crc = zlib.crc32(data).to_bytes(4, "big")
-    place.write_bytes(content + len(data).to_bytes(4, "big") + data + crc)
+    with place.open("ab") as file:
+        if not file.tell():
+            file.write(b"\1")
+        offset = file.tell()
+        file.write(len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big"))
     return DeletionVector(
         storage_type="u",
         path_or_inline_dv=prefix + _UUID,
-        offset=len(content),
+        offset=offset,
         size_in_bytes=len(data),
         cardinality=len(bitmap),
     )
