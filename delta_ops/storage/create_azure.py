@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from fsspec.asyn import sync
-
 from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists, split
 
 T = TypeVar("T")
@@ -115,6 +113,8 @@ def _asked(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
     async def asked() -> T:
         async with fs.service_client.get_blob_client(container=container, blob=name) as blob:
             return await call(blob)
+
+    from fsspec.asyn import sync  # a local table does without
 
     return sync(fs.loop, asked)  # type: ignore[no-any-return]
 

@@ -16,8 +16,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from fsspec import AbstractFileSystem
-
 from delta_ops.errors import DeltaOpsError, StorageError
 from delta_ops.storage.create_way import Upload, Way, file_exists
 from delta_ops.storage.paths import staged_name
@@ -74,6 +72,8 @@ def held(lock: Lock, path: str) -> Iterator[None]:
 
 def can_rename(fs: Any) -> bool:
     """Whether the file system has a rename of its own; fsspec's copies and then deletes."""
+    from fsspec import AbstractFileSystem  # a local table does without
+
     return type(fs).mv is not AbstractFileSystem.mv
 
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
-from fsspec.asyn import sync
-
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
 
 Entry = dict[str, Any]
@@ -147,6 +145,8 @@ def _list_azure(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa
             ]
 
     try:
+        from fsspec.asyn import sync  # a local table does without
+
         yield from sync(fs.loop, found)
     except ResourceNotFoundError as error:
         raise FileNotFoundError(directory) from error

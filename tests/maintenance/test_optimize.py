@@ -119,8 +119,9 @@ def test_a_second_run_has_nothing_to_do(
 def shrinking(snapshot: Snapshot, group: RewriteGroup) -> Staged:
     """Writes small files as one that is smaller than all of them together."""
     assert sum(file.size for file in group.files) <= group.target_size_bytes
-    tables = read_files(snapshot, group.files, snapshot.arrow_schema.names)
-    return da.stage_write(DeltaLog(snapshot.uri), pa.concat_tables(tables).combine_chunks())
+    batches = read_files(snapshot, group.files, snapshot.arrow_schema.names)
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    return da.stage_write(DeltaLog(snapshot.uri), rows)
 
 
 def test_outputs_that_fit_together_again_are_put_together_at_once(tmp_path: Path) -> None:

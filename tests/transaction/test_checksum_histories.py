@@ -98,14 +98,16 @@ class History:
 
     def bring_back(self) -> None:
         removed = self.log.snapshot().tombstones().to_pylist()[:1]
+        places = [self.root / unquote(row["path"]) for row in removed]
         self.by_hand(
             AddFile(
                 path=row["path"],
-                size=row["size"] or 1,
+                size=place.stat().st_size,  # deltalake reads the file by it
                 partition_values=dict(row["partitionValues"] or [("p", None)]),
                 modification_time=0,
             )
-            for row in removed
+            for row, place in zip(removed, places, strict=True)
+            if place.exists()
         )
 
     def properties(self) -> None:

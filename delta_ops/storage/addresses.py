@@ -1,0 +1,85 @@
+"""Addresses: what a user gives to name a table; refused where they could mean two places."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import unquote
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.paths import redact, split_uri
+
+_LOCAL_SCHEMES = frozenset({"file", "local"})
+_ONE_SLASH = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/(?!/)")
+_CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*::")
+_DRIVE = re.compile(r"/?[A-Za-z]:[/\\]")
+
+
+def local_path_of(address: str) -> str | None:
+    """The absolute local path that `address` means; None when it means another store.
+
+    Raises:
+        InvalidRequestError: It could mean two places, or none on this machine.
+    """
+    scheme, rest = split_uri(address)
+    if scheme in _LOCAL_SCHEMES:
+        return _absolute(_path_in_uri(address, rest.removeprefix("localhost")))
+    if scheme or _CHAIN.match(address):
+        return None
+    if address[:5].lower() == "file:":
+        return _absolute(_path_in_uri(address, address[5:]))
+    if one_slash := _ONE_SLASH.match(address):
+        scheme = one_slash[1]
+        raise refused(
+            address,
+            f"it has one slash after {scheme}:",
+            f"write {scheme}:// for a store, or ./{address} for a local directory",
+        )
+    return _absolute(_with_home(address))
+
+
+def _path_in_uri(address: str, path: str) -> str:
+    if not path.startswith("/"):
+        raise refused(address, "it names a host or a relative path", "write file:///absolute/path")
+    if unquote(path) != path:
+        raise refused(
+            address,
+            "engines disagree whether a percent sign in a file: URI stands for itself",
+            "give the plain path",
+        )
+    return path[1:] if _DRIVE.match(path) else f"/{path.lstrip('/')}"
+
+
+def _with_home(address: str) -> str:
+    path = os.path.expanduser(address)
+    if path.startswith("~"):
+        raise refused(
+            address,
+            "there is no home directory of that user",
+            f"write ./{address} for a local directory",
+        )
+    return path
+
+
+def _absolute(path: str) -> str:
+    if not path or "\0" in path:
+        raise refused(path, "it is empty or holds a NUL character", "give a path")
+    if _DRIVE.match(path) and os.name != "nt":
+        raise refused(
+            path,
+            "it starts with a Windows drive",
+            f"write ./{path} for a local directory",
+        )
+    absolute = os.path.abspath(path)
+    if ".." in path.split("/") and os.path.realpath(absolute) != os.path.realpath(path):
+        raise refused(
+            path, "'..' after a link means different places to different programs", "leave it out"
+        )
+    return absolute
+
+
+def refused(address: str, problem: str, cure: str) -> InvalidRequestError:
+    """The error for an address that is not opened."""
+    return InvalidRequestError(
+        f"The address {redact(address)!r} is refused because {problem}; {cure}."
+    )
