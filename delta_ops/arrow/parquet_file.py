@@ -29,8 +29,9 @@ def open_parquet(source: pa.NativeFile, metadata: pq.FileMetaData | None = None)
     file = pq.ParquetFile(source, metadata=metadata, **options)
     pool = _pool()
     if pool is not None:
-        file.reader = ParquetReader(memory_pool=pool)
-        file.reader.open(source, metadata=file.metadata, arrow_extensions_enabled=True, **options)
+        reader = ParquetReader(memory_pool=pool)
+        reader.open(source, metadata=file.metadata, arrow_extensions_enabled=True, **options)
+        file.reader = reader
     return file
 
 

@@ -15,9 +15,11 @@ from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
 _SMALL_BYTES = 16 << 20
-"""A file up to this is read whole, beside others; a larger one goes by in batches."""
+"""A file up to this is read beside others, of a larger one the columns beside each other."""
 _DECODED = 4
 """How many times larger rows are in memory than in files, about."""
+_READ_BYTES = _SMALL_BYTES * _DECODED
+"""Of rows that one thread reads ahead: some files have a thousand times larger rows."""
 _AHEAD_BYTES = 256 << 20
 """Of rows that are read while the caller takes the ones before."""
 _LOCAL_READS = (os.cpu_count() or 1) + 1
@@ -43,8 +45,7 @@ def read_all(
     with closing(
         run_ahead(calls, _AHEAD_BYTES, _LOCAL_READS if is_local else MAX_CONCURRENCY)
     ) as read:
-        for batches in chain.from_iterable(read):
-            yield from batches
+        yield from chain.from_iterable(read)
 
 
 def _groups(
@@ -63,14 +64,17 @@ def _groups(
         yield group
 
 
-def _read_group(
-    group: Sequence[tuple[FileScan, StoredFile]],
-) -> list[Iterable[pa.RecordBatch]]:
-    return [_read(scan, file) for scan, file in group]
-
-
-def _read(scan: FileScan, file: StoredFile) -> Iterable[pa.RecordBatch]:
-    """Read here and now where it is small, else by whoever takes the batches."""
-    if file.size <= _SMALL_BYTES:
-        return list(read_data_file(scan, file, use_threads=False))
-    return read_data_file(scan, file, use_threads=True)
+def _read_group(group: Sequence[tuple[FileScan, StoredFile]]) -> Iterable[pa.RecordBatch]:
+    """Read here and now, or as much as may be ahead; the rest by whoever takes the batches."""
+    batches = chain.from_iterable(
+        read_data_file(scan, file, use_threads=file.size > _SMALL_BYTES) for scan, file in group
+    )
+    if group[0][1].size > _SMALL_BYTES:
+        return batches
+    ahead, num_bytes = [], 0
+    for batch in batches:
+        ahead.append(batch)
+        num_bytes += batch.nbytes
+        if num_bytes > _READ_BYTES:
+            break
+    return chain(ahead, batches)
