@@ -16,6 +16,7 @@ BENCHMARKS = (
     "open_table",
     "replay_memory",
     "small_appends",
+    "read_rows",
     "contention",
 )
 
