@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -15,7 +16,9 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 _SMALL_BYTES = 16 << 20
 """A file up to this is read whole, beside others; a larger one goes by in batches."""
 _DECODED = 4
-"""How many times larger rows are in memory than in files, about."""
+"""How many times larger rows are in memory than in files, about; some are a thousand times."""
+_LARGEST_BYTES = 64 << 20
+"""Of the rows of one file that are read before the caller takes them."""
 _AHEAD_BYTES = 256 << 20
 """Of rows that are read while the caller takes the ones before."""
 _LOCAL_FILES = 4
@@ -40,6 +43,13 @@ def read_all(
 
 def _read(scan: FileScan, file: StoredFile) -> Iterable[pa.RecordBatch]:
     """Read here and now where it is small, else by whoever takes the batches."""
-    if file.size <= _SMALL_BYTES:
-        return list(read_data_file(scan, file, use_threads=False))
-    return read_data_file(scan, file, use_threads=True)
+    if file.size > _SMALL_BYTES:
+        return read_data_file(scan, file, use_threads=True)
+    batches = read_data_file(scan, file, use_threads=False)
+    read, num_bytes = [], 0
+    for batch in batches:
+        read.append(batch)
+        num_bytes += batch.nbytes
+        if num_bytes > _LARGEST_BYTES:
+            return chain(read, batches)
+    return read
