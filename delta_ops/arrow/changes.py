@@ -3,11 +3,10 @@
 Source: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile", "Deletion Vectors".
 
 Where a commit has change data files, they are all there is to read of it. Else its rows follow from
-its adds and removes that change data: a file added is rows inserted, one removed rows deleted, and
-where only the deletion vector of a file is another one, what the two differ in. Rows come as the
-last version of the range has its columns, through whatever they were called before; where the feed
-was off for a version, a column had a type that is none of its own, or column mapping was given up,
-the range is refused.
+its adds and removes that change data, see `commit_changes`. Rows come as the last version of the
+range has its columns, through whatever they were called before; where the feed was off for a
+version, a column had a type that is none of its own, or column mapping was given up, the range is
+refused.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
+from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning
@@ -29,8 +28,7 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFou
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.history import CommitTimes, timestamp_ms, version_at, version_from
-from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata, RemoveFile
-from delta_ops.protocol.arrow_schemas import add_files, remove_files
+from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import is_mapped, mapping_mode, physical_name
 from delta_ops.protocol.features import validate_readable
@@ -56,7 +54,6 @@ _OF_CHANGES = (
     StructField(COMMIT_VERSION, LONG),
     StructField(COMMIT_TIMESTAMP, TIMESTAMP),
 )
-_INSERT, _DELETE = "insert", "delete"
 _ENABLED = "delta.enableChangeDataFeed"
 
 
@@ -274,7 +271,7 @@ class _Plan:
             yield version.stored, self._stored_file(cdc.path, cdc.size, {**partitions, **values})
         if commit.cdc:
             return
-        for change, action, rows in _changes(commit, self._end.uri):
+        for change, action, rows in changes_of_files(commit, self._end.uri):
             in_log = action.partition_values
             if in_log is None:
                 in_log = self._partition_values(commit.version, version, action.path)
@@ -322,35 +319,3 @@ def _commit_values(commit: Commit, times: CommitTimes) -> dict[str, pa.Scalar]:
         COMMIT_VERSION: pa.scalar(commit.version, pa.int64()),
         COMMIT_TIMESTAMP: pa.scalar(time_ms * 1000, pa.timestamp("us", "UTC")),
     }
-
-
-_Change = tuple[str, AddFile | RemoveFile, Deleted | Difference | None]
-
-
-def _changes(commit: Commit, table: str) -> Iterator[_Change]:
-    """What a commit without change data files did to rows: removes first."""
-    adds = [add for add in add_files(commit.adds) if add.data_change]
-    removes = [remove for remove in remove_files(commit.removes) if remove.data_change]
-    added = {canonical_path(add.path, table): add for add in adds}
-    removed = {canonical_path(remove.path, table): remove for remove in removes}
-    for path, remove in removed.items():
-        if path in added:
-            yield from _difference(remove, added[path])
-        else:
-            yield _DELETE, remove, _live(remove.deletion_vector)
-    for path, add in added.items():
-        if path not in removed:
-            yield _INSERT, add, _live(add.deletion_vector)
-
-
-def _difference(remove: RemoveFile, add: AddFile) -> Iterator[_Change]:
-    """One file whose deletion vector is another one; or none, where nothing changed."""
-    before, after = remove.deletion_vector, add.deletion_vector
-    if after is not None:
-        yield _DELETE, add, Difference(after, before)
-    if before is not None:
-        yield _INSERT, add, Difference(before, after)
-
-
-def _live(vector: DeletionVector | None) -> Any:
-    return Deleted(vector) if vector else None

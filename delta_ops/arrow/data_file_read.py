@@ -23,7 +23,7 @@ from pyroaring import BitMap64
 from delta_ops.arrow.file_columns import FileColumns, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.arrow.row_groups import ChooseRowGroups
-from delta_ops.errors import DataFileError
+from delta_ops.errors import DataFileError, StorageError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.protocol.actions import DeletionVector
@@ -101,7 +101,7 @@ def read_data_file(
         StorageError: The store failed.
     """
     choose = _chooser(scan, stored)
-    with _reading(scan.storage.uri, scan.version, stored.path):
+    with _reading(scan.storage, scan.version, stored):
         for rows in _stored_rows(scan, stored, use_threads):
             chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
@@ -115,7 +115,7 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
         DataFileError: The file is gone, or cannot be read.
     """
     with (
-        _reading(snapshot.uri, snapshot.version, stored.path),
+        _reading(snapshot.storage, snapshot.version, stored),
         pq.ParquetFile(snapshot.storage.open_input(stored.path)) as file,
     ):
         return int(file.metadata.num_rows)
@@ -255,8 +255,9 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 @contextmanager
-def _reading(table: str, version: int, path: str) -> Iterator[None]:
+def _reading(storage: Storage, version: int, stored: StoredFile) -> Iterator[None]:
     """Errors of Arrow and of what the file says of itself, in our own words."""
+    table, path = storage.uri, stored.path
     try:
         yield
     except FileNotFoundError as error:
@@ -264,6 +265,13 @@ def _reading(table: str, version: int, path: str) -> Iterator[None]:
             "is gone, though the log names it; restore it from a backup, or read an older version "
             "that does not need it"
         )
+        raise DataFileError(table, version, path, reason) from error
+    except StorageError as error:
+        # A store merely fails where a file is too short.
+        size = storage.stat(path).size
+        if size >= stored.size:
+            raise
+        reason = f"has {size} bytes, and {stored.size} by the log; restore it from a backup"
         raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = f"cannot be read ({_first_line(error)}); restore it from a backup"

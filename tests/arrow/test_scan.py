@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import random
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import col
+from delta_ops import DeltaLog, col
 from delta_ops.arrow.data_file_read import FileScan, StoredFile, read_data_file
 from delta_ops.errors import DataFileError
 from delta_ops.protocol.predicate import Predicate
@@ -172,6 +174,19 @@ def test_a_file_that_is_cut_off_is_named_with_table_and_version(tmp_path: Path, 
     with pytest.raises(DataFileError, match="version 0: data file x cannot be read") as error:
         da.to_table(log)
     assert error.value.table == log.storage.uri
+
+
+@pytest.mark.parametrize("kept", [0, 8, -9])
+def test_so_is_one_in_a_store(tmp_path: Path, kept: int) -> None:
+    create(tmp_path, ID, [data_file(tmp_path, "x", ids(1000))])
+    store, root = fsspec.filesystem("memory"), f"/{uuid.uuid4().hex}"
+    store.put(str(tmp_path), root, recursive=True)
+    log = DeltaLog(f"memory:/{root}")
+    assert da.to_table(log).num_rows == 1000
+    store.pipe_file(f"{root}/x", store.cat_file(f"{root}/x")[:kept])
+    with pytest.raises(DataFileError, match=r"version 0: data file x has \d+ bytes, and \d+ by"):
+        da.to_table(log)
+    store.rm(root, recursive=True)
 
 
 def test_a_file_of_which_bits_turned_is_named(tmp_path: Path) -> None:
