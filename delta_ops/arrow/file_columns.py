@@ -185,16 +185,7 @@ def _planned_type(
     return stored
 
 
-_KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
-    "boolean": pt.is_boolean,
-    "integer": pt.is_integer,
-    "float": pt.is_floating,
-    "decimal": pt.is_decimal,
-    "date": pt.is_date,
-    "timestamp": pt.is_timestamp,
-    "bytes": lambda each: any(is_kind(each) for is_kind in _OF_BYTES),
-}
-_OF_BYTES = (
+_OF_BYTES: Sequence[Callable[[pa.DataType], bool]] = (
     pt.is_string,
     pt.is_large_string,
     pt.is_string_view,
@@ -204,6 +195,15 @@ _OF_BYTES = (
     pt.is_fixed_size_binary,
 )
 """Old writers did not say of their bytes that they are text."""
+_KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
+    "boolean": pt.is_boolean,
+    "integer": pt.is_integer,
+    "float": pt.is_floating,
+    "decimal": pt.is_decimal,
+    "date": pt.is_date,
+    "timestamp": pt.is_timestamp,
+    "bytes": lambda each: any(is_kind(each) for is_kind in _OF_BYTES),
+}
 _WIDENED = frozenset({("integer", "float"), ("integer", "decimal"), ("date", "timestamp")})
 """Kinds of which some become the other; whether these do, their values tell."""
 

@@ -16,6 +16,7 @@ from tests.tables import rows
 from tests.variants import decoded
 
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
+LONG = pytest.mark.long
 ZONE = "spark.sql.session.timeZone"
 WIDTHS = ((1, 0), (4, 4), (9, 2), (10, 0), (18, 9), (19, 0), (28, 14), (38, 0), (38, 38))
 """Precisions and scales of decimals, on both sides of where their encoding changes."""
@@ -34,7 +35,9 @@ def assert_same_rows(delta_spark: DeltaSpark, table: Path, *versions: int) -> No
         assert rows(found) == rows(theirs)
 
 
-@pytest.mark.parametrize("mode", ["none", "name", "id"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("none", marks=LONG), pytest.param("name", marks=LONG), "id"]
+)
 def test_nested_rows_of_every_type_are_the_same_in_every_version(
     delta_spark: DeltaSpark, tmp_path: Path, mode: str
 ) -> None:
@@ -64,7 +67,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
         "DELETE FROM {t} WHERE id IN (0, 7, 19)",
         "UPDATE {t} SET s.z.w = -1, d38_0 = -d38_0 WHERE id IN (3, 4)",
     )
-    assert_same_rows(delta_spark, table, 1, 3, 4)
+    assert_same_rows(delta_spark, table, 1, 4)
     assert da.count_rows(DeltaLog(table)) == 18
     if mode != "none":
         run(
@@ -77,7 +80,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
             "INSERT INTO {t} (s_y, id, s) VALUES (200, 'x', named_struct('x', NULL, 'inner', "
             "named_struct('w', 5), 'y', 'new'))",
         )
-        assert_same_rows(delta_spark, table, 4, 9)
+        assert_same_rows(delta_spark, table, 9)
 
 
 def test_partition_values_without_a_zone_are_of_the_zone_asked_for(
@@ -105,7 +108,7 @@ def test_partition_values_without_a_zone_are_of_the_zone_asked_for(
         ]
         assert "2024-01-01T05:00:00.000000Z" in in_log
         assert "2024-01-01 00:00:00" in in_log
-        for zone in ("America/New_York", "Asia/Tokyo", "+05:30", "UTC"):
+        for zone in ("America/New_York", "+05:30"):
             delta_spark.sql(f"SET {ZONE} = {zone}")
             theirs = delta_spark.read(table)
             assert rows(da.to_table(DeltaLog(table), partition_time_zone=zone)) == rows(theirs)
@@ -149,7 +152,7 @@ def test_widened_types_are_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> 
         "INSERT INTO {t} SELECT * FROM {t}",
     )
     last = 2 + len(changes)
-    assert_same_rows(delta_spark, table, 1, 1 + len(changes), last)
+    assert_same_rows(delta_spark, table, 1 + len(changes), last)
     assert da.to_table(DeltaLog(table)).num_rows == 2
 
 
@@ -206,7 +209,7 @@ CONDITIONS = (
 )
 
 
-@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("mode", [pytest.param("none", marks=LONG), "name"])
 def test_conditions_choose_the_same_rows(
     delta_spark: DeltaSpark, tmp_path: Path, mode: str
 ) -> None:
