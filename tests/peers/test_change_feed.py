@@ -41,7 +41,7 @@ def by_version(found: pa.Table) -> Mapping[int, list[dict[str, Any]]]:
 
 def run(delta_spark: DeltaSpark, table: Path, *statements: str) -> None:
     for statement in statements:
-        delta_spark.sql(statement.format(t=f"delta.`{table}`"))
+        delta_spark.sql(statement.replace("{t}", f"delta.`{table}`"))
 
 
 @pytest.mark.parametrize(
