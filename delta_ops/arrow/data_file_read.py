@@ -9,7 +9,7 @@ row that is wanted. Of a file in a store, that is all that is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +39,8 @@ from delta_ops.storage.parquet_ranges import (
 
 _BATCH_BYTES = 16 << 20
 """Of the columns of a batch, before they are decoded."""
+_VALUE_BYTES = 8
+"""Of a value in a batch, about, where it takes less in the file."""
 _BATCH_ROWS = 1 << 17
 _PARQUET: Mapping[str, Any] = {"coerce_int96_timestamp_unit": "us"}
 
@@ -166,7 +168,7 @@ def _rows_of_groups(
     metadata = file.metadata
     counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     firsts = [0, *accumulate(counts)]
-    batch_rows = _batch_rows(metadata)
+    batch_rows = _batch_rows(metadata, frozenset(names))
     for neighbours in _runs(row_groups):
         first = firsts[neighbours[0]]
         if not names:
@@ -191,10 +193,19 @@ def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _batch_rows(metadata: pq.FileMetaData) -> int:
-    num_bytes = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    per_row: int = num_bytes // max(metadata.num_rows, 1)
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(per_row, 1)))
+def _batch_rows(metadata: pq.FileMetaData, names: Set[str]) -> int:
+    leaves = [i for i in range(metadata.num_columns) if _is_within(metadata, i, names)]
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    num_bytes = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
+    # Equal values take next to nothing in a file, and as much as others in a batch.
+    per_row: int = max(num_bytes // max(metadata.num_rows, 1), _VALUE_BYTES * len(leaves), 1)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
+
+
+def _is_within(metadata: pq.FileMetaData, leaf: int, names: Set[str]) -> bool:
+    """Whether a leaf is one of the columns, or in one, by dotted paths."""
+    parts = metadata.schema.column(leaf).path.split(".")
+    return any(path in names for path in accumulate(parts, "{}.{}".format))
 
 
 def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:

@@ -144,6 +144,15 @@ def test_a_small_file_of_many_rows_goes_by_in_batches(tmp_path: Path) -> None:
     assert most < 3 * num_bytes  # and as much as four files, if they were read whole
 
 
+def test_batches_of_many_columns_have_few_rows_and_those_of_one_have_many(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(300)]
+    rows = pa.table({name: pa.nulls(100_000, pa.int64()) for name in names})
+    schema = StructType(tuple(StructField(name, LONG) for name in names))
+    log = create(tmp_path, schema, [data_file(tmp_path, "x", rows)])
+    assert max(batch.nbytes for batch in da.to_batches(log)) < 32 << 20
+    assert [len(batch) for batch in da.to_batches(log, ["c7"])] == [100_000]
+
+
 def test_an_abandoned_scan_reads_no_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
