@@ -65,7 +65,7 @@ def read(
     snapshot = _snapshot(source)
     validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
     wanted = _resolved_columns(snapshot, columns)
-    groups = _groups_of_snapshot(snapshot, predicate, _time_zone(spark))
+    groups = _groups_of_snapshot(snapshot, predicate, session_time_zone(spark))
     rows = read_groups(spark, snapshot, groups)
     if predicate is not None:
         rows = rows.filter(to_column(predicate, snapshot.schema))
@@ -74,7 +74,7 @@ def read(
 
 def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
     """All rows and columns of these live files."""
-    types, time_zone = partition_types(snapshot), _time_zone(spark)
+    types, time_zone = partition_types(snapshot), session_time_zone(spark)
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
     for add in adds:
         if add.deletion_vector is not None:
@@ -123,6 +123,11 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
     return rows.select(*(named(field.name) for field in schema.fields))
 
 
+def session_time_zone(spark: SparkSession) -> str:
+    """In which partition values of type timestamp are read that name no zone."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
 def spark_path(storage: Storage, path: str) -> str:
     """A file of the table as Spark takes it.
 
@@ -155,10 +160,6 @@ def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list
     if isinstance(columns, str):
         raise InvalidRequestError(f"columns is a list of names; write columns=[{columns!r}]")
     return [find_field(snapshot.schema, name).name for name in columns]
-
-
-def _time_zone(spark: SparkSession) -> str:
-    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 def _groups_of_snapshot(
