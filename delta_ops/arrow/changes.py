@@ -3,33 +3,32 @@
 Source: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile", "Deletion Vectors".
 
 Where a commit has change data files, they are all there is to read of it. Else its rows follow from
-its adds and removes that change data: a file added is rows inserted, one removed rows deleted, and
-where only the deletion vector of a file is another one, what the two differ in. Rows come as the
-last version of the range has its columns; where the feed was off for a version, or a column had a
-type that is none of its own, the range is refused.
+its adds and removes that change data, see `commit_changes`. Rows come as the last version of the
+range has its columns, through whatever they were called before; where the feed was off for a
+version, a column had a type that is none of its own, or column mapping was given up, the range is
+refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
+from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
-from delta_ops.arrow.file_values import Partitioning, plan_partitioning
+from delta_ops.arrow.file_values import Partitioning
 from delta_ops.arrow.projection import plan_selection, project, without
 from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.scan import plan_condition
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.history import CommitTimes, version_at, version_from
-from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata, RemoveFile
-from delta_ops.protocol.arrow_schemas import add_files, remove_files
+from delta_ops.log.history import CommitTimes, timestamp_ms, version_at, version_from
+from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import is_mapped, mapping_mode, physical_name
 from delta_ops.protocol.features import validate_readable
@@ -55,7 +54,6 @@ _OF_CHANGES = (
     StructField(COMMIT_VERSION, LONG),
     StructField(COMMIT_TIMESTAMP, TIMESTAMP),
 )
-_INSERT, _DELETE = "insert", "delete"
 _ENABLED = "delta.enableChangeDataFeed"
 
 
@@ -77,7 +75,7 @@ def read_changes(
         start_version: The first commit whose changes are wanted, or
         start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
         end_version: The last one; the latest version if it is not given or greater, or
-        end_timestamp: the last commit at or before a time.
+        end_timestamp: the last commit at or before a time. No commit may lie between two times.
         columns: Names in the order wanted; by default those of the table, and then `_change_type`
             (insert, delete, update_preimage, update_postimage), `_commit_version` and
             `_commit_timestamp`.
@@ -85,8 +83,9 @@ def read_changes(
         partition_time_zone: As in `to_table`.
 
     Raises:
-        InvalidRequestError: The range is none, the feed was off for one of its versions, or a
-            column is not there or had another type.
+        InvalidRequestError: The range is none, the feed was off for one of its versions, column
+            mapping was given up in it, or a column is not there or had another type. What is in the
+            middle of a range may be found only when its rows are taken.
         VersionNotFoundError: A version of the range is not there, or was cleaned up.
         DataFileError: A file is gone, for example vacuumed, or cannot be read.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
@@ -99,8 +98,9 @@ def read_changes(
     _validate_names(end)
     wanted = project(schema, columns)
     plan = _Plan(source, end, schema, wanted, predicate, partition_time_zone)
+    files = plan.files(source.snapshot(first)) if first <= last else iter(())
     select = plan_selection(arrow_schema_from_schema(plan.schema), arrow_schema_from_schema(wanted))
-    rows = map(select, read_all(source.storage, plan.files(first)))
+    rows = map(select, read_all(source.storage, files))
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), rows)
 
 
@@ -124,11 +124,16 @@ def _range(
         raise VersionNotFoundError(
             latest.uri, f"version {first}", f"its latest version is {latest.version}"
         )
-    if last < first:
+    if last < first and not _is_pause(start_timestamp, end_timestamp):
         raise InvalidRequestError(
             f"{latest.uri}: the changes from version {first} to version {last} are no range"
         )
     return first, last
+
+
+def _is_pause(start: str | datetime | None, end: str | datetime | None) -> bool:
+    """Whether a range without a commit is one nevertheless: that of a time when nobody wrote."""
+    return start is not None and end is not None and timestamp_ms(start) <= timestamp_ms(end)
 
 
 def _validate_names(end: Snapshot) -> None:
@@ -143,9 +148,10 @@ def _validate_names(end: Snapshot) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    """How the files of one version are read."""
+    """How the files of a version are read, and of those after it that have its metadata."""
 
     partitioning: Partitioning
+    """Of those columns by which the table was partitioned that are wanted."""
     derived: FileScan
     """Of files of the table."""
     stored: FileScan
@@ -167,22 +173,38 @@ class _Plan:
         self._log, self._end = log, end
         self.schema, self._condition = plan_condition(schema, wanted, predicate)
         self._time_zone = partition_time_zone
+        # Where mapping came in the middle of the range, physical names are those of before it.
+        self._mode = mapping_mode(end.metadata)
+        self._key: Callable[[StructField], str] = (
+            physical_name if is_mapped(end.metadata) else lambda each: each.name.lower()
+        )
 
-    def files(self, first: int) -> Iterator[tuple[FileScan, StoredFile]]:
-        """Scan and file of all that is to be read, in the order of the commits."""
-        start = self._log.snapshot(first)
+    def files(self, start: Snapshot) -> Iterator[tuple[FileScan, StoredFile]]:
+        """Scan and file of all that is to be read, in the order of the commits.
+
+        Args:
+            start: The first version of the range.
+
+        Raises:
+            InvalidRequestError: At once, if the range cannot be read from its first version on, or
+                not to its last one.
+        """
+        version = self._version(start.version, start.metadata)
+        self._validate(self._end.version, self._end.metadata)
+        return self._files(start, version)
+
+    def _files(self, start: Snapshot, version: _Version) -> Iterator[tuple[FileScan, StoredFile]]:
         times = CommitTimes(self._end)
-        metadata, expected = start.metadata, first
-        version = self._version(first, metadata)
-        for commit in self._log.commits(first, self._end.version):
+        expected = start.version
+        for commit in self._log.commits(start.version, self._end.version):
             if commit.version != expected:
                 break
             expected += 1
-            if commit.metadata is not None and commit.version > first:
-                metadata = commit.metadata
-                version = self._version(commit.version, metadata)
+            if commit.metadata is not None and commit.version > start.version:
+                version = self._version(commit.version, commit.metadata)
             values = _commit_values(commit, times)
-            yield from self._files_of(commit, metadata, version, values)
+            for scan, file in self._files_of(commit, version, values):
+                yield replace(scan, version=commit.version), file
         if expected <= self._end.version:
             raise VersionNotFoundError(
                 self._end.uri, f"version {expected}", "its commit file was cleaned up"
@@ -190,22 +212,30 @@ class _Plan:
 
     def _version(self, number: int, metadata: Metadata) -> _Version:
         self._validate(number, metadata)
-        partitioning = plan_partitioning(self.schema, metadata, self._time_zone)
+        partitions = {
+            self._key(each)
+            for each in schema_from_json(metadata.schema_string).fields
+            if each.name in metadata.partition_columns
+        }
+        partitioning = Partitioning(
+            columns=tuple(each for each in self.schema.fields if self._key(each) in partitions),
+            is_mapped=is_mapped(self._end.metadata),
+            time_zone=self._time_zone,
+        )
         of_log = [*partitioning.columns, *_OF_CHANGES]
-        derived = without(self.schema, of_log)
         stored = without(self.schema, [*partitioning.columns, *_OF_CHANGES[1:]])
         return _Version(
             partitioning=partitioning,
-            derived=self._scan(number, derived, metadata),
-            stored=self._scan(number, stored, metadata),
+            derived=self._scan(number, without(self.schema, of_log)),
+            stored=self._scan(number, stored),
         )
 
-    def _scan(self, number: int, of_files: StructType, metadata: Metadata) -> FileScan:
+    def _scan(self, number: int, of_files: StructType) -> FileScan:
         return FileScan(
             storage=self._log.storage,
             version=number,
             schema=arrow_schema_from_schema(self.schema),
-            columns=FileColumns(schema=of_files, mode=mapping_mode(metadata)),
+            columns=FileColumns(schema=of_files, mode=self._mode),
             condition=self._condition,
         )
 
@@ -216,9 +246,14 @@ class _Plan:
                 f"{uri}: the changes of version {number} cannot be read, because {_ENABLED} was "
                 "off; begin after it, or end before it"
             )
-        key = _key(self._end.metadata)
+        if is_mapped(metadata) and self._mode == "none":
+            raise InvalidRequestError(
+                f"{uri}: the changes of version {number} cannot be read with those of version "
+                f"{self._end.version}: column mapping was given up in between; end before that "
+                "version, or begin with it"
+            )
         schema = schema_from_json(metadata.schema_string)
-        for path, was, becomes in unreadable_columns(schema, self._end.schema, key):
+        for path, was, becomes in unreadable_columns(schema, self._end.schema, self._key):
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
                 f"{self._end.version}: column {path} was {was.name} and became {becomes.name}; "
@@ -228,7 +263,6 @@ class _Plan:
     def _files_of(
         self,
         commit: Commit,
-        metadata: Metadata,
         version: _Version,
         values: Mapping[str, pa.Scalar],
     ) -> Iterator[tuple[FileScan, StoredFile]]:
@@ -237,10 +271,10 @@ class _Plan:
             yield version.stored, self._stored_file(cdc.path, cdc.size, {**partitions, **values})
         if commit.cdc:
             return
-        for change, action, rows in _changes(commit, self._end.uri):
+        for change, action, rows in changes_of_files(commit, self._end.uri):
             in_log = action.partition_values
             if in_log is None:
-                in_log = self._partition_values(commit.version, metadata, action.path)
+                in_log = self._partition_values(commit.version, version, action.path)
             partitions = self._typed(version, in_log, action.path)
             of_log = {**partitions, **values, CHANGE_TYPE: pa.scalar(change)}
             yield version.derived, self._stored_file(action.path, action.size or 0, of_log, rows)
@@ -262,26 +296,20 @@ class _Plan:
         )
 
     def _partition_values(
-        self, version: int, metadata: Metadata, path: str
+        self, number: int, version: _Version, path: str
     ) -> Mapping[str, str | None]:
         """Of a remove that does not tell them: those of the add that it cancels."""
-        if not metadata.partition_columns:
+        if not version.partitioning.columns:
             return {}
         wanted = canonical_path(path, self._end.uri)
-        for add in self._log.snapshot(version - 1).add_files():
+        for add in self._log.snapshot(number - 1).add_files():
             if canonical_path(add.path, self._end.uri) == wanted:
                 return add.partition_values
         raise LogCorruptError(
             self._end.uri,
-            f"version {version}",
+            f"version {number}",
             f"it removes {path} without partitionValues, and that file was not there before",
         )
-
-
-def _key(metadata: Metadata) -> Callable[[StructField], str]:
-    if is_mapped(metadata):
-        return physical_name
-    return lambda each: each.name.lower()
 
 
 def _commit_values(commit: Commit, times: CommitTimes) -> dict[str, pa.Scalar]:
@@ -291,35 +319,3 @@ def _commit_values(commit: Commit, times: CommitTimes) -> dict[str, pa.Scalar]:
         COMMIT_VERSION: pa.scalar(commit.version, pa.int64()),
         COMMIT_TIMESTAMP: pa.scalar(time_ms * 1000, pa.timestamp("us", "UTC")),
     }
-
-
-_Change = tuple[str, AddFile | RemoveFile, Deleted | Difference | None]
-
-
-def _changes(commit: Commit, table: str) -> Iterator[_Change]:
-    """What a commit without change data files did to rows: removes first."""
-    adds = [add for add in add_files(commit.adds) if add.data_change]
-    removes = [remove for remove in remove_files(commit.removes) if remove.data_change]
-    added = {canonical_path(add.path, table): add for add in adds}
-    removed = {canonical_path(remove.path, table): remove for remove in removes}
-    for path, remove in removed.items():
-        if path in added:
-            yield from _difference(remove, added[path])
-        else:
-            yield _DELETE, remove, _live(remove.deletion_vector)
-    for path, add in added.items():
-        if path not in removed:
-            yield _INSERT, add, _live(add.deletion_vector)
-
-
-def _difference(remove: RemoveFile, add: AddFile) -> Iterator[_Change]:
-    """One file whose deletion vector is another one; or none, where nothing changed."""
-    before, after = remove.deletion_vector, add.deletion_vector
-    if after is not None:
-        yield _DELETE, add, Difference(after, before)
-    if before is not None:
-        yield _INSERT, add, Difference(before, after)
-
-
-def _live(vector: DeletionVector | None) -> Any:
-    return Deleted(vector) if vector else None

@@ -9,7 +9,7 @@ row that is wanted. Of a file in a store, that is all that is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from delta_ops.arrow.file_columns import FileColumns, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
-from delta_ops.errors import DataFileError
+from delta_ops.errors import DataFileError, StorageError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.protocol.actions import DeletionVector
@@ -39,6 +39,8 @@ from delta_ops.storage.parquet_ranges import (
 
 _BATCH_BYTES = 16 << 20
 """Of the columns of a batch, before they are decoded."""
+_VALUE_BYTES = 8
+"""Of a value in a batch, about, where it takes less in the file."""
 _BATCH_ROWS = 1 << 17
 
 
@@ -100,7 +102,7 @@ def read_data_file(
         StorageError: The store failed.
     """
     choose = _chooser(scan, stored)
-    with _reading(scan.storage.uri, scan.version, stored.path):
+    with _reading(scan.storage, scan.version, stored):
         for rows in _stored_rows(scan, stored, use_threads):
             chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
@@ -114,7 +116,7 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
         DataFileError: The file is gone, or cannot be read.
     """
     with (
-        _reading(snapshot.uri, snapshot.version, stored.path),
+        _reading(snapshot.storage, snapshot.version, stored),
         pq.ParquetFile(snapshot.storage.open_input(stored.path)) as file,
     ):
         return int(file.metadata.num_rows)
@@ -165,7 +167,7 @@ def _rows_of_groups(
     metadata = file.metadata
     counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
     firsts = [0, *accumulate(counts)]
-    batch_rows = _batch_rows(metadata)
+    batch_rows = _batch_rows(metadata, frozenset(names))
     for neighbours in _runs(row_groups):
         first = firsts[neighbours[0]]
         if not names:
@@ -190,10 +192,19 @@ def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _batch_rows(metadata: pq.FileMetaData) -> int:
-    num_bytes = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    per_row: int = num_bytes // max(metadata.num_rows, 1)
-    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(per_row, 1)))
+def _batch_rows(metadata: pq.FileMetaData, names: Set[str]) -> int:
+    leaves = [i for i in range(metadata.num_columns) if _is_within(metadata, i, names)]
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    num_bytes = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
+    # Equal values take next to nothing in a file, and as much as others in a batch.
+    per_row: int = max(num_bytes // max(metadata.num_rows, 1), _VALUE_BYTES * len(leaves), 1)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
+
+
+def _is_within(metadata: pq.FileMetaData, leaf: int, names: Set[str]) -> bool:
+    """Whether a leaf is one of the columns, or in one, by dotted paths."""
+    parts = metadata.schema.column(leaf).path.split(".")
+    return any(path in names for path in accumulate(parts, "{}.{}".format))
 
 
 def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
@@ -254,8 +265,9 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 @contextmanager
-def _reading(table: str, version: int, path: str) -> Iterator[None]:
+def _reading(storage: Storage, version: int, stored: StoredFile) -> Iterator[None]:
     """Errors of Arrow and of what the file says of itself, in our own words."""
+    table, path = storage.uri, stored.path
     try:
         yield
     except FileNotFoundError as error:
@@ -263,6 +275,13 @@ def _reading(table: str, version: int, path: str) -> Iterator[None]:
             "is gone, though the log names it; restore it from a backup, or read an older version "
             "that does not need it"
         )
+        raise DataFileError(table, version, path, reason) from error
+    except StorageError as error:
+        # A store merely fails where a file is too short.
+        size = storage.stat(path).size
+        if size >= stored.size:
+            raise
+        reason = f"has {size} bytes, and {stored.size} by the log; restore it from a backup"
         raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = f"cannot be read ({_first_line(error)}); restore it from a backup"

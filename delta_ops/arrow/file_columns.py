@@ -5,7 +5,8 @@ Source: PROTOCOL.md, "Column Mapping", "Type Widening", "Data Files".
 A file knows its columns by the table's names, by physical names or by ids, as the table's mode of
 column mapping says; names are compared exactly first, and then whatever their case. A column that a
 file lacks is null in all its rows: it was added later, or is of type void. A type that was widened
-since is widened here.
+since is widened here. Any other is refused: a text that is parsed, or a number that is taken for a
+time, is a guess.
 """
 
 from __future__ import annotations
@@ -200,13 +201,49 @@ def _planned_type(
     return stored
 
 
-def _leaf(source: pa.DataType, target: pa.DataType, _path: str) -> Convert:
+_OF_BYTES: Sequence[Callable[[pa.DataType], bool]] = (
+    pt.is_string,
+    pt.is_large_string,
+    pt.is_string_view,
+    pt.is_binary,
+    pt.is_large_binary,
+    pt.is_binary_view,
+    pt.is_fixed_size_binary,
+)
+"""Old writers did not say of their bytes that they are text."""
+_KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
+    "boolean": pt.is_boolean,
+    "integer": pt.is_integer,
+    "float": pt.is_floating,
+    "decimal": pt.is_decimal,
+    "date": pt.is_date,
+    "timestamp": pt.is_timestamp,
+    "bytes": lambda each: any(is_kind(each) for is_kind in _OF_BYTES),
+}
+_WIDENED = frozenset({("integer", "float"), ("integer", "decimal"), ("date", "timestamp")})
+"""Kinds of which some become the other; whether these do, their values tell."""
+
+
+def _is_readable(source: pa.DataType, target: pa.DataType) -> bool:
+    kinds = _kind(source), _kind(target)
+    if kinds == ("float", "float"):
+        return bool(source.bit_width <= target.bit_width)
+    return kinds in _WIDENED or (kinds[0] == kinds[1] != "")
+
+
+def _kind(data_type: pa.DataType) -> str:
+    return next((kind for kind, is_kind in _KINDS.items() if is_kind(data_type)), "")
+
+
+def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
     if isinstance(source, StoredVariant):
         return plan_variant(source)
     if source.equals(target):
         return lambda array: array
     if pt.is_null(target):
         return lambda array: pa.nulls(len(array))
+    if not _is_readable(source, target):
+        raise ValueError(f"column {path} is {source} in it, and {target} in the table")
     if pt.is_integer(source) and pt.is_decimal(target):
         return lambda array: integer_to_decimal(array, target)
     if pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == "ns":

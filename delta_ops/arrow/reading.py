@@ -25,7 +25,8 @@ _AHEAD_BYTES = 256 << 20
 _LOCAL_READS = (os.cpu_count() or 1) + 1
 """Of a disk, at once: decoding is what takes the time, and one thread takes the rows."""
 _LOCAL_READ_BYTES = 1 << 19
-"""Of files that one thread reads one after the other: to hand over each costs as much as a read."""
+_LOCAL_READ_FILES = 8
+"""That one thread reads one after the other: to hand over each costs as much as to read it."""
 
 
 def read_all(
@@ -40,7 +41,7 @@ def read_all(
     is_local = storage.has_native_input
     calls = (
         (sum(file.size for _, file in group) * _DECODED, partial(_read_group, group))
-        for group in _groups(files, _LOCAL_READ_BYTES if is_local else 0)
+        for group in _groups(files, _LOCAL_READ_FILES if is_local else 1)
     )
     with closing(
         run_ahead(calls, _AHEAD_BYTES, _LOCAL_READS if is_local else MAX_CONCURRENCY)
@@ -49,13 +50,13 @@ def read_all(
 
 
 def _groups(
-    files: Iterable[tuple[FileScan, StoredFile]], max_bytes: int
+    files: Iterable[tuple[FileScan, StoredFile]], max_files: int
 ) -> Iterator[list[tuple[FileScan, StoredFile]]]:
-    """Neighbours, as many as are not larger together; at least one."""
+    """Neighbours that are small together, or one."""
     group: list[tuple[FileScan, StoredFile]] = []
     size = 0
     for scan, file in files:
-        if group and size + file.size > max_bytes:
+        if group and (len(group) == max_files or size + file.size > _LOCAL_READ_BYTES):
             yield group
             group, size = [], 0
         group.append((scan, file))

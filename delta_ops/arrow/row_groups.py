@@ -5,27 +5,29 @@ They are taken for what those of the log are: bounds that leave nothing out, see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_ops.arrow.projection import without
 from delta_ops.protocol.column_mapping import physical_name, physical_predicate, renamed
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate_nodes import leaves_of
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.stats import stats_from_footer
 
 ChooseRowGroups = Callable[[pq.FileMetaData], Sequence[int]]
 
 
 def plan_row_groups(
-    schema: StructType, mode: str, predicate: Predicate | None
+    schema: StructType, of_log: Collection[StructField], mode: str, predicate: Predicate | None
 ) -> ChooseRowGroups | None:
     """How to choose row groups, ascending; None where all are to be read.
 
     Args:
         schema: The table's columns.
+        of_log: Those whose values stand in the log; what files say of them does not count.
         mode: Of column mapping; by ids, footers do not say which column a name stands for.
         predicate: What rows are wanted.
 
@@ -34,9 +36,9 @@ def plan_row_groups(
     """
     if predicate is None or mode == "id":
         return None
-    resolved, stored = resolve(predicate, schema), schema
+    resolved, stored = resolve(predicate, schema), without(schema, of_log)
     if mode == "name":
-        resolved, stored = physical_predicate(resolved, schema), renamed(schema, physical_name)
+        resolved, stored = physical_predicate(resolved, schema), renamed(stored, physical_name)
     paths = [leaf.column for leaf in leaves_of(resolved)]
 
     def choose(metadata: pq.FileMetaData) -> Sequence[int]:

@@ -57,7 +57,7 @@ def to_table(
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot, wanted = _opened(source, columns)
-    files = snapshot.add_files(predicate)
+    files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
@@ -71,11 +71,16 @@ def to_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The same rows as `to_table`, as batches; a few of them are in memory at a time."""
     snapshot, wanted = _opened(source, columns)
-    files = snapshot.add_files(predicate)
+    files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     return _batches(snapshot, files, wanted, predicate, partition_time_zone)
 
 
-def count_rows(source: DeltaLog | Snapshot, predicate: Predicate | None = None) -> int:
+def count_rows(
+    source: DeltaLog | Snapshot,
+    predicate: Predicate | None = None,
+    *,
+    partition_time_zone: str = "UTC",
+) -> int:
     """How many rows the latest version has, or a snapshot; or for how many the predicate is true.
 
     Without a predicate only files are opened whose number of rows the log does not tell.
@@ -87,7 +92,8 @@ def count_rows(source: DeltaLog | Snapshot, predicate: Predicate | None = None) 
     if predicate is not None:
         looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
         wanted = looked_at or [snapshot.schema.fields[0].name]
-        return sum(map(len, to_batches(snapshot, wanted, predicate)))
+        zone = partition_time_zone
+        return sum(map(len, to_batches(snapshot, wanted, predicate, partition_time_zone=zone)))
     adds = snapshot.add_files()
     known = [(add, parse_stats(add.stats)) for add in adds]
     untold = [add for add, stats in known if stats is None or stats.num_records is None]
@@ -157,7 +163,7 @@ def _batches(
         schema=arrow_schema_from_schema(schema),
         columns=FileColumns(schema=without(schema, partitioning.columns), mode=mode),
         condition=condition,
-        row_groups=plan_row_groups(snapshot.schema, mode, predicate),
+        row_groups=plan_row_groups(snapshot.schema, partitioning.columns, mode, predicate),
     )
     stored = ((scan, _stored_file(add, partitioning, snapshot.uri)) for add in files)
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))

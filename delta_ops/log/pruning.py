@@ -74,10 +74,12 @@ def sources(columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def file_view(adds: pa.Table, columns: Sequence[str], table: TableShape) -> pa.Table:
+def file_view(
+    adds: pa.Table, columns: Sequence[str], table: TableShape, time_zone: str = "UTC"
+) -> pa.Table:
     """Rows of `ADD` columns as the columns that users ask for."""
     adds = evened(adds)
-    return pa.table({name: _view_column(name, adds, table) for name in columns})
+    return pa.table({name: _view_column(name, adds, table, time_zone) for name in columns})
 
 
 def sources_of_predicate(predicate: Predicate, table: TableShape) -> list[str]:
@@ -86,8 +88,13 @@ def sources_of_predicate(predicate: Predicate, table: TableShape) -> list[str]:
     return ["path", "partitionValues", *(["stats"] if of_rows else [])]
 
 
-def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Table:
+def matching(
+    adds: pa.Table, predicate: Predicate, table: TableShape, time_zone: str = "UTC"
+) -> pa.Table:
     """The rows whose file may hold a row for which the predicate is true.
+
+    Args:
+        time_zone: Of partition values of type timestamp that name none.
 
     Raises:
         InvalidRequestError: The predicate names a column that is not there, or a literal that does
@@ -104,15 +111,21 @@ def matching(adds: pa.Table, predicate: Predicate, table: TableShape) -> pa.Tabl
         for name, stored in _stored_names(table).items()
         if stored in looked_at
     }
-    batches = [_matching(batch, resolved, types, table) for batch in adds.to_batches()]
+    batches = [_matching(batch, resolved, types, table, time_zone) for batch in adds.to_batches()]
     return pa.Table.from_batches(batches, adds.schema)
 
 
 def _matching(
-    adds: pa.RecordBatch, predicate: Predicate, types: Mapping[str, DataType], table: TableShape
+    adds: pa.RecordBatch,
+    predicate: Predicate,
+    types: Mapping[str, DataType],
+    table: TableShape,
+    time_zone: str,
 ) -> pa.RecordBatch:
     """By names as in files; `types` are those of the partition columns that are looked at."""
-    partitions = {name: _partition_column(adds, name, t, table) for name, t in types.items()}
+    partitions = {
+        name: _partition_column(adds, name, t, table, time_zone) for name, t in types.items()
+    }
     reads_stats = bool(columns_of(predicate) - set(types))
     stats = adds.column("stats") if reads_stats else pa.nulls(len(adds), pa.string())
     return adds.filter(might_match(predicate, partitions, stats))
@@ -148,12 +161,13 @@ def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] |
 
 
 def _partition_column(
-    adds: pa.RecordBatch, name: str, data_type: DataType, table: TableShape
+    adds: pa.RecordBatch, name: str, data_type: DataType, table: TableShape, time_zone: str
 ) -> PartitionColumn:
     texts = _values_of(adds.column("partitionValues"), name)
     encoded = texts.dictionary_encode(null_encoding="encode")
     with _naming_file(adds, texts, name, data_type, table):
-        values = [parse(text, data_type) for text in encoded.dictionary.to_pylist()]
+        texts_once = encoded.dictionary.to_pylist()
+        values = [parse(text, data_type, time_zone=time_zone) for text in texts_once]
     return PartitionColumn(codes=encoded.indices, values=values)
 
 
@@ -196,12 +210,12 @@ def _stored_names(table: TableShape) -> Mapping[str, str]:
     }
 
 
-def _view_column(name: str, adds: pa.Table, table: TableShape) -> pa.ChunkedArray:
+def _view_column(name: str, adds: pa.Table, table: TableShape, time_zone: str) -> pa.ChunkedArray:
     column = adds[_SOURCES[name]]
     match name:
         case "partition_values":
             # At once: a value that stands in many chunks is parsed only once.
-            return pa.chunked_array([_partition_struct(adds, table)])
+            return pa.chunked_array([_partition_struct(adds, table, time_zone)])
         case "num_records":
             parsed = (parse_stats(text) for text in column.to_pylist())
             return pa.chunked_array([[s.num_records if s else None for s in parsed]], pa.int64())
@@ -209,7 +223,7 @@ def _view_column(name: str, adds: pa.Table, table: TableShape) -> pa.ChunkedArra
             return column
 
 
-def _partition_struct(adds: pa.Table, table: TableShape) -> pa.StructArray:
+def _partition_struct(adds: pa.Table, table: TableShape, time_zone: str) -> pa.StructArray:
     maps = adds["partitionValues"].combine_chunks()
     types = partition_types(table)
     if not types:
@@ -220,5 +234,5 @@ def _partition_struct(adds: pa.Table, table: TableShape) -> pa.StructArray:
     for name, data_type in types.items():
         texts = _values_of(maps, stored[name])
         with _naming_file(adds, texts, name, data_type, table):
-            arrays.append(parse_array(texts, data_type))
+            arrays.append(parse_array(texts, data_type, time_zone=time_zone))
     return pa.StructArray.from_arrays(arrays, fields=fields)

@@ -154,6 +154,8 @@ class Snapshot:
         self,
         columns: Sequence[str] = ("path", "size", "partition_values", "modification_time"),
         predicate: Predicate | None = None,
+        *,
+        partition_time_zone: str = "UTC",
     ) -> pa.Table:
         """The live files, a row each, in no particular order.
 
@@ -162,15 +164,18 @@ class Snapshot:
                 `partition_values` (a struct of typed columns), `num_records`, `stats`, `tags`,
                 `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
+            partition_time_zone: Of partition values of type timestamp that name none.
         """
         with naming_place(self._place_of_file):
-            adds = self._add_table(pruning.sources(columns), predicate)
-            return pruning.file_view(adds, columns, self)
+            adds = self._add_table(pruning.sources(columns), predicate, partition_time_zone)
+            return pruning.file_view(adds, columns, self, partition_time_zone)
 
-    def add_files(self, predicate: Predicate | None = None) -> list[AddFile]:
-        """The live files as the log has them, for a transaction that changes them."""
+    def add_files(
+        self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
+    ) -> list[AddFile]:
+        """The live files as the log has them, for who reads or changes them; see `files`."""
         with naming_place(self._place_of_file):
-            return add_files(self._add_table(ADD.names, predicate))
+            return add_files(self._add_table(ADD.names, predicate, partition_time_zone))
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Live files in tables of bounded size.
@@ -270,12 +275,15 @@ class Snapshot:
             size += pc.sum(table["size"], min_count=0).as_py()
         return files, size
 
-    def _add_table(self, columns: Sequence[str], predicate: Predicate | None) -> pa.Table:
+    def _add_table(
+        self, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+    ) -> pa.Table:
         if predicate is None:
             return pa.concat_tables(self.stream_live(columns))
         looked_at = pruning.sources_of_predicate(predicate, self)
         wanted = list(dict.fromkeys([*columns, *looked_at]))
-        matching = (pruning.matching(table, predicate, self) for table in self.stream_live(wanted))
+        live = self.stream_live(wanted)
+        matching = (pruning.matching(table, predicate, self, time_zone) for table in live)
         return pa.concat_tables(matching).select(list(columns))
 
 

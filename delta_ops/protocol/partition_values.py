@@ -59,6 +59,8 @@ _TIMESTAMP = re.compile(
     r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?"
 )
+_FIXED_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
+"""As a Spark session's time zone may be called, beside the names of regions."""
 _EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN, traps=[Inexact, InvalidOperation])
 
 
@@ -89,7 +91,8 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
     Args:
         text: As in `partitionValues`; None and the empty string are null.
         data_type: The column's type.
-        time_zone: Of a timestamp that names none: that of the system that wrote the table.
+        time_zone: Of a timestamp that names none: that of the system that wrote the table, as a
+            region or an offset.
 
     Raises:
         InvalidRequestError: The text is no value of the type.
@@ -316,8 +319,11 @@ def _parse_timestamp(text: str, time_zone: str) -> datetime | None:
 
 
 def _zone(time_zone: str) -> tzinfo:
+    if fixed := _FIXED_ZONE.fullmatch(time_zone):
+        sign, hours, minutes = fixed.groups()
+        return _offset(f"{sign}{hours}:{minutes or 0}")
     try:
-        return UTC if time_zone == "UTC" else ZoneInfo(time_zone)
+        return UTC if time_zone in ("UTC", "Z") else ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidRequestError(f"{time_zone!r} is no time zone, such as Asia/Tokyo.") from error
 

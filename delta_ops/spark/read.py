@@ -3,8 +3,8 @@
 The log says which files there are, what they hold and what their partition values are; Spark lists
 nothing. On a classic session the files become a `file_index`; elsewhere, and where that cannot be
 had, their paths are given to Spark's reader and partition values looked up by path. Both ways give
-the same rows: of partition columns the log's values, also where a file holds others; of columns
-that a file lacks, null.
+the same rows: of partition columns the log's values, also where a file holds others, and times that
+name no zone in the session's; of columns that a file lacks, null.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def read(
     snapshot = _snapshot(source)
     validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
     wanted = _resolved_columns(snapshot, columns)
-    rows = read_groups(spark, snapshot, _groups_of_snapshot(snapshot, predicate))
+    groups = _groups_of_snapshot(snapshot, predicate, session_time_zone(spark))
+    rows = read_groups(spark, snapshot, groups)
     if predicate is not None:
         rows = rows.filter(to_column(predicate, snapshot.schema))
     return rows.select(*map(named, wanted))
@@ -73,7 +74,7 @@ def read(
 
 def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
     """All rows and columns of these live files."""
-    types = partition_types(snapshot)
+    types, time_zone = partition_types(snapshot), session_time_zone(spark)
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
     for add in adds:
         if add.deletion_vector is not None:
@@ -84,7 +85,7 @@ def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile])
     groups = [
         FileGroup(
             values=tuple(
-                physical_text(parse(text, data_type))
+                physical_text(parse(text, data_type, time_zone=time_zone))
                 for text, data_type in zip(texts, types.values(), strict=True)
             ),
             files=files,
@@ -122,6 +123,11 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
     return rows.select(*(named(field.name) for field in schema.fields))
 
 
+def session_time_zone(spark: SparkSession) -> str:
+    """In which partition values of type timestamp are read that name no zone."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
 def spark_path(storage: Storage, path: str) -> str:
     """A file of the table as Spark takes it.
 
@@ -156,9 +162,13 @@ def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list
     return [find_field(snapshot.schema, name).name for name in columns]
 
 
-def _groups_of_snapshot(snapshot: Snapshot, predicate: Predicate | None) -> list[FileGroup]:
+def _groups_of_snapshot(
+    snapshot: Snapshot, predicate: Predicate | None, time_zone: str
+) -> list[FileGroup]:
     files = snapshot.files(
-        ["path", "size", "modification_time", "partition_values", "deletion_vector"], predicate
+        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
+        predicate,
+        partition_time_zone=time_zone,
     )
     if files["deletion_vector"].null_count < len(files):
         raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")

@@ -22,7 +22,7 @@ from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.data_files import TableTarget, remove_directory, write_rows
 from delta_ops.spark.expressions import matches
-from delta_ops.spark.read import read_files, spark_path
+from delta_ops.spark.read import read_files, session_time_zone, spark_path
 from delta_ops.spark.row_checks import RowCheck, checked_rules, null_checks
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.table_columns import fit
@@ -187,7 +187,8 @@ def _replace(transaction: Transaction, df: DataFrame, predicate: Predicate) -> t
     snapshot = transaction.snapshot
     if snapshot is None:
         return ()
-    plan = plan_replacement(snapshot, predicate)
+    zone = session_time_zone(df.sparkSession)
+    plan = plan_replacement(snapshot, predicate, partition_time_zone=zone)
     transaction.remove(plan.removed)
     if not plan.mixed:
         return ()

@@ -55,18 +55,27 @@ def true_when_stored(
     return predicate
 
 
-def plan_replacement(snapshot: Snapshot, predicate: Predicate) -> Replacement:
+def plan_replacement(
+    snapshot: Snapshot, predicate: Predicate, *, partition_time_zone: str = "UTC"
+) -> Replacement:
     """Sort the files that may hold matching rows.
+
+    Args:
+        partition_time_zone: Of partition values of type timestamp that name none; the one in which
+            the rows of the mixed files are read.
 
     Raises:
         InvalidRequestError: The predicate does not fit the table.
     """
     resolved = resolve(predicate, snapshot.schema)
-    adds = snapshot.add_files(predicate)
+    zone = partition_time_zone
+    adds = snapshot.add_files(predicate, partition_time_zone=zone)
     partitions = {
         name: PartitionColumn(
             codes=pa.array(range(len(adds)), pa.int64()),
-            values=[parse(add.partition_values.get(name), data_type) for add in adds],
+            values=[
+                parse(add.partition_values.get(name), data_type, time_zone=zone) for add in adds
+            ],
         )
         for name, data_type in partition_types(snapshot).items()
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -18,6 +17,7 @@ from delta_ops.errors import DataFileError, InvalidRequestError, LogCorruptError
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.schema import (
     BINARY,
+    BOOLEAN,
     BYTE,
     DATE,
     DOUBLE,
@@ -407,11 +407,44 @@ def test_rows_come_in_the_order_of_the_files(tmp_path: Path) -> None:
     assert list(dict.fromkeys(found)) == [int(path) for path in files]
 
 
-def test_a_type_that_no_reader_could_make_of_it_is_refused(tmp_path: Path) -> None:
-    schema = StructType((StructField("id", FLOAT),))
-    add = data_file(tmp_path, "x", pa.table({"id": ["a"]}))
-    with pytest.raises(DataFileError, match=re.escape("version 0: data file x cannot be read")):
-        da.to_table(create(tmp_path, schema, [add]))
+@pytest.mark.parametrize(
+    ("stored", "wanted"),
+    [
+        pytest.param(pa.array(["1"]), LONG, id="a text that is a number"),
+        pytest.param(pa.array([1]), STRING, id="a number as a text"),
+        pytest.param(pa.array([3]), BOOLEAN, id="a number as a truth value"),
+        pytest.param(pa.array([0.1]), FLOAT, id="more digits than a float has"),
+        pytest.param(pa.array([1.5]), DecimalType(5, 2), id="a number that has no exact digits"),
+        pytest.param(pa.array([5]), TIMESTAMP, id="a number as a time"),
+        pytest.param(pa.array([datetime(2020, 1, 1, 12)]), DATE, id="a time as a date"),
+        pytest.param(pa.array([{"a": 1}]), STRING, id="a struct as a text"),
+    ],
+)
+def test_a_type_that_none_was_widened_from_is_refused(
+    tmp_path: Path, stored: pa.Array, wanted: DataType
+) -> None:
+    nested = StructType((StructField("s", StructType((StructField("v", wanted),))),))
+    rows = pa.table({"s": pa.StructArray.from_arrays([stored], ["v"])})
+    log = create(tmp_path, nested, [data_file(tmp_path, "x", rows)])
+    with pytest.raises(DataFileError, match=r"version 0: data file x .*column s\.v is .* in it"):
+        da.to_table(log)
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted"),
+    [
+        pytest.param(pa.array([2**60 + 1]), DOUBLE, id="too long for a double"),
+        pytest.param(pa.array([2**40]), INTEGER, id="too long for an integer"),
+        pytest.param(pa.array([Decimal("1.55")]), DecimalType(3, 1), id="a digit too many"),
+    ],
+)
+def test_a_value_that_would_be_changed_is_refused(
+    tmp_path: Path, stored: pa.Array, wanted: DataType
+) -> None:
+    schema = StructType((StructField("v", wanted),))
+    log = create(tmp_path, schema, [data_file(tmp_path, "x", pa.table({"v": stored}))])
+    with pytest.raises(DataFileError, match="version 0: data file x cannot be read"):
+        da.to_table(log)
 
 
 def test_dates_go_from_the_first_year_to_the_last(tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ class DeltaSpark:
         self._ask("read", table=str(table), into=str(into), options=options)
         return pq.ParquetDataset(into).read()
 
+    def changes(self, table: Path, **options: str) -> pa.Table:
+        """The change data feed, in any order; `options` are those of the reader."""
+        into = self._new_path()
+        feed = {"readChangeFeed": "true", **options}
+        self._ask("read", table=str(table), into=str(into), options=feed)
+        return pq.ParquetDataset(into).read()
+
     def write(
         self,
         table: Path,

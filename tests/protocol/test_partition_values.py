@@ -257,6 +257,12 @@ def test_a_value_of_another_type_is_refused(value: Any, data_type: DataType) -> 
     assert repr(value) in str(refused.value)
 
 
+@pytest.mark.parametrize("zone", ["+09:00", "+9", "UTC+09", "GMT+0900", "Asia/Tokyo"])
+def test_a_zone_is_a_region_or_an_offset(zone: str) -> None:
+    found = parse("2020-01-01 09:00:00", TIMESTAMP, time_zone=zone)
+    assert found == datetime(2020, 1, 1, tzinfo=UTC)
+
+
 def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse("2020-01-01 00:00:00", TIMESTAMP, time_zone="Mars/Phobos")

@@ -36,6 +36,7 @@ from tests.tables import SHARED, needs_shared, rows
 pytestmark = pytest.mark.spark
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "b", None], "x": [1.0, None, 3.0, 4.0]})
+TIME_ZONE = "spark.sql.session.timeZone"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -123,6 +124,25 @@ def test_the_logs_partition_value_wins_over_the_files(
     add_file(tmp_path, data, "p=of the path/nine.parquet", p="of the log")
     read = ds.read(spark, tmp_path, predicate=col("id") == 9)
     assert rows_of(read) == [{"id": 9, "p": "of the log", "x": 0.5}]
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "-05:00", "UTC"])
+def test_a_time_without_a_zone_in_the_log_is_of_the_sessions(
+    tmp_path: Path, spark: SparkSession, way: str, request: pytest.FixtureRequest, zone: str
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+    da.write(tmp_path, schema.empty_table(), partition_by=["t"])
+    for number, text in enumerate(["2024-01-01 00:00:00", "2024-01-01T05:00:00.000000Z"]):
+        add_file(tmp_path, pa.table({"id": [number]}), f"{number}.parquet", t=text)
+    spark.conf.set(TIME_ZONE, zone)
+    request.addfinalizer(lambda: spark.conf.set(TIME_ZONE, "UTC"))
+    five = datetime(2024, 1, 1, 5, tzinfo=UTC)
+    midnight = five if zone != "UTC" else datetime(2024, 1, 1, tzinfo=UTC)
+    expected = [{"id": 0, "t": midnight}, {"id": 1, "t": five}]
+    assert rows_of(ds.read(spark, tmp_path)) == expected
+    assert rows_of(ds.read(spark, tmp_path, predicate=col("t") == five)) == [
+        row for row in expected if row["t"] == five
+    ]
 
 
 def test_files_of_one_directory_may_have_different_partition_values(
