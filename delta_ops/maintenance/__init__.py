@@ -20,6 +20,8 @@ from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
+from delta_ops.maintenance.restore import RestoreResult, restore
+from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
 from delta_ops.maintenance.vacuum import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
 
@@ -33,6 +35,8 @@ __all__ = [
     "Operation",
     "OptimizePlan",
     "OptimizeResult",
+    "RestorePlan",
+    "RestoreResult",
     "VacuumPlan",
     "VacuumResult",
     "checkpoint_due",
@@ -44,6 +48,8 @@ __all__ = [
     "plan_clean_up_log",
     "plan_maintenance",
     "plan_optimize",
+    "plan_restore",
     "plan_vacuum",
+    "restore",
     "vacuum",
 ]

@@ -1,0 +1,83 @@
+"""Missing files: which files that the log names are gone from the store.
+
+A few are asked for one by one; of many, a listing of the table tells which are there. A listing
+passes over links and names that it takes for hidden, so what it does not show is asked for too:
+a file is missing only if the store says of it that it does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import partial
+
+from delta_ops.errors import InvalidRequestError, LogPathError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_path
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.storage import Storage
+from delta_ops.storage.concurrency import in_parallel
+
+_ASKED_ONE_BY_ONE = 1000
+"""Listings answer for about so many at once."""
+
+
+def missing_paths(storage: Storage, paths: Collection[str]) -> set[str]:
+    """Those that are not in the store.
+
+    Args:
+        paths: Canonical, inside the table.
+
+    Raises:
+        StorageError: The store failed, so that it is not known.
+    """
+    wanted = set(paths)
+    if len(wanted) > _ASKED_ONE_BY_ONE:
+        wanted -= {info.path for info in storage.list_tree("")}
+    return confirmed_missing(storage, wanted)
+
+
+def confirmed_missing(storage: Storage, paths: Iterable[str]) -> set[str]:
+    """Those of which the store says that they do not exist."""
+    asked = sorted(paths)
+    is_there = in_parallel(partial(_is_there, storage), asked)
+    return {path for path, there in zip(asked, is_there, strict=True) if not there}
+
+
+def paths_inside(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile]:
+    """The files by canonical path; those that lie outside the table are left out."""
+    by_path = ((canonical_path(add.path, snapshot.uri), add) for add in adds)
+    return {path: add for path, add in by_path if not is_absolute(path)}
+
+
+def vector_path(add: AddFile, snapshot: Snapshot) -> str | None:
+    """The canonical path of the file that holds the deletion vector; None if there is none.
+
+    Raises:
+        InvalidRequestError: It lies outside the table, or cannot be understood, so that nobody can
+            say whether it is there.
+    """
+    if add.deletion_vector is None:
+        return None
+    try:
+        path = stored_path(add.deletion_vector, snapshot.uri)
+    except (MalformedVectorError, LogPathError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InvalidRequestError(
+            f"{snapshot.uri}: the deletion vector of file {add.path} cannot be found ({reason}); "
+            "repair the log from a backup"
+        ) from error
+    if path is not None and is_absolute(path):
+        raise InvalidRequestError(
+            f"{snapshot.uri}: the deletion vector of file {add.path} lies outside the table "
+            f"({path}), where it is not looked for; use the engine that keeps it there"
+        )
+    return path
+
+
+def _is_there(storage: Storage, path: str) -> bool:
+    try:
+        storage.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
