@@ -22,6 +22,8 @@ from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
 from delta_ops.maintenance.restore import RestoreResult, restore
 from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
+from delta_ops.maintenance.revert import RevertResult, revert
+from delta_ops.maintenance.revert_plan import RevertPlan, plan_revert
 from delta_ops.maintenance.vacuum import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
 
@@ -37,6 +39,8 @@ __all__ = [
     "OptimizeResult",
     "RestorePlan",
     "RestoreResult",
+    "RevertPlan",
+    "RevertResult",
     "VacuumPlan",
     "VacuumResult",
     "checkpoint_due",
@@ -49,7 +53,9 @@ __all__ = [
     "plan_maintenance",
     "plan_optimize",
     "plan_restore",
+    "plan_revert",
     "plan_vacuum",
     "restore",
+    "revert",
     "vacuum",
 ]

@@ -7,10 +7,10 @@ a file is missing only if the store says of it that it does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
-from delta_ops.errors import InvalidRequestError, LogPathError
+from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_path
@@ -20,6 +20,7 @@ from delta_ops.storage.concurrency import in_parallel
 
 _ASKED_ONE_BY_ONE = 1000
 """Listings answer for about so many at once."""
+_SHOWN = 5
 
 
 def missing_paths(storage: Storage, paths: Collection[str]) -> set[str]:
@@ -73,6 +74,36 @@ def vector_path(add: AddFile, snapshot: Snapshot) -> str | None:
             f"({path}), where it is not looked for; use the engine that keeps it there"
         )
     return path
+
+
+def missing_of(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
+    """The files that are gone, or whose deletion vector is: their rows cannot be told any more."""
+    needed = {path: [add] for path, add in paths_inside(adds, version).items()}
+    for add in adds:
+        if (path := vector_path(add, version)) is not None:
+            needed.setdefault(path, []).append(add)
+    gone = missing_paths(version.storage, needed)
+    return list({add.path: add for path in sorted(gone) for add in needed[path]}.values())
+
+
+def missing_error(
+    version: Snapshot, missing: Sequence[AddFile], what: str, or_else: str = ""
+) -> DataFileError:
+    """That files of a version are gone.
+
+    Args:
+        what: What cannot be done without them.
+        or_else: Another cure than to bring them back.
+    """
+    paths = [canonical_path(add.path, version.uri) for add in missing]
+    others = f" ({len(paths)} are, {', '.join(paths[1:_SHOWN])} too)" if len(paths) > 1 else ""
+    return DataFileError(
+        version.uri,
+        version.version,
+        paths[0],
+        f"is gone, or its deletion vector is{others}, so that {what}; nothing was committed. Bring "
+        f"them back from a backup{', ' if or_else else ''}{or_else}",
+    )
 
 
 def _is_there(storage: Storage, path: str) -> bool:

@@ -16,19 +16,16 @@ from datetime import datetime
 from typing import Any
 
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import DataFileError, InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.identity import maintenance_txn
-from delta_ops.maintenance.missing_files import missing_paths, paths_inside, vector_path
+from delta_ops.maintenance.missing_files import missing_error, missing_of
 from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.features import validate_kept
-from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.transaction import CommitResult, Transaction, begin
-
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +87,14 @@ def restore(
         return RestoreResult(
             plan=plan, dry_run=dry_run, version=done.version, already_committed=True
         )
-    missing = _missing(plan.adds, wanted)
+    missing = missing_of(plan.adds, wanted)
     if missing and not ignore_missing_files:
-        raise _missing_error(wanted, missing)
+        raise missing_error(
+            wanted,
+            missing,
+            "this version cannot be restored as a whole",
+            "or restore without their rows (ignore_missing_files)",
+        )
     plan = replace(plan, adds=tuple(add for add in plan.adds if add not in missing))
     result = RestoreResult(plan=plan, dry_run=dry_run, missing=tuple(add.path for add in missing))
     if dry_run or not plan.has_work:
@@ -114,7 +116,7 @@ def _commit(
         transaction.set_metadata(plan.metadata)
     transaction.set_back_transactions(plan.transactions)
     transaction.remove(plan.removes)
-    transaction.name_again(replace(add, data_change=True) for add in plan.adds)
+    transaction.put_back(replace(add, data_change=True) for add in plan.adds)
     return transaction.commit(
         operation="RESTORE",
         parameters=parameters,
@@ -140,27 +142,3 @@ def _parameters(version: int | None, timestamp: str | datetime | None) -> dict[s
     """As they were asked for."""
     text = timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp
     return {"version": version, "timestamp": text}
-
-
-def _missing(adds: Sequence[AddFile], wanted: Snapshot) -> list[AddFile]:
-    """The files that are gone, or whose deletion vector is: their rows cannot be told any more."""
-    needed = {path: [add] for path, add in paths_inside(adds, wanted).items()}
-    for add in adds:
-        if (path := vector_path(add, wanted)) is not None:
-            needed.setdefault(path, []).append(add)
-    gone = missing_paths(wanted.storage, needed)
-    return list({add.path: add for path in sorted(gone) for add in needed[path]}.values())
-
-
-def _missing_error(wanted: Snapshot, missing: Sequence[AddFile]) -> DataFileError:
-    others = f", and {len(missing) - 1} more," if len(missing) > 1 else ""
-    names = ", ".join(canonical_path(add.path, wanted.uri) for add in missing[1:_SHOWN])
-    return DataFileError(
-        wanted.uri,
-        wanted.version,
-        canonical_path(missing[0].path, wanted.uri),
-        f"is gone{others} or its deletion vector is"
-        f"{f' ({names})' if names else ''}, so that this version cannot be restored as a whole; "
-        "nothing was committed. Bring the files back from a backup, restore a later version, or "
-        "restore without their rows (ignore_missing_files)",
-    )

@@ -229,15 +229,17 @@ class Transaction:
         self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
         self._rearranged.extend(removed if not data_change else ())
 
-    def name_again(self, files: Iterable[AddFile]) -> None:
-        """Add files that the log has known before, as they are given.
-
-        With `data_change` False they are live, and something else is said of them.
-        """
+    def put_back(self, files: Iterable[AddFile]) -> None:
+        """Add files that the log has known before and that are not live, as they are given."""
         named = list(files)
         self._files.extend(named)
         self._named_again.extend(named)
-        self._rearranged.extend(add for add in named if not add.data_change)
+
+    def describe(self, files: Iterable[AddFile]) -> None:
+        """Say something else of live files; `data_change` must be False, for they stay."""
+        named = list(files)
+        self.put_back(named)
+        self._rearranged.extend(named)
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Give the table the metadata of another of its versions.
@@ -348,7 +350,7 @@ class Transaction:
         validate_actions(
             self._files,
             self.metadata,
-            append_only=self.properties.append_only,
+            append_only=self._is_append_only,
             table=self.log.uri,
         )
         validate_balance(self._files, self._rearranged, table=self.log.uri)
@@ -377,6 +379,12 @@ class Transaction:
             metrics=counts,
             failed_hooks=failed,
         )
+
+    @property
+    def _is_append_only(self) -> bool:
+        """Whether the table is, or is from this commit on."""
+        before = self.snapshot is not None and self.snapshot.properties.append_only
+        return before or self.properties.append_only
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
         try:

@@ -24,7 +24,7 @@ VECTORS = Protocol(
     min_reader_version=3,
     min_writer_version=7,
     reader_features=("deletionVectors",),
-    writer_features=("deletionVectors", "appendOnly", "invariants"),
+    writer_features=("deletionVectors", "changeDataFeed", "appendOnly", "invariants"),
 )
 
 
@@ -60,7 +60,8 @@ def with_vectors(root: Path) -> DeltaLog:
     """Version 1 holds 0 to 9, 2 has lost 0 and 1 to a deletion vector, 3 also 5 to another."""
     log = DeltaLog(root)
     write(log, list(range(10)))
-    commit(log, VECTORS)
+    with_changes = {"delta.enableChangeDataFeed": "true"}
+    commit(log, VECTORS, replace(log.snapshot().metadata, configuration=with_changes))
     for rows in ([0, 1], [0, 1, 5]):
         (add,) = log.snapshot().add_files()
         vector = stored_vector(root, rows)
