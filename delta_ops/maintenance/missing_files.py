@@ -12,7 +12,7 @@ from functools import partial
 
 from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_path
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.storage import Storage
@@ -51,26 +51,26 @@ def paths_inside(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFi
     return {path: add for path, add in by_path if not is_absolute(path)}
 
 
-def vector_path(add: AddFile, snapshot: Snapshot) -> str | None:
+def vector_path(file: FileAction, snapshot: Snapshot) -> str | None:
     """The canonical path of the file that holds the deletion vector; None if there is none.
 
     Raises:
         InvalidRequestError: It lies outside the table, or cannot be understood, so that nobody can
             say whether it is there.
     """
-    if add.deletion_vector is None:
+    if file.deletion_vector is None:
         return None
     try:
-        path = stored_path(add.deletion_vector, snapshot.uri)
+        path = stored_path(file.deletion_vector, snapshot.uri)
     except (MalformedVectorError, LogPathError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise InvalidRequestError(
-            f"{snapshot.uri}: the deletion vector of file {add.path} cannot be found ({reason}); "
+            f"{snapshot.uri}: the deletion vector of file {file.path} cannot be found ({reason}); "
             "repair the log from a backup"
         ) from error
     if path is not None and is_absolute(path):
         raise InvalidRequestError(
-            f"{snapshot.uri}: the deletion vector of file {add.path} lies outside the table "
+            f"{snapshot.uri}: the deletion vector of file {file.path} lies outside the table "
             f"({path}), where it is not looked for; use the engine that keeps it there"
         )
     return path
