@@ -56,6 +56,7 @@ def repair(
     *,
     remove_missing: bool = False,
     fill_statistics: bool = True,
+    user_metadata: str | None = None,
     dry_run: bool = False,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -65,6 +66,7 @@ def repair(
     Args:
         remove_missing: Take the entries of files that are gone out of the table, with their rows.
         fill_statistics: Count the rows of files without statistics, and find their bounds.
+        user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: Every file is gone, so that the store is more likely not the right one;
@@ -92,7 +94,9 @@ def repair(
     result = RepairResult(plan=plan, dry_run=False, failures=tuple(failures))
     if not described and not removed:
         return result
-    committed = _commit(transaction, snapshot, plan, described, removed)
+    request = f"{bool(described)} {bool(removed)}"
+    transaction.set_transaction(maintenance_txn("repair", snapshot, request))
+    committed = _commit(transaction, plan, described, removed, user_metadata)
     result = replace(
         result, version=committed.version, already_committed=committed.already_committed
     )
@@ -121,13 +125,11 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
 
 def _commit(
     transaction: Transaction,
-    snapshot: Snapshot,
     plan: RepairPlan,
     described: Sequence[AddFile],
     removed: Sequence[AddFile],
+    user_metadata: str | None,
 ) -> CommitResult:
-    request = f"{bool(described)} {bool(removed)}"
-    transaction.set_transaction(maintenance_txn("repair", snapshot, request))
     transaction.describe(described)
     transaction.remove(removed)
     return transaction.commit(
@@ -140,6 +142,7 @@ def _commit(
             "numRemovedFiles": len(removed),
             "numDescribedFiles": len(described),
         },
+        user_metadata=user_metadata,
         counts_files=False,
     )
 

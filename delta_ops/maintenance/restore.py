@@ -49,6 +49,7 @@ def restore(
     timestamp: str | datetime | None = None,
     ignore_missing_files: bool = False,
     request_id: str | None = None,
+    user_metadata: str | None = None,
     dry_run: bool = False,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -60,6 +61,7 @@ def restore(
         ignore_missing_files: Restore without the rows whose files are gone, instead of refusing.
         request_id: The same for every rerun of one request: it is carried out once, whatever has
             been written since. Without it a rerun makes the table the older version once more.
+        user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: Not one of version and timestamp was given, the table is append-only
@@ -100,7 +102,11 @@ def restore(
     if dry_run or not plan.has_work:
         return result
     committed = _commit(
-        transaction, plan, _parameters(version, timestamp), _figures_after(wanted, missing)
+        transaction,
+        plan,
+        _parameters(version, timestamp),
+        _figures_after(wanted, missing),
+        user_metadata,
     )
     return replace(result, version=committed.version, already_committed=committed.already_committed)
 
@@ -110,6 +116,7 @@ def _commit(
     plan: RestorePlan,
     parameters: Mapping[str, Any],
     figures_after: Mapping[str, int],
+    user_metadata: str | None,
 ) -> CommitResult:
     transaction.read(TRUE)
     if plan.metadata is not None:
@@ -127,6 +134,7 @@ def _commit(
             "removedFilesSize": sum(add.size for add in plan.removes),
             "restoredFilesSize": sum(add.size for add in plan.adds),
         },
+        user_metadata=user_metadata,
         counts_files=False,
     )
 

@@ -42,11 +42,16 @@ def revert(
     log: DeltaLog,
     version: int,
     *,
+    user_metadata: str | None = None,
     dry_run: bool = False,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> RevertResult:
     """Undo the commit of a version.
+
+    Args:
+        version: Of the commit.
+        user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: It cannot be undone, with the reason: it created the table, changed its
@@ -78,7 +83,7 @@ def revert(
     if dry_run or not plan.has_work:
         return RevertResult(plan=plan, dry_run=dry_run)
     transaction.set_transaction(txn)
-    committed = _commit(transaction, plan)
+    committed = _commit(transaction, plan, user_metadata)
     return RevertResult(
         plan=plan,
         dry_run=False,
@@ -87,7 +92,7 @@ def revert(
     )
 
 
-def _commit(transaction: Transaction, plan: RevertPlan) -> CommitResult:
+def _commit(transaction: Transaction, plan: RevertPlan, user_metadata: str | None) -> CommitResult:
     transaction.set_back_transactions(plan.transactions)
     transaction.remove(plan.removes, data_change=plan.data_change)
     transaction.put_back(replace(add, data_change=plan.data_change) for add in plan.adds)
@@ -100,6 +105,7 @@ def _commit(transaction: Transaction, plan: RevertPlan) -> CommitResult:
             "removedFilesSize": sum(add.size for add in plan.removes),
             "restoredFilesSize": sum(add.size for add in plan.adds),
         },
+        user_metadata=user_metadata,
         counts_files=False,
     )
 
