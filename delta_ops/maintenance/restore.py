@@ -79,7 +79,10 @@ def restore(
         raise TableNotFoundError(log.uri)
     wanted = log.snapshot(version, timestamp)
     if wanted.version > latest.version:
-        raise InvalidRequestError(f"{log.uri}: version {wanted.version} was committed just now")
+        raise InvalidRequestError(
+            f"{log.uri}: version {wanted.version} was committed just now, after the restore began "
+            f"at version {latest.version}; run it again if that is the version to go back to"
+        )
     validate_kept(wanted.protocol, wanted.metadata, table=f"{log.uri} at version {wanted.version}")
     request = str(wanted.version)
     transaction.set_transaction(maintenance_txn("restore", latest, request, request_id=request_id))
@@ -97,8 +100,9 @@ def restore(
             "this version cannot be restored as a whole",
             "or restore without their rows (ignore_missing_files)",
         )
-    plan = replace(plan, adds=tuple(add for add in plan.adds if add not in missing))
-    result = RestoreResult(plan=plan, dry_run=dry_run, missing=tuple(add.path for add in missing))
+    gone = {add.path for add in missing}
+    plan = replace(plan, adds=tuple(add for add in plan.adds if add.path not in gone))
+    result = RestoreResult(plan=plan, dry_run=dry_run, missing=tuple(sorted(gone)))
     if dry_run or not plan.has_work:
         return result
     committed = _commit(
