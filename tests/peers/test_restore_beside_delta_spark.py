@@ -15,7 +15,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import repair, restore, revert
-from tests.maintenance.restored_tables import actions, commit, described, history, ids
+from tests.maintenance.restored_tables import TXN, actions, commit, described, history, ids
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
 
@@ -115,3 +115,18 @@ def test_what_we_reverted_and_repaired_is_read_by_the_reference(
     assert 30 in ids(log)
     stats = [json.loads(add.stats or "{}") for add in log.snapshot().add_files()]
     assert all(each["numRecords"] == 1 for each in stats)
+
+
+def test_the_reference_writes_again_what_a_restore_has_undone(
+    delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    table = tmp_path / "t"
+    log = history(table)
+    options = {"txnAppId": TXN[0], "txnVersion": str(TXN[1])}
+    again = pa.table({"id": [7], "p": ["a"]})
+    delta_spark.write(table, again, **options)
+    assert log.snapshot().version == 4
+    restore(log, version=1)
+    assert delta_spark.validate(table)["transactions"][TXN[0]] == -1
+    delta_spark.write(table, again, **options)
+    assert ids(log) == [0, 1, 7]
