@@ -13,10 +13,11 @@ Written by `python scripts/write_features.py` from `delta_ops/protocol/features.
 
 What is not supported is refused by name before anything is touched, and so is a feature that is
 not in this table. *Open*: history, files, statistics, properties, time travel. *Read* and *write*:
-rows. A feature of writers only asks nothing of readers.
+rows. *Restore*: restore, revert and repair, which write no rows. A feature of writers only asks
+nothing of readers.
 
-| feature | since reader / writer version | open | read by Arrow | read by Spark | write |
-|---|---|---|---|---|---|
+| feature | since reader / writer version | open | read by Arrow | read by Spark | write | restore |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -30,8 +31,8 @@ def _row(feature: Feature) -> str:
     writer = str(feature.legacy_writer_version or 7)
     of_readers = (feature.is_opened, feature.is_read, feature.is_read_by_spark)
     read = " | ".join(_said(each or not feature.for_readers) for each in of_readers)
-    written = _said(feature.is_written)
-    return f"| {feature.name} | {reader} / {writer} | {read} | {written} |\n"
+    changed = f"{_said(feature.is_written)} | {_said(feature.is_written or feature.is_kept)}"
+    return f"| {feature.name} | {reader} / {writer} | {read} | {changed} |\n"
 
 
 def _said(supported: bool) -> str:

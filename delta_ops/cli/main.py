@@ -19,6 +19,7 @@ from delta_ops.cli.maintaining import (
     vacuum_command,
 )
 from delta_ops.cli.reading import changes, count, head, schema
+from delta_ops.cli.restoring import repair_command, restore_command, revert_command
 from delta_ops.errors import DeltaOpsError
 
 
@@ -50,5 +51,8 @@ for _command in (
     optimize_command,
     vacuum_command,
     clean_up_log_command,
+    restore_command,
+    revert_command,
+    repair_command,
 ):
     cli.add_command(_command)

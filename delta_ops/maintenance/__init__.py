@@ -20,6 +20,12 @@ from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
+from delta_ops.maintenance.repair import RepairResult, repair
+from delta_ops.maintenance.repair_plan import RepairPlan, plan_repair
+from delta_ops.maintenance.restore import RestoreResult, restore
+from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
+from delta_ops.maintenance.revert import RevertResult, revert
+from delta_ops.maintenance.revert_plan import RevertPlan, plan_revert
 from delta_ops.maintenance.vacuum import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
 
@@ -33,6 +39,12 @@ __all__ = [
     "Operation",
     "OptimizePlan",
     "OptimizeResult",
+    "RepairPlan",
+    "RepairResult",
+    "RestorePlan",
+    "RestoreResult",
+    "RevertPlan",
+    "RevertResult",
     "VacuumPlan",
     "VacuumResult",
     "checkpoint_due",
@@ -44,6 +56,12 @@ __all__ = [
     "plan_clean_up_log",
     "plan_maintenance",
     "plan_optimize",
+    "plan_repair",
+    "plan_restore",
+    "plan_revert",
     "plan_vacuum",
+    "repair",
+    "restore",
+    "revert",
     "vacuum",
 ]

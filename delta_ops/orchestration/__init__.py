@@ -11,6 +11,14 @@ from delta_ops.orchestration.maintenance_jobs import (
     maintenance_config,
 )
 from delta_ops.orchestration.resources import DeltaLogResource
+from delta_ops.orchestration.restore_jobs import (
+    RepairConfig,
+    RestoreConfig,
+    RevertConfig,
+    build_repair_job,
+    build_restore_job,
+    build_revert_job,
+)
 from delta_ops.orchestration.sensors import build_commit_sensor, build_maintenance_sensor
 from delta_ops.orchestration.tables import TableRef, external_table
 
@@ -20,12 +28,18 @@ __all__ = [
     "DeltaLogResource",
     "Idempotency",
     "MaintenanceConfig",
+    "RepairConfig",
+    "RestoreConfig",
+    "RevertConfig",
     "SourcePart",
     "TableRef",
     "build_commit_sensor",
     "build_maintenance_job",
     "build_maintenance_schedule",
     "build_maintenance_sensor",
+    "build_repair_job",
+    "build_restore_job",
+    "build_revert_job",
     "build_table_checks",
     "changed_values",
     "external_table",

@@ -53,14 +53,17 @@ class Feature(NamedTuple):
     is_read_by_spark: bool = False
     """Whether the Spark engine does."""
     is_written: bool = False
+    is_kept: bool = False
+    """Whether a commit keeps its rules that writes no rows and only names files again, or no more,
+    with all that the log knows of them; see `validate_kept`."""
 
 
 FEATURES = (
     Feature("appendOnly", legacy_writer_version=2, is_written=True),
     Feature("invariants", legacy_writer_version=2, is_written=True),
-    Feature("checkConstraints", legacy_writer_version=3),
-    Feature("changeDataFeed", legacy_writer_version=4),
-    Feature("generatedColumns", legacy_writer_version=4),
+    Feature("checkConstraints", legacy_writer_version=3, is_kept=True),
+    Feature("changeDataFeed", legacy_writer_version=4, is_kept=True),
+    Feature("generatedColumns", legacy_writer_version=4, is_kept=True),
     Feature(
         "columnMapping",
         True,
@@ -73,8 +76,15 @@ FEATURES = (
     Feature(
         "timestampNtz", True, is_opened=True, is_read=True, is_read_by_spark=True, is_written=True
     ),
-    Feature("vacuumProtocolCheck", True, is_opened=True, is_read=True, is_read_by_spark=True),
-    Feature("deletionVectors", True, is_opened=True, is_read=True),
+    Feature(
+        "vacuumProtocolCheck",
+        True,
+        is_opened=True,
+        is_read=True,
+        is_read_by_spark=True,
+        is_kept=True,
+    ),
+    Feature("deletionVectors", True, is_opened=True, is_read=True, is_kept=True),
     Feature("v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True),
     Feature("typeWidening", True, is_opened=True, is_read=True),
     Feature("typeWidening-preview", True, is_opened=True, is_read=True),
@@ -172,6 +182,31 @@ def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> 
         raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "written")
 
 
+def validate_kept(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
+    """Refuse a table of which not even files that the log knows can be named again by us.
+
+    Rows that were in the table have kept its rules already, so that rules of rows do not matter;
+    what says how far identity columns have counted would be lost with an older schema.
+
+    Raises:
+        UnsupportedFeatureError: With all that is not supported.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
+    """
+    _validate_protocol(protocol, table)
+    schema = _schema(metadata, table)
+    kept = {feature.name for feature in FEATURES if feature.is_kept}
+    unsupported = (
+        *_unread(protocol, metadata, schema, "arrow"),
+        *(name for name in _unwritten_features(protocol) if name not in kept),
+        *_column_mapping(metadata),
+        *(rule for rule in _rules(metadata, schema) if rule.startswith("identity column ")),
+        *_undeclared_types(protocol, schema),
+    )
+    if unsupported:
+        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "written")
+
+
 def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
     """Refuse properties that ask for a feature which the protocol does not have.
 
@@ -186,6 +221,14 @@ def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -
                 "protocol does not have; leave the property out, or add the feature first with an "
                 "engine that supports it"
             )
+
+
+def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:
+    """The features that another protocol has, by name or by its version, and this one has not."""
+    known = {feature.name: feature for feature in FEATURES}
+    names = {*known, *(than.writer_features or ()), *(than.reader_features or ())}
+    features = [known.get(name, Feature(name)) for name in sorted(names)]
+    return [f.name for f in features if _has_feature(than, f) and not _has_feature(protocol, f)]
 
 
 def _has_feature(protocol: Protocol, feature: Feature) -> bool:

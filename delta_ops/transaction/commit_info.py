@@ -27,7 +27,7 @@ def commit_info(
         "operation": operation,
         "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
         "isolationLevel": footprint.isolation,
-        "isBlindAppend": not footprint.reads and not footprint.removed_paths,
+        "isBlindAppend": not (footprint.reads or footprint.removed_paths or footprint.named_again),
         "operationMetrics": {name: str(count) for name, count in metrics.items()},
     }
     if user_metadata is not None:
@@ -63,6 +63,9 @@ def engine_info() -> str:
         return "delta_ops"
 
 
-def _parameter(value: Any) -> str | int:
-    """Flags and numbers as they are, lists and objects as JSON in a text, as the reference does."""
-    return value if isinstance(value, str | int) else json.dumps(value, separators=(",", ":"))
+def _parameter(value: Any) -> str | int | None:
+    """Flags, numbers and null as they are, lists and objects as JSON in a text, as the reference
+    does.
+    """
+    simple = isinstance(value, str | int | None)
+    return value if simple else json.dumps(value, separators=(",", ":"))

@@ -67,6 +67,9 @@ class Footprint:
     domains: frozenset[str]
     changes_metadata: bool
     isolation: IsolationLevel | Literal["SnapshotIsolation"]
+    named_again: frozenset[str] = frozenset()
+    """Canonical paths of the files that we add and that the log has known before: whoever says
+    anything of one first may have removed it, or have given it another deletion vector."""
 
 
 def conflict_error(conflict: Conflict, table: str) -> CommitConflictError:
@@ -95,6 +98,7 @@ def find_conflict(
         or _appended(winner, ours, snapshot)
         or _deleted_read(winner, ours, snapshot, earlier)
         or _deleted(winner, ours, snapshot)
+        or _named(winner, ours, snapshot)
     )
 
 
@@ -205,6 +209,25 @@ def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | 
         version=winner.version,
         reason=f"removed {len(gone)} of the files that this operation replaces",
         evidence=tuple(gone[:3]),
+    )
+
+
+def _named(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+    if not ours.named_again:
+        return None
+    named = {
+        path
+        for files in (winner.adds, winner.removes)
+        for path in _paths(files, snapshot).to_pylist()
+    }
+    both = sorted(ours.named_again & named)
+    if not both:
+        return None
+    return Conflict(
+        kind="delete delete",
+        version=winner.version,
+        reason=f"changed {len(both)} of the files that this operation puts back or describes anew",
+        evidence=tuple(both[:3]),
     )
 
 

@@ -8,7 +8,7 @@ result = txn.commit(operation="WRITE")
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -63,9 +63,21 @@ from delta_ops.transaction.write_rules import (
     validate_staged,
 )
 
+Validate = Callable[..., None]
+"""Refuses a protocol and metadata that a commit would not do right, as `validate_writable` does."""
 
-def begin(log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ignore) -> Transaction:
+
+def begin(
+    log: DeltaLog,
+    *,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+    validate: Validate = validate_writable,
+) -> Transaction:
     """A transaction on the latest version, or on no table yet.
+
+    Args:
+        validate: `features.validate_kept` for one that stages no new file.
 
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
@@ -73,8 +85,10 @@ def begin(log: DeltaLog, *, clock: Clock = system_clock, on_event: OnEvent = ign
     begun_ms = clock()
     snapshot = log.snapshot_if_exists()
     if snapshot is not None:
-        validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
-    return Transaction(log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event)
+        validate(snapshot.protocol, snapshot.metadata, table=log.uri)
+    return Transaction(
+        log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event, validate=validate
+    )
 
 
 class Transaction:
@@ -88,15 +102,18 @@ class Transaction:
         begun_ms: int,
         clock: Clock,
         on_event: OnEvent,
+        validate: Validate = validate_writable,
     ) -> None:
         self.log, self.snapshot = log, snapshot
-        self._begun_ms = begun_ms
+        self._begun_ms, self._validate = begun_ms, validate
         self.clock, self.on_event = clock, on_event
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
         self._files: list[FileAction] = []
         self._rearranged: list[AddFile] = []  # removed, and their rows are in other files
+        self._named_again: list[AddFile] = []
         self._txns: dict[str, TxnId] = {}
+        self._txns_set_back: dict[str, int] = {}
         self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate] = []
         self._num_rows = 0
@@ -193,7 +210,7 @@ class Transaction:
     def _validate_definition(self) -> None:
         table_properties_from_configuration(self.metadata.configuration)
         validate_properties(self.protocol, self.metadata, table=self.log.uri)
-        validate_writable(self.protocol, self.metadata, table=self.log.uri)
+        self._validate(self.protocol, self.metadata, table=self.log.uri)
 
     def stage(self, staged: Staged) -> None:
         """Add staged files.
@@ -211,6 +228,32 @@ class Transaction:
         removed = list(files)
         self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
         self._rearranged.extend(removed if not data_change else ())
+
+    def put_back(self, files: Iterable[AddFile]) -> None:
+        """Add files that the log has known before and that are not live, as they are given."""
+        named = list(files)
+        self._files.extend(named)
+        self._named_again.extend(named)
+
+    def describe(self, files: Iterable[AddFile]) -> None:
+        """Say something else of live files; `data_change` must be False, for they stay."""
+        named = list(files)
+        self.put_back(named)
+        self._rearranged.extend(named)
+
+    def set_metadata(self, metadata: Metadata) -> None:
+        """Give the table the metadata of another of its versions.
+
+        Raises:
+            InvalidRequestError: They ask for a feature that the table's protocol does not have.
+            UnsupportedFeatureError: The table could not be written any more.
+        """
+        self._metadata = metadata
+        self._validate_definition()
+
+    def set_back_transactions(self, versions: Mapping[str, int]) -> None:
+        """Leave these versions by application id, whatever the table holds."""
+        self._txns_set_back.update(versions)
 
     def read(self, predicate: Predicate) -> None:
         """Depend on the rows for which the predicate is true: whoever adds one first wins.
@@ -276,6 +319,7 @@ class Transaction:
         parameters: Mapping[str, Any] | None = None,
         metrics: Mapping[str, int] | None = None,
         user_metadata: str | None = None,
+        counts_files: bool = True,
         hooks: Sequence[Hook] = DEFAULT_HOOKS,
         max_attempts: int = 1000,
         timeout: timedelta = timedelta(minutes=10),
@@ -287,6 +331,8 @@ class Transaction:
             parameters: `operationParameters` of commitInfo.
             metrics: More `operationMetrics` than the counts of files, rows and bytes.
             user_metadata: Any text, kept in commitInfo.
+            counts_files: False: `metrics` are all of `operationMetrics`, for an operation of which
+                the reference names the counts otherwise.
             max_attempts: Versions tried before the commit is given up; each lost race and each
                 failure of the store takes one.
             timeout: After it no further attempt is begun.
@@ -304,11 +350,12 @@ class Transaction:
         validate_actions(
             self._files,
             self.metadata,
-            append_only=self.properties.append_only,
+            append_only=self._is_append_only,
             table=self.log.uri,
         )
         validate_balance(self._files, self._rearranged, table=self.log.uri)
-        counts = {**file_metrics(self._files, self._num_rows), **(metrics or {})}
+        counted = file_metrics(self._files, self._num_rows) if counts_files else {}
+        counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
         try:
             outcome = self._run(
@@ -332,6 +379,12 @@ class Transaction:
             metrics=counts,
             failed_hooks=failed,
         )
+
+    @property
+    def _is_append_only(self) -> bool:
+        """Whether the table is, or is from this commit on."""
+        before = self.snapshot is not None and self.snapshot.properties.append_only
+        return before or self.properties.append_only
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
         try:
@@ -383,9 +436,10 @@ class Transaction:
         user_metadata: str | None,
     ) -> Proposal:
         now_ms = self.clock()
+        ours = {txn.app_id: txn.version for txn in self._txns.values()}
         txns = [
-            SetTransaction(app_id=txn.app_id, version=txn.version, last_updated=now_ms)
-            for txn in self._txns.values()
+            SetTransaction(app_id=app_id, version=version, last_updated=now_ms)
+            for app_id, version in {**self._txns_set_back, **ours}.items()
         ]
         singles = [action for action in (self._metadata, self._protocol) if action is not None]
         actions: list[Action] = [*singles, *txns, *self._domains.values(), *self._files]
@@ -403,15 +457,18 @@ class Transaction:
 
     def _footprint(self) -> Footprint:
         removed = (a.path for a in self._files if isinstance(a, RemoveFile))
+        again = (add.path for add in self._named_again)
         only_rearranges = (
             bool(self._files)
             and self._metadata is None
+            and not self._txns_set_back
             and not any(action.data_change for action in self._files)
         )
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
-            app_ids=frozenset(self._txns),
+            named_again=frozenset(canonical_path(path, self.log.uri) for path in again),
+            app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),
             changes_metadata=self._metadata is not None,
             isolation="SnapshotIsolation" if only_rearranges else self.properties.isolation_level,

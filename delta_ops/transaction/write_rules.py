@@ -97,14 +97,14 @@ def validate_actions(
         InvalidRequestError: With the file and the rule.
     """
     types = _partition_types(metadata)
-    seen: set[str] = set()
+    seen: dict[str, list[FileAction]] = {}
     for action in files:
         path = _path_of(action, table)
-        if path in seen:
+        seen.setdefault(path, []).append(action)
+        if not _is_one_change(seen[path]):
             raise InvalidRequestError(
                 f"{table}: file {path} is in the commit twice; one commit can say one thing of it"
             )
-        seen.add(path)
         if isinstance(action, AddFile):
             _validate_add(action, path, types, table)
     removed = [a for a in files if isinstance(a, RemoveFile) and a.data_change]
@@ -146,6 +146,17 @@ def num_rows(files: Iterable[AddFile]) -> int | None:
         total += stats.num_records
         total -= add.deletion_vector.cardinality if add.deletion_vector else 0
     return total
+
+
+def _is_one_change(actions: Sequence[FileAction]) -> bool:
+    """Whether one thing is said of a file; to give it another deletion vector takes two actions.
+
+    Source: PROTOCOL.md, "Deletion Vectors" (a file is identified by its path and its vector).
+    """
+    if len(actions) == 1:
+        return True
+    vectors = {each.deletion_vector and each.deletion_vector.unique_id for each in actions}
+    return len(actions) == len(vectors) == len({type(each) for each in actions}) == 2
 
 
 def _path_of(action: FileAction, table: str) -> str:

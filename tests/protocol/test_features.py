@@ -12,6 +12,8 @@ from delta_ops.protocol.features import (
     FEATURES,
     Engine,
     Feature,
+    lacking_features,
+    validate_kept,
     validate_openable,
     validate_readable,
     validate_writable,
@@ -385,3 +387,52 @@ def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
     schema = '{"type":"struct","fields":[{"name":"q","type":{"type":"qubit"},"nullable":true}]}'
     with pytest.raises(UnsupportedFeatureError, match="quantum"):
         validate_openable(asked, Metadata(id="x", schema_string=schema), table="memory://t")
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_every_feature_is_kept_or_refused_by_name(feature: Feature) -> None:
+    asked = protocol(3, 7, [feature.name] if feature.for_readers else [], [feature.name])
+    is_kept = feature.is_written or feature.is_kept
+    if is_kept:
+        validate_kept(asked, metadata(), table="memory://t")
+        return
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        validate_kept(asked, metadata(), table="memory://t")
+    assert feature.name in caught.value.features
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        pytest.param({"delta.constraints.c": "id > 0"}, None, id="rows kept a constraint"),
+        pytest.param({"delta.columnMapping.mode": "name"}, "columnMapping", id="mapped files"),
+    ],
+)
+def test_what_is_kept_without_a_feature(changes: dict[str, str], says: str | None) -> None:
+    table = metadata(configuration=changes)
+    if says is None:
+        validate_kept(PLAIN, table, table="memory://t")
+        return
+    with pytest.raises(UnsupportedFeatureError, match=says):
+        validate_kept(PLAIN, table, table="memory://t")
+
+
+def test_how_far_an_identity_column_has_counted_is_not_kept() -> None:
+    counted = StructField("n", INTEGER, metadata={"delta.identity.highWaterMark": 5})
+    with pytest.raises(UnsupportedFeatureError, match="identity column n"):
+        validate_kept(PLAIN, metadata(counted), table="memory://t")
+
+
+@pytest.mark.parametrize(
+    ("has", "than", "lacking"),
+    [
+        (PLAIN, PLAIN, []),
+        (protocol(1, 7, None, ["appendOnly", "invariants"]), PLAIN, []),
+        (protocol(1, 7, None, ["appendOnly"]), PLAIN, ["invariants"]),
+        (PLAIN, protocol(3, 7, ["deletionVectors"], ["deletionVectors"]), ["deletionVectors"]),
+        (PLAIN, protocol(1, 7, None, ["unheardOf"]), ["unheardOf"]),
+        (protocol(1, 4), protocol(1, 2), []),
+    ],
+)
+def test_what_a_protocol_lacks(has: Protocol, than: Protocol, lacking: list[str]) -> None:
+    assert lacking_features(has, than=than) == lacking

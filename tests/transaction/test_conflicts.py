@@ -13,7 +13,7 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
-from delta_ops.protocol.actions import DomainMetadata, Protocol
+from delta_ops.protocol.actions import AddFile, DomainMetadata, Protocol, RemoveFile
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.transaction.write_request import Mode
 from tests.tables import add, live_paths, metadata, remove, rows, staged, write_log
@@ -218,3 +218,30 @@ def test_a_file_is_known_again_however_its_path_is_spelt(
     with pytest.raises(CommitConflictError) as raised:
         txn.commit(operation="WRITE")
     assert raised.value.kind == ("delete delete" if is_removed_by_us else "delete read")
+
+
+@pytest.mark.parametrize(
+    ("winner", "conflicts"),
+    [
+        pytest.param([remove("a")], True, id="was removed"),
+        pytest.param([add("a", data_change=False)], True, id="was described"),
+        pytest.param([add("./a")], True, id="was added under another spelling"),
+        pytest.param([add("b"), remove("c")], False, id="is not concerned"),
+    ],
+)
+@pytest.mark.parametrize("data_change", [True, False], ids=["put back", "described"])
+def test_what_is_named_again_must_be_as_it_was(
+    tmp_path: Path, data_change: bool, winner: list[AddFile | RemoveFile], conflicts: bool
+) -> None:
+    log = write_log(tmp_path, [[add("a"), add("c")]])
+    txn = begin(log)
+    again = [add("a", data_change=data_change)]
+    (txn.put_back if data_change else txn.describe)(again)
+    create_commit(log.storage, log.log_directory, 1, winner)
+    if not conflicts:
+        assert txn.commit(operation="TEST").version == 2
+        return
+    with pytest.raises(CommitConflictError) as caught:
+        txn.commit(operation="TEST")
+    assert caught.value.evidence == ("a",)
+    assert log.snapshot().version == 1

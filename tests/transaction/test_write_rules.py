@@ -24,8 +24,13 @@ from delta_ops.protocol.schema import (
     schema_to_json,
 )
 from delta_ops.transaction.transaction import tombstone
-from delta_ops.transaction.write_rules import num_rows, row_rules, validate_footer
-from tests.tables import add, live_paths, metadata, staged, write_log
+from delta_ops.transaction.write_rules import (
+    num_rows,
+    row_rules,
+    validate_actions,
+    validate_footer,
+)
+from tests.tables import add, live_paths, metadata, remove, staged, write_log
 
 _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG)))
 
@@ -81,6 +86,38 @@ def test_actions_that_contradict_each_other_or_the_table_are_refused(
     with pytest.raises(InvalidRequestError, match=message):
         txn.commit(operation="WRITE")
     assert live_paths(log) == {"old"}
+
+
+VECTOR = DeletionVector(storage_type="u", path_or_inline_dv="x", size_in_bytes=1, cardinality=1)
+
+
+@pytest.mark.parametrize(
+    ("actions", "is_refused"),
+    [
+        pytest.param([remove("a"), add("a", deletion_vector=VECTOR)], False, id="gets a vector"),
+        pytest.param([add("a"), remove("a", deletion_vector=VECTOR)], False, id="loses a vector"),
+        pytest.param(
+            [remove("a", deletion_vector=VECTOR), add("a", deletion_vector=VECTOR)],
+            True,
+            id="is removed and added",
+        ),
+        pytest.param([add("a"), add("a", deletion_vector=VECTOR)], True, id="is there twice"),
+        pytest.param([remove("a"), remove("a", deletion_vector=VECTOR)], True, id="goes twice"),
+        pytest.param(
+            [remove("a"), add("a", deletion_vector=VECTOR), add("a", deletion_vector=VECTOR)],
+            True,
+            id="gets it twice",
+        ),
+    ],
+)
+def test_a_file_may_get_another_deletion_vector(
+    actions: list[AddFile | RemoveFile], is_refused: bool
+) -> None:
+    if not is_refused:
+        validate_actions(actions, metadata(), append_only=False, table="/t")
+        return
+    with pytest.raises(InvalidRequestError, match="file a is in the commit twice"):
+        validate_actions(actions, metadata(), append_only=False, table="/t")
 
 
 def test_partition_values_must_be_complete(tmp_path: Path) -> None:

@@ -1,0 +1,218 @@
+"""The commands that take a table back or put it right: `restore`, `revert`, `repair`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from delta_ops.cli.options import dry_run_option, json_option, open_table, table_argument
+from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
+from delta_ops.maintenance import RepairPlan, RestorePlan, RevertPlan, repair, restore, revert
+
+_DONE_BEFORE = "This was done before"
+
+
+@click.command("restore")
+@table_argument
+@click.option("--version", type=click.IntRange(min=0), help="The version to go back to.")
+@click.option("--timestamp", help="The time to go back to, as 2026-01-31T00:00:00Z.")
+@click.option(
+    "--ignore-missing-files",
+    is_flag=True,
+    help="Restore without the rows whose files are gone, instead of refusing.",
+)
+@click.option(
+    "--request-id",
+    metavar="ID",
+    help="Any text: of all runs with the same one, only one restores.",
+)
+@dry_run_option
+@json_option
+def restore_command(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    ignore_missing_files: bool,
+    request_id: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Make the table again what it was at a version or a time."""
+    if (version is None) == (timestamp is None):
+        raise click.UsageError("give --version or --timestamp, one of the two")
+    log = open_table(table, storage_options)
+    result = restore(
+        log,
+        version=version,
+        timestamp=timestamp,
+        ignore_missing_files=ignore_missing_files,
+        request_id=request_id,
+        dry_run=dry_run,
+    )
+    plan = result.plan
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "restored_version": plan.version,
+                "planned_on": plan.latest_version,
+                **_changes(plan),
+                "metadata_changed": plan.metadata is not None,
+                "version": result.version,
+                "already_committed": result.already_committed,
+                "missing": result.missing,
+            }
+        )
+    elif result.already_committed:
+        click.echo(f"{_DONE_BEFORE} (version {result.version}); nothing was changed.")
+    elif not plan.has_work:
+        click.echo(f"The table is as it was at version {plan.version}; nothing to do.")
+    else:
+        verb = "Would restore" if dry_run else f"Version {result.version} restores"
+        click.echo(f"{verb} version {plan.version}: {_sentence(plan)}")
+
+
+@click.command("revert")
+@table_argument
+@click.argument("version", type=click.IntRange(min=0))
+@dry_run_option
+@json_option
+def revert_command(
+    table: str, storage_options: dict[str, Any], version: int, dry_run: bool, as_json: bool
+) -> None:
+    """Undo the commit of VERSION, and leave what came later."""
+    log = open_table(table, storage_options)
+    result = revert(log, version, dry_run=dry_run)
+    plan = result.plan
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "reverted_version": plan.version,
+                "planned_on": plan.latest_version,
+                **_changes(plan),
+                "version": result.version,
+                "already_committed": result.already_committed,
+            }
+        )
+    elif result.already_committed:
+        click.echo(f"{_DONE_BEFORE} (version {result.version}); nothing was changed.")
+    elif not plan.has_work:
+        click.echo(f"Version {version} left nothing to undo; nothing to do.")
+    else:
+        verb = "Would revert" if dry_run else f"Version {result.version} reverts"
+        click.echo(f"{verb} version {version}: {_sentence(plan)}")
+
+
+@click.command("repair")
+@table_argument
+@click.option(
+    "--remove-missing",
+    is_flag=True,
+    help="Take files that are gone out of the table, with their rows; look at --dry-run first.",
+)
+@click.option("--no-statistics", is_flag=True, help="Leave files without statistics as they are.")
+@dry_run_option
+@json_option
+def repair_command(
+    table: str,
+    storage_options: dict[str, Any],
+    remove_missing: bool,
+    no_statistics: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Compare the table with its files; fill in statistics that are missing.
+
+    Fails if files or deletion vectors are gone, unless --remove-missing has taken care of it.
+    """
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = repair(
+            log,
+            remove_missing=remove_missing,
+            fill_statistics=not no_statistics,
+            dry_run=dry_run,
+            on_event=on_event,
+        )
+    plan = result.plan
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "planned_on": plan.version,
+                "num_files": plan.num_files,
+                "missing": [add.path for add in plan.missing],
+                "missing_deletion_vectors": [add.path for add in plan.missing_vectors],
+                "without_statistics": [add.path for add in plan.without_statistics],
+                "orphans": [info.path for info in plan.orphans],
+                "outside": plan.outside,
+                "version": result.version,
+                "already_committed": result.already_committed,
+                "described_files": result.described_files,
+                "removed_files": result.removed_files,
+                "failures": result.failures,
+            }
+        )
+    else:
+        _show_repair(plan)
+        if result.version is not None:
+            click.echo(
+                f"Version {result.version}: {count_text(result.described_files, 'file')} got "
+                f"statistics, {count_text(result.removed_files, 'lost file')} left the table."
+            )
+        elif plan.is_healthy:
+            click.echo(f"{count_text(plan.num_files, 'file')}, all as they should be.")
+    is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
+    if is_left and not dry_run and not result.already_committed:
+        raise click.ClickException(_left_sentence(plan, result.failures))
+
+
+def _changes(plan: RestorePlan | RevertPlan) -> dict[str, Any]:
+    return {
+        "added_files": len(plan.adds),
+        "added_bytes": sum(add.size for add in plan.adds),
+        "removed_files": len(plan.removes),
+        "removed_bytes": sum(add.size for add in plan.removes),
+        "transactions": dict(plan.transactions),
+    }
+
+
+def _sentence(plan: RestorePlan | RevertPlan) -> str:
+    figures = _changes(plan)
+    return (
+        f"{count_text(figures['added_files'], 'file')} ({size_text(figures['added_bytes'])}) back, "
+        f"{count_text(figures['removed_files'], 'file')} ({size_text(figures['removed_bytes'])}) "
+        "out."
+    )
+
+
+def _show_repair(plan: RepairPlan) -> None:
+    found = [
+        *(("gone", add.path, add.size) for add in plan.missing),
+        *(("deletion vector gone", add.path, add.size) for add in plan.missing_vectors),
+        *(("no statistics", add.path, add.size) for add in plan.without_statistics),
+        *(("orphan", info.path, info.size) for info in plan.orphans),
+    ]
+    if found:
+        show_rows(("found", "path", "size"), found)
+
+
+def _left_sentence(plan: RepairPlan, failures: tuple[str, ...]) -> str:
+    parts = []
+    if plan.missing:
+        parts.append(
+            f"{count_text(len(plan.missing), 'file')} of the table gone, the first of them "
+            f"{plan.missing[0].path}: bring back from a backup, or give up with --remove-missing"
+        )
+    if plan.missing_vectors:
+        parts.append(
+            f"the deletion vectors of {count_text(len(plan.missing_vectors), 'file')} gone, the "
+            f"first of them {plan.missing_vectors[0].path}: bring back from a backup"
+        )
+    return "; ".join([*parts, *failures[:1]])

@@ -1,0 +1,156 @@
+"""Restore: make the table again what it was at an older version, in a commit of its own.
+
+Source: the names of operation, parameters and metrics are the reference's; see `restore_plan`.
+
+No file is written, moved or deleted, and the versions in between stay readable; a restore can be
+restored from. What the older version needs must still be in the store: vacuum deletes it in the
+end. The commit depends on every row, so whoever changes one meanwhile wins, and the restore can be
+asked for anew. Readers of changes find the difference of the two versions in its actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.identity import maintenance_txn
+from delta_ops.maintenance.missing_files import missing_error, missing_of
+from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.features import validate_kept
+from delta_ops.protocol.predicate import TRUE
+from delta_ops.transaction import CommitResult, Transaction, begin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """What `restore` did."""
+
+    plan: RestorePlan
+    dry_run: bool
+    version: int | None = None
+    """The version that holds the change; None if there is none, or it was cleaned up."""
+    already_committed: bool = False
+    """True: this request was carried out before, and nothing was changed."""
+    missing: tuple[str, ...] = ()
+    """Files of the older version that are gone and were left out, as was asked for."""
+
+
+def restore(
+    log: DeltaLog,
+    *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
+    ignore_missing_files: bool = False,
+    request_id: str | None = None,
+    user_metadata: str | None = None,
+    dry_run: bool = False,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> RestoreResult:
+    """Make the table again what it was at a version or a time.
+
+    Args:
+        version: To be restored; or give `timestamp`, UTC unless it has a zone.
+        ignore_missing_files: Restore without the rows whose files are gone, instead of refusing.
+        request_id: The same for every rerun of one request: it is carried out once, whatever has
+            been written since. Without it a rerun makes the table the older version once more.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: Not one of version and timestamp was given, the table is append-only
+            and would lose rows, or the older version needs what the protocol has lost.
+        VersionNotFoundError: That version or time cannot be read.
+        DataFileError: Files of that version are gone.
+        CommitConflictError: Somebody changed the table meanwhile; nothing was committed.
+        UnsupportedFeatureError: The table uses what we cannot restore.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
+    transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+    latest = transaction.snapshot
+    if latest is None:
+        raise TableNotFoundError(log.uri)
+    wanted = log.snapshot(version, timestamp)
+    if wanted.version > latest.version:
+        raise InvalidRequestError(
+            f"{log.uri}: version {wanted.version} was committed just now, after the restore began "
+            f"at version {latest.version}; run it again if that is the version to go back to"
+        )
+    validate_kept(wanted.protocol, wanted.metadata, table=f"{log.uri} at version {wanted.version}")
+    request = str(wanted.version)
+    transaction.set_transaction(maintenance_txn("restore", latest, request, request_id=request_id))
+    plan = plan_restore(latest, wanted)
+    done = transaction.done_before()
+    if done is not None:
+        return RestoreResult(
+            plan=plan, dry_run=dry_run, version=done.version, already_committed=True
+        )
+    missing = missing_of(plan.adds, wanted)
+    if missing and not ignore_missing_files:
+        raise missing_error(
+            wanted,
+            missing,
+            "this version cannot be restored as a whole",
+            "or restore without their rows (ignore_missing_files)",
+        )
+    gone = {add.path for add in missing}
+    plan = replace(plan, adds=tuple(add for add in plan.adds if add.path not in gone))
+    result = RestoreResult(plan=plan, dry_run=dry_run, missing=tuple(sorted(gone)))
+    if dry_run or not plan.has_work:
+        return result
+    committed = _commit(
+        transaction,
+        plan,
+        _parameters(version, timestamp),
+        _figures_after(wanted, missing),
+        user_metadata,
+    )
+    return replace(result, version=committed.version, already_committed=committed.already_committed)
+
+
+def _commit(
+    transaction: Transaction,
+    plan: RestorePlan,
+    parameters: Mapping[str, Any],
+    figures_after: Mapping[str, int],
+    user_metadata: str | None,
+) -> CommitResult:
+    transaction.read(TRUE)
+    if plan.metadata is not None:
+        transaction.set_metadata(plan.metadata)
+    transaction.set_back_transactions(plan.transactions)
+    transaction.remove(plan.removes)
+    transaction.put_back(replace(add, data_change=True) for add in plan.adds)
+    return transaction.commit(
+        operation="RESTORE",
+        parameters=parameters,
+        metrics={
+            **figures_after,
+            "numRemovedFiles": len(plan.removes),
+            "numRestoredFiles": len(plan.adds),
+            "removedFilesSize": sum(add.size for add in plan.removes),
+            "restoredFilesSize": sum(add.size for add in plan.adds),
+        },
+        user_metadata=user_metadata,
+        counts_files=False,
+    )
+
+
+def _figures_after(wanted: Snapshot, missing: Sequence[AddFile]) -> dict[str, int]:
+    return {
+        "numOfFilesAfterRestore": wanted.num_files - len(missing),
+        "tableSizeAfterRestore": wanted.size_bytes - sum(add.size for add in missing),
+    }
+
+
+def _parameters(version: int | None, timestamp: str | datetime | None) -> dict[str, Any]:
+    """As they were asked for."""
+    text = timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp
+    return {"version": version, "timestamp": text}

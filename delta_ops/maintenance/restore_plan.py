@@ -1,0 +1,129 @@
+"""What a restore commits: decided over two versions of a table. Touches nothing.
+
+Source: PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers", "Requirements for Writers";
+where it is silent, the rules are the reference's.
+
+1. A file is its path with its deletion vector. What the older version has and the latest has not is
+   added as the older one knew it; what only the latest has is removed. A file that both have stays
+   as the latest describes it.
+2. The metadata are those of the older version, the protocol is the latest one: a lower one would
+   make versions in between unreadable. Times in commits go on once they have begun, and so do
+   domains, which belong to whoever set them.
+3. Applications get the txn version of the older version back, so that a rerun of what the restore
+   has undone writes again, which with the reference it does not. An application that had none gets
+   -1, which is below every count: a txn cannot be removed. Those of maintenance stay: they count
+   versions of the table, which only grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.log.replay import file_rows
+from delta_ops.maintenance.identity import MAINTENANCE_PREFIX
+from delta_ops.protocol.actions import AddFile, Metadata, SetTransaction
+from delta_ops.protocol.arrow_schemas import ADD, add_files
+from delta_ops.protocol.features import lacking_features
+
+NO_VERSION = -1
+_LEAST_VERSION = -(2**63)
+_TIMES_IN_COMMITS = (
+    "delta.enableInCommitTimestamps",
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """How the latest version becomes the older one."""
+
+    version: int
+    """To be restored."""
+    latest_version: int
+    """That the plan was made on."""
+    adds: tuple[AddFile, ...] = ()
+    """As the older version has them."""
+    removes: tuple[AddFile, ...] = ()
+    """As the latest version has them."""
+    metadata: Metadata | None = None
+    """None: they are the same."""
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """Txn versions that go back, by application id."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the two versions differ."""
+        return bool(self.adds or self.removes or self.metadata or self.transactions)
+
+
+def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
+    """How the latest version becomes the wanted one.
+
+    Raises:
+        InvalidRequestError: The wanted version needs a feature that the protocol lost since.
+        LogCorruptError: The log is damaged.
+    """
+    if lost := lacking_features(latest.protocol, than=wanted.protocol):
+        raise InvalidRequestError(
+            f"{latest.uri}: version {wanted.version} has the feature {lost[0]}, which was dropped "
+            "since; add it again with an engine that supports it, then restore"
+        )
+    metadata = _metadata(latest.metadata, wanted.metadata)
+    return RestorePlan(
+        version=wanted.version,
+        latest_version=latest.version,
+        adds=_files_not_in(wanted, latest),
+        removes=_files_not_in(latest, wanted),
+        metadata=None if metadata == latest.metadata else metadata,
+        transactions=transactions_to_set_back(latest.transactions(), wanted.transactions()),
+    )
+
+
+def transactions_to_set_back(
+    latest: Mapping[str, SetTransaction], wanted: Mapping[str, SetTransaction]
+) -> dict[str, int]:
+    """The versions that applications get back, of those that differ."""
+    versions = {
+        app_id: _version_of(wanted.get(app_id), txn.version)
+        for app_id, txn in latest.items()
+        if not app_id.startswith(MAINTENANCE_PREFIX)
+    }
+    return {app_id: v for app_id, v in versions.items() if v != latest[app_id].version}
+
+
+def _version_of(wanted: SetTransaction | None, latest: int) -> int:
+    if wanted is not None:
+        return wanted.version
+    return NO_VERSION if latest >= NO_VERSION else _LEAST_VERSION
+
+
+def _metadata(latest: Metadata, wanted: Metadata) -> Metadata:
+    kept = {
+        name: latest.configuration[name]
+        for name in _TIMES_IN_COMMITS
+        if name in latest.configuration
+    }
+    others = {n: v for n, v in wanted.configuration.items() if n not in _TIMES_IN_COMMITS}
+    return replace(wanted, configuration={**others, **kept})
+
+
+def _files_not_in(snapshot: Snapshot, other: Snapshot) -> tuple[AddFile, ...]:
+    """The files of a version that another has not, or has with another deletion vector."""
+    keys = [
+        chunk
+        for table in other.stream_live(["path", "deletionVector"])
+        for chunk in file_rows(table, other.uri).keys.chunks
+    ]
+    known = pa.chunked_array(keys, pa.string())
+    found: list[AddFile] = []
+    for table in snapshot.stream_live(ADD.names):
+        rows = file_rows(table, snapshot.uri)
+        found += add_files(rows.filter(pc.invert(pc.is_in(rows.keys, value_set=known))).rows)
+    return tuple(found)

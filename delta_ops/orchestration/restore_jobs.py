@@ -1,0 +1,191 @@
+"""Restore, revert and repair as Dagster jobs, each for one table of its config.
+
+A run that is retried or re-executed after a failure is the same request and is carried out once.
+Where rows changed, the asset is materialized: its data version is the new one; a repair of
+statistics, or one that found nothing to do, is an observation.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.errors import DeltaOpsError
+from delta_ops.maintenance import (
+    RepairResult,
+    RestoreResult,
+    RevertResult,
+    repair,
+    restore,
+    revert,
+)
+from delta_ops.orchestration.identity import origin_run
+from delta_ops.orchestration.metadata import data_version, table_metadata
+from delta_ops.orchestration.tables import TableRef
+
+RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
+R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
+
+
+class RestoreConfig(dg.Config):
+    """What a run of the restore job does."""
+
+    table: str = Field(description="Asset key, as a/b.")
+    version: int | None = Field(default=None, description="To go back to; or give a timestamp.")
+    timestamp: str | None = Field(default=None, description="As 2026-01-31T00:00:00Z.")
+    ignore_missing_files: bool = Field(
+        default=False, description="Restore without the rows whose files are gone."
+    )
+    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+
+
+class RevertConfig(dg.Config):
+    """What a run of the revert job does."""
+
+    table: str = Field(description="Asset key, as a/b.")
+    version: int = Field(description="Of the commit that is undone.")
+    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+
+
+class RepairConfig(dg.Config):
+    """What a run of the repair job does."""
+
+    table: str = Field(description="Asset key, as a/b.")
+    remove_missing: bool = Field(
+        default=False, description="Take files that are gone out of the table, with their rows."
+    )
+    fill_statistics: bool = Field(default=True, description="From the footers of the files.")
+    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+
+
+def build_restore_job(
+    tables: Sequence[TableRef], *, name: str = "delta_restore"
+) -> dg.JobDefinition:
+    """A job that makes one of these tables again what it was."""
+
+    @dg.op(name=RESTORE_OP)
+    def restore_table(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
+        def run(table: TableRef) -> RestoreResult:
+            return restore(
+                table.log(),
+                version=config.version,
+                timestamp=config.timestamp,
+                ignore_missing_files=config.ignore_missing_files,
+                request_id=f"dagster:{origin_run(context.instance, context.run).run_id}",
+                user_metadata=_user_metadata(context),
+                dry_run=config.dry_run,
+            )
+
+        _report(context, tables, config.table, run, _restored)
+
+    return _job(restore_table, name)
+
+
+def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") -> dg.JobDefinition:
+    """A job that undoes one commit of one of these tables."""
+
+    @dg.op(name=REVERT_OP)
+    def revert_commit(context: dg.OpExecutionContext, config: RevertConfig) -> None:
+        def run(table: TableRef) -> RevertResult:
+            return revert(
+                table.log(),
+                config.version,
+                user_metadata=_user_metadata(context),
+                dry_run=config.dry_run,
+            )
+
+        _report(context, tables, config.table, run, _restored)
+
+    return _job(revert_commit, name)
+
+
+def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") -> dg.JobDefinition:
+    """A job that compares one of these tables with its files, and repairs it."""
+
+    @dg.op(name=REPAIR_OP)
+    def repair_table(context: dg.OpExecutionContext, config: RepairConfig) -> None:
+        def run(table: TableRef) -> RepairResult:
+            return repair(
+                table.log(),
+                remove_missing=config.remove_missing,
+                fill_statistics=config.fill_statistics,
+                user_metadata=_user_metadata(context),
+                dry_run=config.dry_run,
+            )
+
+        _report(context, tables, config.table, run, _repaired)
+
+    return _job(repair_table, name)
+
+
+def _job(op: dg.OpDefinition, name: str) -> dg.JobDefinition:
+    @dg.job(name=name, executor_def=dg.in_process_executor)
+    def job() -> None:
+        op()
+
+    return job
+
+
+def _report(
+    context: dg.OpExecutionContext,
+    tables: Sequence[TableRef],
+    name: str,
+    run: Callable[[TableRef], R],
+    figures: Callable[[R], Mapping[str, Any]],
+) -> None:
+    by_name = {table.name: table for table in tables}
+    if name not in by_name:
+        raise dg.Failure(
+            f"there is no table {name!r}; choose from {', '.join(by_name)}", allow_retries=False
+        )
+    table = by_name[name]
+    try:
+        result = run(table)
+    except DeltaOpsError as error:
+        raise dg.Failure(str(error)) from error
+    snapshot = table.log().snapshot()
+    found = {f"delta/{key}": value for key, value in figures(result).items()}
+    is_new = result.version is not None and not result.already_committed
+    changed_rows = is_new and bool(found["delta/rows_changed"])
+    event = dg.AssetMaterialization if changed_rows else dg.AssetObservation
+    context.log_event(
+        event(
+            asset_key=table.asset_key,
+            description=f"{'dry run of ' if result.dry_run else ''}{context.op.name}",
+            metadata={**table_metadata(snapshot), "delta/dry_run": result.dry_run, **found},
+            tags={"dagster/data_version": data_version(snapshot)} if changed_rows else {},
+        )
+    )
+
+
+def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
+    plan = result.plan
+    changes_rows = bool(plan.adds or plan.removes)
+    return {
+        "rows_changed": changes_rows and getattr(plan, "data_change", True),
+        "from_version": plan.latest_version,
+        "files_back": len(plan.adds),
+        "files_out": len(plan.removes),
+        "already_committed": result.already_committed,
+    }
+
+
+def _repaired(result: RepairResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "rows_changed": result.removed_files > 0,
+        "missing_files": len(plan.missing),
+        "missing_deletion_vectors": len(plan.missing_vectors),
+        "without_statistics": len(plan.without_statistics),
+        "orphans": len(plan.orphans),
+        "described_files": result.described_files,
+        "removed_files": result.removed_files,
+        "failures": list(result.failures),
+    }
+
+
+def _user_metadata(context: dg.OpExecutionContext) -> str:
+    """By which the sensor for commits of others knows those of Dagster."""
+    return json.dumps({"dagster/run_id": context.run.run_id, "dagster/job": context.job_name})

@@ -1,0 +1,98 @@
+"""`restore`, `revert` and `repair`, run in this process on real tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from click.testing import Result
+
+from delta_ops import DeltaLog, col
+from tests.cli.test_commands import output, run
+from tests.maintenance.restored_tables import commit, history, ids
+
+
+def lost(log: DeltaLog, value: int) -> str:
+    """Delete the file of the row with this id; its path."""
+    (add,) = log.snapshot().add_files(col("id") == value)
+    (Path(log.uri) / add.path).unlink()
+    return add.path
+
+
+def failed(result: Result, code: int = 1) -> str:
+    """What it says on standard error, in one sentence and without a traceback."""
+    assert result.exit_code == code
+    assert "Traceback" not in result.output
+    return result.stderr
+
+
+def test_restore(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    planned = output("restore", tmp_path, "--version", "2", "--dry-run")
+    assert (planned["dry_run"], planned["version"], planned["added_files"]) == (True, None, 3)
+    done = output("restore", tmp_path, "--version", "2")
+    assert (done["restored_version"], done["planned_on"], done["version"]) == (2, 4, 5)
+    assert (done["removed_files"], done["missing"]) == (2, [])
+    assert ids(log) == [0, 1, 7]
+    assert "nothing to do" in run("restore", tmp_path, "--version", "2").stdout
+
+
+def test_restore_says_what_it_did(tmp_path: Path) -> None:
+    history(tmp_path)
+    arguments = ("restore", tmp_path, "--version", "2", "--request-id", "ticket")
+    assert "Would restore version 2: 3 files" in run(*arguments, "--dry-run").stdout
+    assert "Version 5 restores version 2: 3 files" in run(*arguments).stdout
+    assert "done before (version 5)" in run(*arguments).stdout
+
+
+def test_restore_of_what_is_gone_fails_unless_asked_for(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    (path,) = log.snapshot(0).files(["path"])["path"].to_pylist()
+    (tmp_path / path).unlink()
+    assert path in failed(run("restore", tmp_path, "--version", "1"))
+    done = output("restore", tmp_path, "--version", "1", "--ignore-missing-files")
+    assert done["missing"] == [path]
+
+
+def test_restore_takes_one_of_version_and_timestamp(tmp_path: Path) -> None:
+    history(tmp_path)
+    assert "one of the two" in failed(run("restore", tmp_path), 2)
+    both = ("--version", "1", "--timestamp", "2026-01-01")
+    assert "one of the two" in failed(run("restore", tmp_path, *both), 2)
+    assert "no timestamp" in failed(run("restore", tmp_path, "--timestamp", "soon"))
+
+
+def test_revert(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    assert "Would revert version 3: 3 files" in run("revert", tmp_path, "3", "--dry-run").stdout
+    done = output("revert", tmp_path, "3")
+    assert (done["reverted_version"], done["version"], done["added_files"]) == (3, 5, 3)
+    assert ids(log) == [0, 1, 7, 10]
+    assert output("revert", tmp_path, "3")["already_committed"]
+    assert "done before (version 5)" in run("revert", tmp_path, "3").stdout
+    assert "Version 6 reverts version 4" in run("revert", tmp_path, "4").stdout
+    assert "created the table" in failed(run("revert", tmp_path, "0"))
+
+
+def test_repair(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    assert "2 files, all as they should be." in run("repair", tmp_path).stdout
+    path = lost(log, 10)
+    planned = output("repair", tmp_path, "--dry-run", "--remove-missing")
+    assert (planned["missing"], planned["version"]) == ([path], None)
+    said = run("repair", tmp_path)
+    assert f"gone\t{path}" in said.stdout
+    assert "--remove-missing" in failed(said)
+    done = output("repair", tmp_path, "--remove-missing")
+    assert (done["version"], done["removed_files"]) == (5, 1)
+    assert ids(log) == [9]
+
+
+def test_repair_fills_in_statistics(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    commit(log, *(replace(add, stats=None) for add in log.snapshot().add_files()))
+    assert output("repair", tmp_path, "--no-statistics")["version"] is None
+    said = run("repair", tmp_path)
+    assert said.exit_code == 0
+    assert "no statistics\t" in said.stdout
+    assert "Version 6: 2 files got statistics" in said.stdout

@@ -1,0 +1,110 @@
+"""Restore, revert and repair as jobs: what they did is an event of the table's asset."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.orchestration import (
+    TableRef,
+    build_repair_job,
+    build_restore_job,
+    build_revert_job,
+)
+from delta_ops.orchestration.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
+from delta_ops.orchestration.sensors import foreign_commits
+from tests.maintenance.restored_tables import commit, history, ids, write
+
+Build = Callable[[Sequence[TableRef]], dg.JobDefinition]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    return history(tmp_path / "t")
+
+
+def run(
+    log: DeltaLog, build: Build, op: str, instance: dg.DagsterInstance, **config: Any
+) -> list[Any]:
+    """The asset events of a run."""
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
+    settings = {"table": "t", "dry_run": False, **config}
+    result = build([table]).execute_in_process(
+        instance=instance, run_config={"ops": {op: {"config": settings}}}
+    )
+    return [
+        event.event_specific_data
+        for event in result.all_events
+        if event.is_asset_observation or event.is_step_materialization
+    ]
+
+
+def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2)
+    materialization = event.materialization
+    assert ids(log) == [0, 1, 7]
+    assert materialization.metadata["delta/files_back"].value == 3
+    assert materialization.tags["dagster/data_version"].endswith("@5")
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
+    assert foreign_commits(table, 4).events == ()
+
+
+def test_nothing_is_done_unless_asked_for(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
+    config = {"ops": {RESTORE_OP: {"config": {"table": "t", "version": 2}}}}
+    result = build_restore_job([table]).execute_in_process(instance=instance, run_config=config)
+    assert result.success
+    assert log.snapshot().version == 4
+
+
+def test_a_retry_is_the_same_request(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
+    config = {"ops": {RESTORE_OP: {"config": {"table": "t", "version": 2, "dry_run": False}}}}
+    job = build_restore_job([table])
+    first = job.execute_in_process(instance=instance, run_config=config)
+    instance.report_run_failed(first.dagster_run)
+    write(log, [99])
+    tags = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
+    job.execute_in_process(instance=instance, run_config=config, tags=tags)
+    assert ids(log) == [0, 1, 7, 99]
+
+
+def test_a_revert_materializes_the_table(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    (event,) = run(log, build_revert_job, REVERT_OP, instance, version=3)
+    assert event.materialization.metadata["delta/files_out"].value == 1
+    assert ids(log) == [0, 1, 7, 10]
+
+
+def test_a_repair_of_statistics_is_an_observation(
+    log: DeltaLog, instance: dg.DagsterInstance
+) -> None:
+    commit(log, *(replace(add, stats=None) for add in log.snapshot().add_files()))
+    (event,) = run(log, build_repair_job, REPAIR_OP, instance)
+    observation = event.asset_observation
+    assert observation.metadata["delta/described_files"].value == 2
+    assert log.snapshot().version == 6
+
+
+@pytest.mark.parametrize(
+    ("build", "op", "config", "says"),
+    [
+        pytest.param(build_restore_job, RESTORE_OP, {"table": "x", "version": 1}, "'x'", id="name"),
+        pytest.param(build_restore_job, RESTORE_OP, {}, "one of the two", id="no version"),
+        pytest.param(build_revert_job, REVERT_OP, {"version": 0}, "created", id="version 0"),
+    ],
+)
+def test_what_cannot_be_done_fails_in_a_sentence(
+    log: DeltaLog,
+    instance: dg.DagsterInstance,
+    build: Build,
+    op: str,
+    config: dict[str, Any],
+    says: str,
+) -> None:
+    with pytest.raises(dg.Failure, match=says):
+        run(log, build, op, instance, **config)
+    assert log.snapshot().version == 4
