@@ -61,7 +61,8 @@ def maintain(
     for operation in plan.operations if operations is None else operations:
         match operation:
             case "vacuum":
-                results.append(vacuum(log, dry_run=dry_run, clock=clock, on_event=on_event))
+                own_clock = None if clock is system_clock else clock  # else the store's
+                results.append(vacuum(log, dry_run=dry_run, clock=own_clock, on_event=on_event))
             case "optimize":
                 results.append(
                     optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
