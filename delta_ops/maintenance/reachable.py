@@ -114,9 +114,7 @@ def _is_since(tombstones: pa.Table, horizon_ms: int) -> pa.ChunkedArray:
 def _protected(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
     for chunk in files["path"].chunks:
         paths = canonical_paths(chunk, snapshot.uri)
-        is_odd = pc.or_(
-            pc.match_substring_regex(paths, _ODD), pc.match_substring(chunk, "%")
-        )
+        is_odd = pc.or_(pc.match_substring_regex(paths, _ODD), pc.match_substring(chunk, "%"))
         if not pc.any(is_odd).as_py():
             yield from paths.to_pylist()
             continue

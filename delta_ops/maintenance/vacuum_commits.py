@@ -9,7 +9,7 @@ Whoever comes next goes on with it and ends it, so that no run is begun or ended
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from delta_ops.clock import Clock
 from delta_ops.errors import CommitConflictError, InvalidRequestError, UnsupportedFeatureError
@@ -22,7 +22,14 @@ from delta_ops.protocol.features import validate_writable
 from delta_ops.transaction.commit import Limits, Outcome, Proposal, commit_loop
 from delta_ops.transaction.commit_info import commit_info
 from delta_ops.transaction.conflicts import Footprint
-from delta_ops.transaction.hooks import DEFAULT_HOOKS, CommittedVersion, noting_commit, run_hooks
+from delta_ops.transaction.hooks import (
+    DEFAULT_HOOKS,
+    CommittedVersion,
+    Hook,
+    noting_commit,
+    run_hooks,
+    write_checksum,
+)
 from delta_ops.transaction.idempotency import TxnId, is_done
 
 PROPERTY = "delta_ops.vacuum.logging"
@@ -110,9 +117,7 @@ def commit_end(
         if deleted is None
         else {"numDeletedFiles": deleted, "numVacuumedDirectories": num_directories}
     )
-    _commit(
-        log, snapshot, "end", run, {"status": status}, metrics, clock=clock, on_event=on_event
-    )
+    _commit(log, snapshot, "end", run, {"status": status}, metrics, clock=clock, on_event=on_event)
 
 
 def _app_id(snapshot: Snapshot, phase: str) -> str:
@@ -147,7 +152,9 @@ def _commit(
             if attempt == _TRIES:
                 raise
         else:
-            _follow_up(log, snapshot, outcome, clock, on_event)
+            # A checkpoint forgets tombstones, by which it is known that there are files to delete.
+            hooks = DEFAULT_HOOKS if phase == "end" else (write_checksum,)
+            _follow_up(log, snapshot, outcome, hooks, clock, on_event)
             return
 
 
@@ -182,7 +189,12 @@ def _proposal(
 
 
 def _follow_up(
-    log: DeltaLog, snapshot: Snapshot, outcome: Outcome, clock: Clock, on_event: OnEvent
+    log: DeltaLog,
+    snapshot: Snapshot,
+    outcome: Outcome,
+    hooks: Sequence[Hook],
+    clock: Clock,
+    on_event: OnEvent,
 ) -> None:
     """What follows a commit, on tables of which we can write checkpoints and checksums."""
     if outcome.already_committed or outcome.version is None:
@@ -202,4 +214,4 @@ def _follow_up(
             read_snapshot=snapshot,
             winners=outcome.winners,
         )
-        run_hooks(DEFAULT_HOOKS, committed, on_event)
+        run_hooks(hooks, committed, on_event)

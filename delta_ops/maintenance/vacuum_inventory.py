@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
 
+from delta_ops.arrow import to_table
 from delta_ops.errors import InvalidRequestError, LogPathError
-from delta_ops.log import Snapshot
+from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.vacuum_plan import PathRules
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.storage.paths import is_valid
@@ -23,6 +26,33 @@ _COLUMNS = {
     "isDir": pa.types.is_boolean,
     "modificationTime": pa.types.is_integer,
 }
+_CSV_TYPES = {
+    "path": pa.string(),
+    "length": pa.int64(),
+    "isDir": pa.bool_(),
+    "modificationTime": pa.int64(),
+}
+
+
+def load_inventory(place: str) -> pa.Table:
+    """The inventory in a file of this machine, Parquet or CSV by its name, or in a Delta table.
+
+    Raises:
+        InvalidRequestError: It cannot be read.
+    """
+    kind = place.rpartition(".")[2].lower()
+    if kind not in ("parquet", "csv"):
+        return to_table(DeltaLog(place))
+    try:
+        if kind == "parquet":
+            return pq.read_table(place, columns=list(_COLUMNS), partitioning=None)
+        return csv.read_csv(place, convert_options=csv.ConvertOptions(column_types=_CSV_TYPES))
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidRequestError(
+            f"the inventory {place} cannot be read ({reason}); give a Parquet or CSV file with the "
+            f"columns {', '.join(_COLUMNS)}"
+        ) from error
 
 
 def validate_inventory(inventory: pa.Table) -> None:

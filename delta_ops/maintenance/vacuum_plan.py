@@ -96,9 +96,12 @@ class PathRules:
         is_hidden_directory = self._is_hidden.get(directory)
         if is_hidden_directory is None:
             is_hidden_directory = self._note_directory(directory)
-        if name[:1] in _HIDING and is_hidden_staged(name):
-            return None
-        if is_hidden_directory or is_hidden(name, self._visible):
+        if name.startswith(_HIDING):
+            if is_hidden_staged(name):
+                return None
+            if is_hidden(name, self._visible):
+                return "hidden"
+        if is_hidden_directory:
             return "hidden"
         if self._other_tables and path.startswith(self._other_tables):
             return "of another table"
@@ -143,32 +146,40 @@ def plan_vacuum(
         retention_ms: Younger files stay.
     """
     rules = PathRules(reachable, keep=keep, partition_columns=partition_columns)
-    return plan_by_rules(listed, rules, now_ms=now_ms, retention_ms=retention_ms)
+    infos = list(listed)
+    for info in infos:  # the logs of other tables may come after their files
+        rules.reason_to_stay(info.path)
+    return plan_by_rules(infos, rules, now_ms=now_ms, retention_ms=retention_ms)
 
 
 def plan_by_rules(
     listed: Iterable[FileInfo], rules: PathRules, *, now_ms: int, retention_ms: int
 ) -> VacuumPlan:
-    """`plan_vacuum`, of what may have been passed over by the same rules already."""
-    infos = list(listed)
-    for info in infos:  # the logs of other tables may come after their files
-        rules.reason_to_stay(info.path)
+    """`plan_vacuum`, of what the same rules have passed already, when less was known."""
     horizon_ms = now_ms - retention_ms
-    going: list[FileInfo] = []
-    for info in infos:
+    files: list[FileInfo] = []
+    leftovers: list[FileInfo] = []
+    directories: list[str] = []
+    for info in listed:
         if not rules.is_candidate(info.path):
             continue
-        is_young = not is_leftover(info, now_ms) if is_staged(info) else info.modified_ms >= horizon_ms
-        if not is_young:
-            going.append(info)
-        elif info.path[-1] != "/":
+        if info.path[-1] == "/":
+            if info.modified_ms < horizon_ms:
+                directories.append(info.path)
+        elif is_staged(info):
+            if is_leftover(info, now_ms):
+                leftovers.append(info)
+            else:
+                rules.kept["young"] += 1
+        elif info.modified_ms < horizon_ms:
+            files.append(info)
+        else:
             rules.kept["young"] += 1
-    going.sort()
     return VacuumPlan(
         horizon_ms=horizon_ms,
-        files=tuple(i for i in going if i.path[-1] != "/" and not is_staged(i)),
-        leftovers=tuple(i for i in going if is_staged(i)),
-        directories=tuple(i.path for i in going if i.path[-1] == "/"),
+        files=tuple(sorted(files)),
+        leftovers=tuple(sorted(leftovers)),
+        directories=tuple(sorted(directories)),
         kept=rules.kept,
     )
 
