@@ -2,10 +2,11 @@
 
 Maintenance that writes rows or checkpoints asks for all that a writer must support. Vacuum writes
 neither: of each feature it has to know which files the table needs because of it, and refuses those
-it has never heard of, whether or not the table says so by `vacuumProtocolCheck`. Whoever deletes
-asks for one thing more: `_delta_ops/format.json`, where it exists, says that this table keeps things of
-ours (branches, pinned versions) that only a version of delta_ops which knows that format can see.
-This version knows of none.
+it has never heard of, whether or not the table says so by `vacuumProtocolCheck`.
+
+Whoever deletes asks for one thing more: `_delta_ops/format.json`, where it exists, says that this
+table keeps things of ours (branches, pinned versions) that only a version of delta_ops which knows
+that format can see. This version knows of none.
 """
 
 from __future__ import annotations

@@ -66,13 +66,14 @@ def commits_to_look_at(snapshot: Snapshot, horizon_ms: int) -> CommitRange | Non
 def removed_paths(log: DeltaLog, snapshot: Snapshot, commits: CommitRange) -> Iterator[str]:
     """Files in the table that these commits removed, their vectors, and their change data, once."""
     seen: set[str] = set()
-    number = 0
-    for number, commit in enumerate(log.commits(*commits), 1):
+    read = 0
+    for commit in log.commits(*commits):
+        read += 1
         for path in _removed_by(commit, snapshot):
             if path not in seen and not is_absolute(path) and is_valid(path):
                 seen.add(path)
                 yield path
-    if number != commits.last - commits.first + 1:
+    if read != commits.last - commits.first + 1:
         raise InvalidRequestError(
             f"{snapshot.uri}: commits between the versions {commits.first} and {commits.last} are "
             "gone from the log, so that a lite vacuum cannot tell what they removed; run a full "

@@ -117,7 +117,7 @@ def test_a_vacuum_that_was_killed_after_its_first_commit_is_due_again(tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         vacuum(table.log, clock=table.clock, on_event=interrupting)
     assert table.log.snapshot().version == 2
-    assert plan(table).operations == ("vacuum",)
+    assert "vacuum" in plan(table).operations
     vacuum(table.log, clock=table.clock)
     assert plan(table).operations == ()
 

@@ -275,7 +275,7 @@ def test_deletion_vectors(
     tmp_path: Path, commits: list[list[Action]], needed: set[str | int], mode: str
 ) -> None:
     table, paths = with_vectors(tmp_path / "t", *commits)
-    names = {path: path for path in ("x", "y")} | {n: path for n, path in enumerate(paths)}
+    names = {path: path for path in ("x", "y")} | dict(enumerate(paths))
     named = {
         names[n]
         for actions in commits

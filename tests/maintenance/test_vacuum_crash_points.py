@@ -67,7 +67,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
     for number, (where, _) in zip(count(1), crashes(fresh, run), strict=False):
         table = tables[-1]
         assert table.rows() == rows, where
-        if number % 5 == 0:
+        if number % 10 == 0:
             assert by_deltalake(table.root) == rows, where
         vacuum(table.log, clock=table.clock, **options(table))
         assert table.data_files() == whole.data_files(), where
@@ -75,7 +75,9 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         assert told(table) == told(whole), where
         again = vacuum(table.log, clock=table.clock, dry_run=True, **options(table))
         assert not again.plan.has_work, where
-        assert table.rows() == by_deltalake(table.root) == rows, where
+        assert table.rows() == rows, where
+        if number % 10 == 0:
+            assert by_deltalake(table.root) == rows, where
     assert number >= 20
 
 

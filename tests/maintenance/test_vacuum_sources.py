@@ -1,4 +1,4 @@
-"""Where vacuum looks: the log (lite), an inventory, links; and which versions are kept on request."""
+"""Where vacuum looks: the log (lite), an inventory; and which versions are kept on request."""
 
 from __future__ import annotations
 
@@ -79,45 +79,40 @@ def test_a_full_vacuum_lets_a_lite_one_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "message"),
+    ("info", "missing", "message"),
     [
         pytest.param(
-            lambda t: commit_file(t, 0).unlink(),
+            None,
+            [0],
             "needs the commits from version 0 on, and the log begins with 1",
             id="commit 0 is gone",
         ),
         pytest.param(
-            lambda t: (
-                (t.root / "_delta_log" / "_last_vacuum_info").write_text(
-                    '{"latestCommitVersionOutsideOfRetentionWindow":0}'
-                ),
-                commit_file(t, 0).unlink(),
-                commit_file(t, 1).unlink(),
-            ),
+            '{"latestCommitVersionOutsideOfRetentionWindow":0}',
+            [0, 1],
             "from version 1 on, and the log begins with 2",
             id="commits since the last vacuum are gone",
         ),
         pytest.param(
-            lambda t: (
-                (t.root / "_delta_log" / "_last_vacuum_info").write_text("no JSON"),
-                commit_file(t, 0).unlink(),
-            ),
-            "from version 0 on",
-            id="nobody knows how far the last vacuum came",
+            "no JSON", [0], "from version 0 on", id="nobody knows how far the last vacuum came"
         ),
         pytest.param(
-            lambda t: commit_file(t, 1).unlink(),
+            None,
+            [1],
             "commits between the versions 0 and 2 are gone",
             id="a commit in between is gone",
         ),
     ],
 )
 def test_a_lite_vacuum_that_could_not_find_all_is_refused(
-    tmp_path: Path, prepare: Callable[[Table], object], message: str
+    tmp_path: Path, info: str | None, missing: list[int], message: str
 ) -> None:
     table = overwritten(tmp_path / "t")
     create_checkpoint(table.log, clock=table.clock)
-    prepare(table)
+    if info is not None:
+        (table.root / "_delta_log" / "_last_vacuum_info").write_text(info)
+    for version in missing:
+        commit_file(table, version).unlink()
     before = table.files()
     with pytest.raises(InvalidRequestError, match=message):
         vacuum_lite(table)
