@@ -77,8 +77,11 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
     listing = list_log(latest.storage, latest.log_directory)
     earliest = earliest_version(listing)
     first = max(latest.version - number + 1, earliest or 0)
+    commits = list(log.commits(first + 1, latest.version))
+    if len(commits) != latest.version - first:  # some stand in another log, or are gone
+        return paths_of_versions(log, range(first, latest.version + 1))
     paths = paths_of_versions(log, [first])
-    for commit in log.commits(first + 1, latest.version):
+    for commit in commits:
         paths.update(_named_by(commit, latest))
     return paths
 
