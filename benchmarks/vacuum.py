@@ -158,7 +158,8 @@ def measure_s3(server: S3Server, root: Path, names: list[str], rounds: int) -> d
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
     }
     address = f"s3://{bucket}/t"
-    ours = (OURS, ON_S3_OURS, address, server.storage_options)
+    # Its client is imported when a table is opened, the peer's is a part of the peer.
+    ours = (f"{OURS}    import s3fs\n", ON_S3_OURS, address, server.storage_options)
     found = measure((ours, (PEER, ON_S3_PEER, address, theirs)), rounds)
     with server.holding(IN_FLIGHT, lists=True):
         run(*ours)
