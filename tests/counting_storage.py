@@ -13,6 +13,7 @@ from typing import IO, Literal
 import pyarrow as pa
 
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.contract import Wanted
 from delta_ops.storage.range_cache import KeptRanges
 
 OnCall = Callable[[int, str, str, Literal["before", "after"]], None]
@@ -53,9 +54,13 @@ class CountingStorage:
         with self._counted("list_from", directory):
             return iter(list(self.inner.list_from(directory, start)))
 
-    def list_tree(self, directory: str) -> Iterator[FileInfo]:
+    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
         with self._counted("list_tree", directory):
-            return iter(list(self.inner.list_tree(directory)))
+            return iter(list(self.inner.list_tree(directory, wanted)))
+
+    def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
+        with self._counted("find", ""):
+            return iter(list(self.inner.find(paths)))
 
     def stat(self, path: str) -> FileInfo:
         with self._counted("stat", path):
@@ -96,6 +101,10 @@ class CountingStorage:
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         with self._counted("delete_many", ""):
             return self.inner.delete_many(paths)
+
+    def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
+        with self._counted("delete_empty", ""):
+            return self.inner.delete_empty(directories, before_ms)
 
     @contextmanager
     def _counted(self, method: str, path: str) -> Iterator[None]:

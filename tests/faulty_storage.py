@@ -17,7 +17,9 @@ from tests.counting_storage import CountingStorage
 
 Moment = Literal["before", "after"]
 
-WRITES = frozenset({"create", "create_from_stream", "replace", "persist", "delete", "delete_many"})
+WRITES = frozenset(
+    {"create", "create_from_stream", "replace", "persist", "delete", "delete_many", "delete_empty"}
+)
 """What changes the store: an answer that is lost then leaves the change."""
 
 _TRIES_OF_A_READ = 3

@@ -24,6 +24,7 @@ from delta_ops.cli.render import (
     utc,
 )
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+from delta_ops.maintenance.vacuum_inventory import load_inventory
 from delta_ops.protocol.predicate import Predicate
 
 _CENTURY_HOURS = 100 * 365 * 24
@@ -140,6 +141,26 @@ def optimize_command(
     help="Allow less than delta.deletedFileRetentionDuration: readers of older versions and "
     "running writers may break.",
 )
+@click.option(
+    "--lite", is_flag=True, help="Look only at what the log says was removed; list nothing."
+)
+@click.option(
+    "--inventory",
+    metavar="FILE",
+    help="Look only at what this lists: a Parquet or CSV file, or a Delta table, with the columns "
+    "path, length, isDir and modificationTime (milliseconds).",
+)
+@click.option(
+    "--keep-last",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Keep so many of the last versions readable, however old they are.",
+)
+@click.option(
+    "--log-commits/--no-log-commits",
+    default=None,
+    help="Commit VACUUM START and VACUUM END; as delta_ops.vacuum.logging says if not given.",
+)
 @dry_run_option
 @json_option
 def vacuum_command(
@@ -147,6 +168,10 @@ def vacuum_command(
     storage_options: dict[str, Any],
     retain_hours: int | None,
     no_enforce_retention: bool,
+    lite: bool,
+    inventory: str | None,
+    keep_last: int,
+    log_commits: bool | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -157,6 +182,10 @@ def vacuum_command(
             log,
             retention=None if retain_hours is None else timedelta(hours=retain_hours),
             enforce_retention=not no_enforce_retention,
+            mode="lite" if lite else "full",
+            inventory=None if inventory is None else load_inventory(inventory),
+            keep_last=keep_last,
+            log_commits=log_commits,
             dry_run=dry_run,
             on_event=on_event,
         )
@@ -171,6 +200,8 @@ def vacuum_command(
                 "planned_bytes": result.plan.size_bytes,
                 "deleted_files": result.deleted_files,
                 "deleted_bytes": result.deleted_bytes,
+                "planned_directories": len(result.plan.directories),
+                "deleted_directories": result.deleted_directories,
                 "kept": {reason.replace(" ", "_"): n for reason, n in result.plan.kept.items()},
                 "failures": result.failures,
                 "paths": [info.path for info in planned] if dry_run else None,
@@ -181,10 +212,14 @@ def vacuum_command(
             ("path", "size", "modified"), ((i.path, i.size, utc(i.modified_ms)) for i in planned)
         )
         click.echo(_would_delete(len(planned), result.plan.size_bytes))
-    elif not planned:
+    elif not result.plan.has_work:
         click.echo("Every file is needed or young; nothing to do.")
     else:
-        click.echo(_deleted(result.deleted_files, result.deleted_bytes))
+        done = (
+            _would_delete(0, 0) if dry_run else _deleted(result.deleted_files, result.deleted_bytes)
+        )
+        empty = len(result.plan.directories) if dry_run else result.deleted_directories
+        click.echo(f"{done} Empty directories: {empty:,}." if empty else done)
     _fail_for(result.failures)
 
 

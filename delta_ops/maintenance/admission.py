@@ -1,9 +1,12 @@
 """Admission: whether maintenance may touch a table at all.
 
-Maintenance writes and deletes, so it asks for all that a writer must support. Whoever deletes asks
-for one thing more: `_delta_ops/format.json`, where it exists, says that this table keeps things of
-ours (branches, pinned versions) that only a version of delta_ops which knows that format can see.
-This version knows of none.
+Maintenance that writes rows or checkpoints asks for all that a writer must support. Vacuum writes
+neither: of each feature it has to know which files the table needs because of it, and refuses those
+it has never heard of, whether or not the table says so by `vacuumProtocolCheck`.
+
+Whoever deletes asks for one thing more: `_delta_ops/format.json`, where it exists, says that this
+table keeps things of ours (branches, pinned versions) that only a version of delta_ops which knows
+that format can see. This version knows of none.
 """
 
 from __future__ import annotations
@@ -12,12 +15,49 @@ import json
 
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.features import validate_writable
+from delta_ops.protocol.features import FEATURES_WRITER_VERSION, validate_writable
 from delta_ops.storage import Storage
 
 FORMAT_FILE = "_delta_ops/format.json"
 
 _KNOWN_VERSIONS: frozenset[int] = frozenset()
+
+
+_FILES_ARE_KNOWN = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "icebergCompatV3",
+        "identityColumns",
+        "inCommitTimestamp",
+        "inCommitTimestamp-preview",
+        "invariants",
+        "materializePartitionColumns",
+        "rowTracking",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Features of which we know where the log names the files that a table needs because of them.
+
+Not among them: those by which commits, and so files, may stand outside of the log."""
 
 
 def validate_maintainable(snapshot: Snapshot) -> None:
@@ -36,6 +76,26 @@ def validate_deletable(snapshot: Snapshot) -> None:
         UnsupportedFeatureError: It cannot be written, or it has a `_delta_ops` format unknown here.
     """
     validate_maintainable(snapshot)
+    _validate_format(snapshot)
+
+
+def validate_vacuumable(snapshot: Snapshot) -> None:
+    """Refuse a table of which we cannot tell which files it needs.
+
+    Raises:
+        UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
+    """
+    protocol = snapshot.protocol
+    asked = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    unknown = sorted(asked - _FILES_ARE_KNOWN)
+    if protocol.min_writer_version > FEATURES_WRITER_VERSION:
+        unknown.append(f"writer version {protocol.min_writer_version}")
+    if unknown:
+        raise UnsupportedFeatureError(snapshot.uri, tuple(unknown), "vacuumed")
+    _validate_format(snapshot)
+
+
+def _validate_format(snapshot: Snapshot) -> None:
     version = _format_version(snapshot.storage)
     if version is not None and version not in _KNOWN_VERSIONS:
         raise UnsupportedFeatureError(

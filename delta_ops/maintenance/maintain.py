@@ -7,7 +7,7 @@ clean-up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
@@ -44,6 +44,7 @@ def maintain(
     operations: Sequence[Operation] | None = None,
     dry_run: bool = False,
     engine: Rewriter | None = None,
+    vacuum_with: Callable[..., VacuumResult] = vacuum,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> MaintenanceResult:
@@ -52,6 +53,7 @@ def maintain(
     Args:
         operations: Run these, due or not; those that the plan names if None.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
+        vacuum_with: `vacuum`, or a partial of it with other settings.
 
     Raises:
         DeltaOpsError: Whatever an operation raises; those before it have done their work.
@@ -61,7 +63,10 @@ def maintain(
     for operation in plan.operations if operations is None else operations:
         match operation:
             case "vacuum":
-                results.append(vacuum(log, dry_run=dry_run, clock=clock, on_event=on_event))
+                own_clock = None if clock is system_clock else clock  # else the store's
+                results.append(
+                    vacuum_with(log, dry_run=dry_run, clock=own_clock, on_event=on_event)
+                )
             case "optimize":
                 results.append(
                     optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
@@ -79,6 +84,7 @@ def _figures(result: OperationResult) -> dict[str, int]:
             return {
                 "vacuumed_files": result.deleted_files,
                 "vacuumed_bytes": result.deleted_bytes,
+                "vacuumed_directories": result.deleted_directories,
                 "vacuum_failures": len(result.failures),
             }
         case OptimizeResult():

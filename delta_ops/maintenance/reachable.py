@@ -2,6 +2,7 @@
 
 Source: PROTOCOL.md, "Action Reconciliation" (tombstones exist for vacuum).
 
+The file of a deletion vector is reachable as long as one of its vectors is, whoever it belongs to.
 In doubt a file is reachable. A path that the log gives in full may lead into the table by another
 name (a link, another scheme), so it protects every file that it could end in; a path with a "%"
 protects the file of that literal name too, for writers that forgot to encode it.
@@ -10,36 +11,93 @@ protects the file of that literal name too, for writers that forgot to encode it
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.clock import DAY_MS, HOUR_MS
-from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
-from delta_ops.log import Snapshot
-from delta_ops.log.commit_file import read_commit
+from delta_ops.errors import InvalidRequestError, LogCorruptError, LogPathError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit, read_commit
 from delta_ops.log.history import monotone_times
-from delta_ops.log.segment import list_log
-from delta_ops.protocol.file_paths import canonical_paths, is_absolute
+from delta_ops.log.segment import earliest_version, list_log
+from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.deletion_vectors import INLINE, MalformedVectorError, stored_path
+from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_absolute
+
+_ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
+"""Paths that may mean a file by another name."""
 
 
 def reachable_paths(snapshot: Snapshot, *, now_ms: int, retention_ms: int) -> set[str]:
     """Decoded paths of the live files, and of those removed less than `retention_ms` ago.
 
     Raises:
-        UnsupportedFeatureError: A file has a deletion vector.
+        LogCorruptError: The log names a deletion vector in a way that cannot be understood.
         InvalidRequestError: The log does not remember what was removed so long ago.
     """
     horizon_ms = now_ms - retention_ms
-    paths: set[str] = set()
-    for files in snapshot.stream_live(["path", "deletionVector"]):
-        paths.update(_protected(files, snapshot.uri))
-    paths.update(_protected(removed_since(snapshot.tombstones(), horizon_ms), snapshot.uri))
+    paths = _live_paths(snapshot)
+    paths.update(_protected(removed_since(snapshot.tombstones(), horizon_ms), snapshot))
     if retention_ms > snapshot.properties.deleted_file_retention_ms:
         for removes in _removes_of_commits(snapshot, horizon_ms):
-            paths.update(_protected(removes, snapshot.uri))
+            paths.update(_protected(removes, snapshot))
     return paths
+
+
+def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] | None:
+    """Decoded paths of the files that commits after `old` have made live; None if one is gone."""
+    paths: set[str] = set()
+    commits = list(log.commits(old.version + 1, new.version)) if new.version > old.version else []
+    if len(commits) != new.version - old.version:
+        return None
+    for commit in commits:
+        paths.update(_named_by(commit, new))
+    return paths
+
+
+def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
+    """Decoded paths of the files that were live at some versions, and of what changed with them.
+
+    Raises:
+        VersionNotFoundError: One of them cannot be read.
+    """
+    paths: set[str] = set()
+    for version in sorted(set(versions)):
+        snapshot = log.snapshot(version)
+        paths |= _live_paths(snapshot)
+        for commit in log.commits(version, version):
+            paths.update(_named_by(commit, snapshot))
+    return paths
+
+
+def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[str]:
+    """The same of the last versions, as far as they can be read."""
+    listing = list_log(latest.storage, latest.log_directory)
+    earliest = earliest_version(listing)
+    first = max(latest.version - number + 1, earliest or 0)
+    commits = list(log.commits(first + 1, latest.version))
+    if len(commits) != latest.version - first:  # some stand in another log, or are gone
+        return paths_of_versions(log, range(first, latest.version + 1))
+    paths = paths_of_versions(log, [first])
+    for commit in commits:
+        paths.update(_named_by(commit, latest))
+    return paths
+
+
+def _live_paths(snapshot: Snapshot) -> set[str]:
+    paths: set[str] = set()
+    for files in snapshot.stream_live(["path", "deletionVector"]):
+        paths.update(_protected(files, snapshot))
+    return paths
+
+
+def _named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
+    """The files that a commit makes live, and its change data."""
+    yield from _protected(commit.adds, snapshot)
+    for cdc in commit.cdc:
+        yield from _names_of(canonical_path(cdc.path, snapshot.uri))
 
 
 def removed_since(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
@@ -56,13 +114,50 @@ def _is_since(tombstones: pa.Table, horizon_ms: int) -> pa.ChunkedArray:
     return pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], horizon_ms), False)
 
 
-def _protected(files: pa.Table, table_uri: str) -> Iterator[str]:
-    if files["deletionVector"].null_count < len(files):
-        raise UnsupportedFeatureError(table_uri, ("deletionVectors",), "vacuumed")
+def _protected(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
     for chunk in files["path"].chunks:
-        for path in canonical_paths(chunk, table_uri).to_pylist():
+        paths = canonical_paths(chunk, snapshot.uri)
+        is_odd = pc.or_(pc.match_substring_regex(paths, _ODD), pc.match_substring(chunk, "%"))
+        if not pc.any(is_odd).as_py():
+            yield from paths.to_pylist()
+            continue
+        yield from paths.filter(pc.invert(is_odd)).to_pylist()
+        for path in paths.filter(is_odd).to_pylist():
             yield from _names_of(path)
-        yield from (path for path in chunk.to_pylist() if "%" in path)
+        yield from (path for path in chunk.filter(is_odd).to_pylist() if "%" in path)
+    yield from vector_paths(files["deletionVector"], snapshot)
+
+
+def vector_paths(vectors: pa.ChunkedArray, snapshot: Snapshot) -> Iterator[str]:
+    """Decoded paths of the files that hold deletion vectors, by every name that may be meant.
+
+    Raises:
+        LogCorruptError: A place cannot be understood.
+    """
+    for chunk in vectors.chunks:
+        kinds = pc.struct_field(chunk, "storageType")
+        stored = chunk.filter(pc.fill_null(pc.not_equal(kinds, INLINE), False))
+        kinds = pc.struct_field(stored, "storageType").to_pylist()
+        places = pc.struct_field(stored, "pathOrInlineDv").to_pylist()
+        for kind, place in dict.fromkeys(zip(kinds, places, strict=True)):
+            yield from _names_of(_vector_path(kind, place or "", snapshot))
+
+
+def _vector_path(kind: str, place: str, snapshot: Snapshot) -> str:
+    vector = DeletionVector(
+        storage_type=kind, path_or_inline_dv=place, size_in_bytes=0, cardinality=0
+    )
+    try:
+        path = stored_path(vector, snapshot.uri)
+    except (MalformedVectorError, LogPathError) as error:
+        raise LogCorruptError(
+            snapshot.uri,
+            snapshot.log_directory,
+            f"a file has a deletion vector at {place!r}, which cannot be understood ({error}); "
+            "nothing is deleted, since it may be needed. Repair the log, or restore it",
+        ) from error
+    assert path is not None
+    return path
 
 
 def _names_of(path: str) -> Iterator[str]:

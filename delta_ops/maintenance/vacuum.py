@@ -1,29 +1,60 @@
 """Vacuum: delete the files that no version within the retention needs.
 
-The log is read again before every batch of deletions, so that a file which was committed while the
-listing or the deletion went on stays, however old it is.
-
-Deletes nothing outside the table and follows no links: it deletes only what a listing of the root
-shows. Empty directories stay. The horizon is by the caller's clock, the age of a file by the
-store's; with a retention of days their difference does not matter.
+1. What is needed is asked for before the listing, after it, and again before every batch of
+   deletions: a file that was committed meanwhile stays, however old it is.
+2. Only what was seen in the store is deleted, by the name under which it was seen, and only if it
+   is older than the horizon there: whatever the log, a link or an inventory says, nothing outside
+   of the table is touched.
+3. The horizon is by the store's clock, as the ages of files are.
+4. A run that was killed has deleted a part of what it would have; the next one finds the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import Literal
+
+import pyarrow as pa
 
 from delta_ops.clock import HOUR_MS, Clock, system_clock
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.maintenance.admission import validate_deletable
-from delta_ops.maintenance.reachable import reachable_paths
-from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
+from delta_ops.maintenance.admission import validate_vacuumable
+from delta_ops.maintenance.needed_files import NeededFiles
+from delta_ops.maintenance.vacuum_commits import (
+    commit_end,
+    commit_start,
+    is_logged,
+    unfinished_run,
+)
+from delta_ops.maintenance.vacuum_inventory import listed_paths, validate_inventory
+from delta_ops.maintenance.vacuum_lite import (
+    commits_to_look_at,
+    last_version_before,
+    removed_paths,
+    save_info,
+)
+from delta_ops.maintenance.vacuum_plan import (
+    PathRules,
+    VacuumPlan,
+    hidden_names,
+    names_of_partition_columns,
+    plan_by_rules,
+)
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.store_clock import store_time_ms
+
+VacuumMode = Literal["full", "lite"]
 
 _LISTED_AT_A_TIME = 10_000
+_FOUND_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +65,8 @@ class VacuumResult:
     dry_run: bool
     deleted_files: int = 0
     deleted_bytes: int = 0
+    deleted_directories: int = 0
+    """Empty ones; of the plan, and those above them that were left empty."""
     needed_after_all: int = 0
     """Files of the plan that stayed, because a commit or the caller came to need them meanwhile."""
     failures: tuple[str, ...] = ()
@@ -46,9 +79,14 @@ def vacuum(
     retention: timedelta | None = None,
     dry_run: bool = False,
     enforce_retention: bool = True,
+    mode: VacuumMode = "full",
+    inventory: pa.Table | None = None,
     keep: Collection[str] = (),
-    batch_files: int = 1000,
-    clock: Clock = system_clock,
+    keep_versions: Collection[int] = (),
+    keep_last: int = 0,
+    log_commits: bool | None = None,
+    batch_files: int = 10_000,
+    clock: Clock | None = None,
     on_event: OnEvent = ignore,
 ) -> VacuumResult:
     """Delete files that are neither live nor removed recently, and leftovers of dead writers.
@@ -56,68 +94,122 @@ def vacuum(
     Args:
         retention: How long ago a file must have been removed or written;
             `delta.deletedFileRetentionDuration` if None.
+        dry_run: Say what would be deleted, and write nothing; the horizon is by this machine's
+            clock then, since only a written file tells the store's.
         enforce_retention: Refuse a retention shorter than that property: it breaks readers of
             older versions, and writers that take longer.
+        mode: "lite" looks at what the log says was removed, and lists nothing.
+        inventory: Where to look instead of a listing; see `vacuum_inventory` for its columns.
         keep: Paths relative to the table, decoded, that stay in any case; looked into again before
-            every batch of deletions.
+            every batch of deletions, as is `keep_versions`.
+        keep_versions: Versions that can be read afterwards, however old they are.
+        keep_last: So many of the last versions can be read afterwards, as far as they can before.
+        log_commits: Commit VACUUM START and VACUUM END around deletions; if None, as the table
+            property `delta_ops.vacuum.logging` says, which is true if it is not set.
         batch_files: How many files are deleted between two looks at the log.
+        clock: The store's own if None.
 
     Raises:
         InvalidRequestError: The retention is negative or too short, the log does not remember what
             was removed so long ago, or a property of the table cannot be understood.
-        UnsupportedFeatureError: The table uses what we cannot write.
+        VersionNotFoundError: A version that is to be kept cannot be read.
+        CommitConflictError: Meanwhile the table came to promise more; run again.
+        UnsupportedFeatureError: The table uses a feature that we do not know.
     """
-    snapshot = _admitted(log.snapshot())
-    _retention_ms(snapshot, retention, enforced=enforce_retention)
-    listed = list(_listing(snapshot.storage, on_event))
-    # A file that was committed while the listing ran is in the listing and not in the old snapshot.
-    snapshot = _refreshed(snapshot)
+    _validate_request(mode, inventory, keep_last, batch_files)
+    snapshot = log.snapshot()
+    validate_vacuumable(snapshot)
     retention_ms = _retention_ms(snapshot, retention, enforced=enforce_retention)
-    now_ms = clock()
-    plan = plan_vacuum(
-        listed,
-        reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms),
+    logs = is_logged(snapshot, log_commits)
+    now_ms = _now_ms(snapshot.storage, clock, dry_run=dry_run)
+    horizon_ms = now_ms - retention_ms
+    needed = NeededFiles(
+        log,
+        snapshot,
         now_ms=now_ms,
         retention_ms=retention_ms,
-        partition_columns=snapshot.partition_columns,
-        keep=keep,
+        keep_versions=keep_versions,
+        keep_last=keep_last,
     )
+    rules = PathRules(
+        needed.paths,
+        keep=frozenset(keep),
+        partition_columns=names_of_partition_columns(snapshot.metadata),
+        hidden_names=hidden_names(snapshot.metadata, snapshot.protocol.writer_features or ()),
+    )
+    if inventory is not None:
+        paths = listed_paths(inventory, snapshot, rules, horizon_ms=horizon_ms)
+        listed = list(_found(snapshot.storage, paths, rules, on_event))
+    elif mode == "lite":
+        commits = commits_to_look_at(snapshot, horizon_ms)
+        removed = removed_paths(log, snapshot, commits) if commits else iter(())
+        candidates = filter(rules.is_candidate, removed)
+        listed = list(_found(snapshot.storage, candidates, rules, on_event))
+    else:
+        listed = list(_listing(snapshot.storage, rules, on_event))
+    needed.look_again()
+    plan = plan_by_rules(listed, rules, now_ms=now_ms, retention_ms=retention_ms)
     if dry_run:
         return VacuumResult(plan=plan, dry_run=True)
-    needed: Set[str] = frozenset()
-    deleted: list[FileInfo] = []
-    failures: list[str] = []
-    todo = plan.files + plan.leftovers
-    for start in range(0, len(todo), batch_files):
-        newer = _refreshed(snapshot)
-        if newer.version != snapshot.version:
-            snapshot = newer
-            needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms)
-        protected = {*keep, *needed}
-        batch = [info for info in todo[start : start + batch_files] if info.path not in protected]
-        failed = frozenset(snapshot.storage.delete_many(info.path for info in batch))
-        deleted += [info for info in batch if info.path not in failed]
-        failures += sorted(failed)
-        on_event(_progress(log.uri, "vacuum", min(start + batch_files, len(todo)), len(todo)))
-    return VacuumResult(
-        plan=plan,
-        dry_run=False,
-        deleted_files=len(deleted),
-        deleted_bytes=sum(info.size for info in deleted),
-        needed_after_all=len(todo) - len(deleted) - len(failures),
-        failures=tuple(failures),
+
+    commit_clock = clock or system_clock
+    run = unfinished_run(needed.snapshot) if logs else None
+    if logs and plan.has_work:
+        run = commit_start(
+            log,
+            needed.snapshot,
+            plan,
+            is_enforced=enforce_retention,
+            specified_ms=None if retention is None else retention_ms,
+            clock=commit_clock,
+            on_event=on_event,
+        )
+    end = partial(
+        commit_end,
+        log,
+        num_directories=rules.num_directories,
+        clock=commit_clock,
+        on_event=on_event,
     )
+    try:
+        result = _delete(log.uri, plan, needed, keep, batch_files, on_event)
+    except Exception:
+        if run is not None:
+            with suppress(DeltaOpsError):  # of what is told, the first error
+                end(needed.snapshot.refresh(), run, deleted=None)
+        raise
+    if run is not None:
+        end(needed.snapshot.refresh(), run, deleted=result.deleted_files)
+    is_all = inventory is None and not (keep or keep_versions or keep_last)
+    if is_all and _left_nothing(result, mode):
+        version = last_version_before(needed.snapshot, horizon_ms)
+        if version is not None:
+            save_info(needed.snapshot, version)
+    return result
 
 
-def _admitted(snapshot: Snapshot) -> Snapshot:
-    validate_deletable(snapshot)
-    return snapshot
+def _validate_request(
+    mode: str, inventory: pa.Table | None, keep_last: int, batch_files: int
+) -> None:
+    if mode not in ("full", "lite"):
+        raise InvalidRequestError(f'there is no vacuum of mode {mode!r}; it is "full" or "lite"')
+    if inventory is not None:
+        if mode == "lite":
+            raise InvalidRequestError(
+                "a lite vacuum looks at the log and takes no inventory; leave one of them out"
+            )
+        validate_inventory(inventory)
+    if keep_last < 0 or batch_files < 1:
+        raise InvalidRequestError(
+            f"keep_last is {keep_last} and batch_files is {batch_files}; the first must be 0 at "
+            "least, and the second 1"
+        )
 
 
-def _refreshed(snapshot: Snapshot) -> Snapshot:
-    """The latest version; a commit may have made it a table that we must not touch."""
-    newer = snapshot.refresh()
-    return newer if newer.version == snapshot.version else _admitted(newer)
+def _now_ms(storage: Storage, clock: Clock | None, *, dry_run: bool) -> int:
+    if clock is not None:
+        return clock()
+    return system_clock() if dry_run else store_time_ms(storage)
 
 
 def _retention_ms(snapshot: Snapshot, retention: timedelta | None, *, enforced: bool) -> int:
@@ -141,11 +233,85 @@ def _hours(ms: int) -> str:
     return f"{ms / HOUR_MS:g}"
 
 
-def _listing(storage: Storage, on_event: OnEvent) -> Iterator[FileInfo]:
-    for number, info in enumerate(storage.list_tree(""), 1):
+def _listing(storage: Storage, rules: PathRules, on_event: OnEvent) -> Iterator[FileInfo]:
+    """What of the table's files may go."""
+    number = 0
+
+    def is_candidate(path: str) -> bool:
+        nonlocal number
+        number += 1
         if number % _LISTED_AT_A_TIME == 0:
             on_event(_progress(storage.uri, "list files", number, None))
-        yield info
+        return rules.is_candidate(path)
+
+    return storage.list_tree("", is_candidate)
+
+
+def _found(
+    storage: Storage, paths: Iterable[str], rules: PathRules, on_event: OnEvent
+) -> Iterator[FileInfo]:
+    """Those of the paths that are there; knows the tables below this one that they lie in."""
+    remaining, number = iter(paths), 0
+    asked: set[str] = set()
+    while group := list(islice(remaining, _FOUND_AT_A_TIME)):
+        new = sorted({above for path in group for above in _directories_above(path)} - asked)
+        logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), new)
+        for directory, has_log in zip(new, logs, strict=True):
+            if has_log:
+                rules.note_table(directory)
+        asked.update(new)
+        yield from storage.find(group)
+        number += len(group)
+        on_event(_progress(storage.uri, "look up files", number, None))
+
+
+def _directories_above(path: str) -> Iterator[str]:
+    above = path.rpartition("/")[0]
+    while above:
+        yield above
+        above = above.rpartition("/")[0]
+
+
+def _delete(
+    table: str,
+    plan: VacuumPlan,
+    needed: NeededFiles,
+    keep: Collection[str],
+    batch_files: int,
+    on_event: OnEvent,
+) -> VacuumResult:
+    storage = needed.snapshot.storage
+    todo = plan.files + plan.leftovers
+    deleted: list[FileInfo] = []
+    failures: list[str] = []
+    for start in range(0, len(todo), batch_files):
+        needed.look_again()
+        kept = frozenset(keep)
+        batch = [
+            info
+            for info in todo[start : start + batch_files]
+            if info.path not in needed.paths and info.path not in kept
+        ]
+        failed = frozenset(storage.delete_many(info.path for info in batch))
+        deleted += [info for info in batch if info.path not in failed]
+        failures += sorted(failed)
+        on_event(_progress(table, "vacuum", min(start + batch_files, len(todo)), len(todo)))
+    gone = storage.delete_empty(plan.directories, plan.horizon_ms) if plan.directories else []
+    return VacuumResult(
+        plan=plan,
+        dry_run=False,
+        deleted_files=len(deleted),
+        deleted_bytes=sum(info.size for info in deleted),
+        deleted_directories=len(gone),
+        needed_after_all=len(todo) - len(deleted) - len(failures),
+        failures=tuple(failures),
+    )
+
+
+def _left_nothing(result: VacuumResult, mode: VacuumMode) -> bool:
+    """Whether no file was left that a lite vacuum would have to look at again."""
+    is_waiting = mode == "lite" and result.plan.kept.get("young", 0) > 0
+    return not (result.failures or result.needed_after_all or is_waiting)
 
 
 def _progress(table: str, operation: str, done: int, total: int | None) -> Progress:

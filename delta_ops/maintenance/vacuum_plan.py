@@ -6,7 +6,9 @@ names is the reference's.
 A file goes if nobody needs it and it is older than the horizon: a younger one may belong to a
 transaction that is about to commit. At every level names that begin with "_" or "." are hidden and
 none of vacuum's business, except directories of partition columns, `_change_data` and
-`_delta_index*`. A directory with a `_delta_log` of its own is another table and stays whole.
+`_delta_index*`; so is `metadata` in a table that is kept for readers of Iceberg too. A directory
+with a `_delta_log` of its own is another table and stays whole. An empty directory goes if nothing
+has been in it since the horizon: a younger one may have been made by a writer for its files.
 """
 
 from __future__ import annotations
@@ -17,8 +19,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from delta_ops.maintenance.leftovers import is_leftover, is_staged
+from delta_ops.protocol.actions import Metadata
+from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.partition_values import hive_directory
+from delta_ops.protocol.schema import find_field, schema_from_json
 from delta_ops.storage import FileInfo
+from delta_ops.storage.paths import is_hidden_staged
+
+_HIDING = ("_", ".")
 
 Reason = Literal["hidden", "of another table", "reachable", "on request", "young"]
 """Why a file stays: the first of these that holds."""
@@ -34,6 +42,8 @@ class VacuumPlan:
     """Ordered by path."""
     leftovers: tuple[FileInfo, ...] = ()
     """Unfinished files that are older than a day, in any directory; ordered by path."""
+    directories: tuple[str, ...] = ()
+    """Empty ones, each with a slash at its end; ordered by path."""
     kept: Mapping[Reason, int] = field(default_factory=dict)
     """How many files stay for which reason."""
 
@@ -45,7 +55,76 @@ class VacuumPlan:
     @property
     def has_work(self) -> bool:
         """Whether there is anything to delete."""
-        return bool(self.files or self.leftovers)
+        return bool(self.files or self.leftovers or self.directories)
+
+
+class PathRules:
+    """Which files stay because of where they are, whatever their age; counts those it is asked of.
+
+    Args:
+        reachable: Paths of live files and of unexpired tombstones, decoded.
+        keep: More paths that stay, decoded.
+        partition_columns: Their directories are not hidden, whatever their names begin with.
+        hidden_names: Directories that are hidden though their names do not begin like that.
+    """
+
+    def __init__(
+        self,
+        reachable: Set[str],
+        *,
+        keep: Collection[str] = (),
+        partition_columns: Sequence[str] = (),
+        hidden_names: Collection[str] = (),
+    ) -> None:
+        self.reachable, self.keep = reachable, keep
+        self.kept: Counter[Reason] = Counter()
+        self._visible = visible_prefixes(partition_columns)
+        self._hidden_names = hidden_names
+        self._is_hidden: dict[str, bool] = {}  # by directory
+        self._other_tables: tuple[str, ...] = ()
+
+    def is_candidate(self, path: str) -> bool:
+        """Whether only the age of a file, or of an empty directory, can be a reason to stay."""
+        reason = self.reason_to_stay(path)
+        if reason is not None and path[-1] != "/":
+            self.kept[reason] += 1
+        return reason is None
+
+    def reason_to_stay(self, path: str) -> Reason | None:
+        """Why it stays; None for what is to be judged by its age, unfinished files among them."""
+        directory, _, name = path.rpartition("/")
+        is_hidden_directory = self._is_hidden.get(directory)
+        if is_hidden_directory is None:
+            is_hidden_directory = self._note_directory(directory)
+        if name.startswith(_HIDING):
+            if is_hidden_staged(name):
+                return None
+            if is_hidden(name, self._visible):
+                return "hidden"
+        if is_hidden_directory:
+            return "hidden"
+        if self._other_tables and path.startswith(self._other_tables):
+            return "of another table"
+        if path in self.reachable:
+            return "reachable"
+        return "on request" if path in self.keep else None
+
+    @property
+    def num_directories(self) -> int:
+        """Directories that were looked at and are not hidden, the root among them."""
+        return len({"", *(path for path, hidden in self._is_hidden.items() if not hidden)})
+
+    def note_table(self, directory: str) -> None:
+        """Let all below this directory stay: there is a log of its own."""
+        self._other_tables = tuple({*self._other_tables, f"{directory}/"})
+
+    def _note_directory(self, directory: str) -> bool:
+        above, log, _ = f"{directory}/".partition("/_delta_log/")
+        if log:
+            self.note_table(above)
+        found = bool(directory) and is_hidden(directory, self._visible, self._hidden_names)
+        self._is_hidden[directory] = found
+        return found
 
 
 def plan_vacuum(
@@ -60,40 +139,63 @@ def plan_vacuum(
     """Choose the files to delete.
 
     Args:
-        listed: Files under the table root, hidden ones included; any order, read once.
-        reachable: Paths of live files and of unexpired tombstones, decoded.
+        listed: Files under the table root, hidden ones included, and empty directories, whose paths
+            end with a slash; any order, read once.
+        reachable: As for `PathRules`; so are `partition_columns` and `keep`.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: Younger files stay.
-        partition_columns: Their directories are not hidden, whatever their names begin with.
-        keep: More paths that stay, decoded.
     """
-    infos = sorted(listed)
+    rules = PathRules(reachable, keep=keep, partition_columns=partition_columns)
+    infos = list(listed)
+    for info in infos:  # the logs of other tables may come after their files
+        rules.reason_to_stay(info.path)
+    return plan_by_rules(infos, rules, now_ms=now_ms, retention_ms=retention_ms)
+
+
+def plan_by_rules(
+    listed: Iterable[FileInfo], rules: PathRules, *, now_ms: int, retention_ms: int
+) -> VacuumPlan:
+    """`plan_vacuum`, of what the same rules have passed already, when less was known."""
     horizon_ms = now_ms - retention_ms
-    visible = visible_prefixes(partition_columns)
-    other_tables = _other_tables(infos)
-    on_request = frozenset(keep)
-
-    def reason_to_stay(info: FileInfo) -> Reason | None:
-        if is_staged(info):
-            return None if is_leftover(info, now_ms) else "young"
-        if is_hidden(info.path, visible):
-            return "hidden"
-        if other_tables and info.path.startswith(other_tables):
-            return "of another table"
-        if info.path in reachable:
-            return "reachable"
-        if info.path in on_request:
-            return "on request"
-        return "young" if info.modified_ms >= horizon_ms else None
-
-    reasons = [reason_to_stay(info) for info in infos]
-    going = [info for info, reason in zip(infos, reasons, strict=True) if reason is None]
+    files: list[FileInfo] = []
+    leftovers: list[FileInfo] = []
+    directories: list[str] = []
+    for info in listed:
+        if not rules.is_candidate(info.path):
+            continue
+        if info.path[-1] == "/":
+            if info.modified_ms < horizon_ms:
+                directories.append(info.path)
+        elif is_staged(info):
+            if is_leftover(info, now_ms):
+                leftovers.append(info)
+            else:
+                rules.kept["young"] += 1
+        elif info.modified_ms < horizon_ms:
+            files.append(info)
+        else:
+            rules.kept["young"] += 1
     return VacuumPlan(
         horizon_ms=horizon_ms,
-        files=tuple(info for info in going if not is_staged(info)),
-        leftovers=tuple(info for info in going if is_staged(info)),
-        kept=Counter(reason for reason in reasons if reason is not None),
+        files=tuple(sorted(files)),
+        leftovers=tuple(sorted(leftovers)),
+        directories=tuple(sorted(directories)),
+        kept=rules.kept,
     )
+
+
+def names_of_partition_columns(metadata: Metadata) -> tuple[str, ...]:
+    """The names by which directories of partitions may be called, of mapped columns both."""
+    schema = schema_from_json(metadata.schema_string)
+    physical = (physical_name(find_field(schema, name)) for name in metadata.partition_columns)
+    return tuple(dict.fromkeys([*metadata.partition_columns, *physical]))
+
+
+def hidden_names(metadata: Metadata, writer_features: Collection[str]) -> frozenset[str]:
+    """Directories that belong to readers of another format, which shares the table's files."""
+    formats = metadata.configuration.get("delta.universalFormat.enabledFormats", "")
+    is_shared = formats.strip() or any(name.startswith("icebergCompat") for name in writer_features)
+    return frozenset({"metadata"}) if is_shared else frozenset()
 
 
 def visible_prefixes(partition_columns: Sequence[str]) -> tuple[str, ...]:
@@ -103,25 +205,16 @@ def visible_prefixes(partition_columns: Sequence[str]) -> tuple[str, ...]:
     return ("_delta_index", *columns, *(f"{name}=" for name in partition_columns))
 
 
-def is_hidden(path: str, visible: tuple[str, ...]) -> bool:
+def is_hidden(path: str, visible: tuple[str, ...], hidden: Collection[str] = ()) -> bool:
     """Whether a part of the path hides it.
 
     Args:
         path: Relative to the table, decoded.
         visible: The table's `visible_prefixes`.
+        hidden: The table's `hidden_names`.
     """
     return any(
-        part[:1] in ("_", ".") and part != "_change_data" and not part.startswith(visible)
+        (part[:1] in _HIDING and part != "_change_data" and not part.startswith(visible))
+        or part in hidden
         for part in path.split("/")
-    )
-
-
-def _other_tables(infos: Iterable[FileInfo]) -> tuple[str, ...]:
-    """Directories below the root that hold a log, each with a slash at its end."""
-    return tuple(
-        {
-            f"{before}/"
-            for before, log, _ in (info.path.partition("/_delta_log/") for info in infos)
-            if log
-        }
     )

@@ -7,6 +7,7 @@ materialization: its rows are the same.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,13 @@ from pydantic import Field
 from delta_ops.clock import HOUR_MS
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import Progress
-from delta_ops.maintenance import MaintenancePlan, MaintenanceResult, Operation, maintain
+from delta_ops.maintenance import (
+    MaintenancePlan,
+    MaintenanceResult,
+    Operation,
+    maintain,
+    vacuum,
+)
 from delta_ops.orchestration.metadata import table_metadata
 from delta_ops.orchestration.tables import TableRef
 
@@ -31,6 +38,13 @@ class OperationName(Enum):
     clean_up_log = "clean_up_log"
 
 
+class VacuumModeName(Enum):
+    """Where a vacuum looks: at the store, or at the log."""
+
+    full = "full"
+    lite = "lite"
+
+
 class MaintenanceConfig(dg.Config):
     """What a run of the maintenance job does."""
 
@@ -39,6 +53,17 @@ class MaintenanceConfig(dg.Config):
         default=[], description="Run these, due or not; if empty, those that are due."
     )
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+    vacuum_mode: VacuumModeName = Field(
+        default=VacuumModeName.full,
+        description="full lists the table; lite deletes only what the log says was removed.",
+    )
+    vacuum_keep_last: int = Field(
+        default=0, ge=0, description="Versions that vacuum keeps readable, however old they are."
+    )
+    vacuum_log_commits: bool | None = Field(
+        default=None,
+        description="Commit VACUUM START and END; as delta_ops.vacuum.logging says if not given.",
+    )
 
 
 def build_maintenance_job(
@@ -111,7 +136,18 @@ def _maintained(
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
 
     log = table.log()
-    result = maintain(log, operations=operations or None, dry_run=config.dry_run, on_event=on_event)
+    result = maintain(
+        log,
+        operations=operations or None,
+        dry_run=config.dry_run,
+        vacuum_with=partial(
+            vacuum,
+            mode=config.vacuum_mode.value,
+            keep_last=config.vacuum_keep_last,
+            log_commits=config.vacuum_log_commits,
+        ),
+        on_event=on_event,
+    )
     context.log.info(f"{table.name}: {_sentence(result)}")
     return dg.AssetObservation(
         asset_key=table.asset_key,

@@ -38,6 +38,10 @@ class FileInfo(NamedTuple):
     """What the store calls this content of the file, without quotes; None where it says nothing."""
 
 
+Wanted = Callable[[str], bool]
+"""Takes a path; called by one thread at a time."""
+
+
 class Storage(Protocol):
     """See the module's docstring for what every implementation guarantees.
 
@@ -75,8 +79,19 @@ class Storage(Protocol):
         A directory that does not exist is empty. Links are not followed.
         """
 
-    def list_tree(self, directory: str) -> Iterator[FileInfo]:
-        """Files in `directory` and below, in any order; links are not followed."""
+    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
+        """Files in `directory` and below, in any order; links are not followed.
+
+        Directories are listed several at a time. With `wanted` only what it says True of: of other
+        files, size and time need not be asked for; and it is also asked of each directory in which
+        there is nothing, where there are such, by its path with a slash at the end.
+        """
+
+    def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
+        """Those of the files that are there, in their order, several asked for at a time.
+
+        Links are not followed, in no part of a path: what is reached by one is not there.
+        """
 
     def stat(self, path: str) -> FileInfo:
         """Size and time of one file."""
@@ -129,3 +144,11 @@ class Storage(Protocol):
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """Delete the files that are there; the paths that could not be deleted, in order."""
+
+    def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
+        """Delete directories in which there is nothing, and those above that this leaves so.
+
+        Only what was last changed before `before_ms` (milliseconds since the Unix epoch), never the
+        root, and nothing where directories are no more than a part of names. What cannot be deleted
+        stays. Returns what is gone.
+        """

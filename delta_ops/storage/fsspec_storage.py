@@ -17,14 +17,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any
 
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
-from delta_ops.storage.contract import FileInfo
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
+from delta_ops.storage.contract import FileInfo, Wanted
 from delta_ops.storage.create_way import Way
 from delta_ops.storage.exclusive import memory_lock, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
@@ -48,6 +48,9 @@ logger = logging.getLogger(__name__)
 
 _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
+
+_LEVELS = 3
+"""Of directories that are listed one below the other, in search of enough to list in parallel."""
 
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _ETAG_KEYS = ("ETag", "etag")
@@ -114,11 +117,20 @@ class FsspecStorage:
             infos = sorted(self._infos_of(self._entries_of(directory, start), directory))
         return (info for info in infos if info.path >= first)
 
-    def list_tree(self, directory: str) -> Iterator[FileInfo]:
-        """See `Storage`."""
-        walk = self._walk if _OBJECT_STORES.isdisjoint(self._protocols) else self._find
+    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
+        """See `Storage`; of an empty directory nothing is said."""
+        walk = self._walk if _OBJECT_STORES.isdisjoint(self._protocols) else self._find_in_parallel
         with self._failing_as(directory, "listed"):
-            yield from self._infos_of(walk(directory), directory)
+            for info in self._infos_of(walk(directory), directory):
+                if wanted is None or wanted(info.path):
+                    yield info
+
+    def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
+        """See `Storage`; these stores have no links."""
+        calls = ((1, partial(self._stat_if_there, path)) for path in map(validate, paths))
+        for found in run_ahead(calls, 10 * MAX_CONCURRENCY):
+            if found is not None:
+                yield found
 
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
@@ -215,11 +227,16 @@ class FsspecStorage:
         """See `Storage`; why a file could not be deleted goes to the log."""
         remaining = map(validate, paths)
         kept: list[str] = []
-        while batch := list(islice(remaining, DELETE_BATCH)):
-            left = self._left_by_bulk(batch)
+        while chosen := list(islice(remaining, DELETE_BATCH * MAX_CONCURRENCY)):
+            batches = [chosen[i : i + DELETE_BATCH] for i in range(0, len(chosen), DELETE_BATCH)]
+            left = list(chain.from_iterable(in_parallel(self._left_by_bulk, batches)))
             gone = in_parallel(self._is_deleted, left)
             kept += [path for path, is_gone in zip(left, gone, strict=True) if not is_gone]
         return kept
+
+    def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:  # noqa: ARG002
+        """Nothing: where there are directories at all, `list_tree` shows none that is empty."""
+        return []
 
     @property
     def _fs(self) -> Any:
@@ -267,6 +284,46 @@ class FsspecStorage:
             found = self._fs.find(self._full_directory(directory), detail=True)
             return list(found.values()) if isinstance(found, dict) else []
         return []
+
+    def _find_in_parallel(self, directory: str) -> Iterable[Entry]:
+        """Like `_find`; what is below each of several directories by a listing of its own.
+
+        A listing goes on from page to page, so that one of all would take as long as all together.
+        """
+        if "memory" in self._protocols:
+            return self._find(directory)
+        files: list[Entry] = []
+        branches = [directory]
+        for _ in range(_LEVELS):
+            found = run_ahead(
+                ((1, partial(self._level, each)) for each in branches), 2 * MAX_CONCURRENCY
+            )
+            branches = []
+            for entries, directories in found:
+                files += entries
+                branches += directories
+            if not branches or len(branches) >= MAX_CONCURRENCY:
+                break
+        below = ((1, partial(self._find, each)) for each in branches)
+        return chain(files, chain.from_iterable(run_ahead(below, 2 * MAX_CONCURRENCY)))
+
+    def _level(self, directory: str) -> tuple[list[Entry], list[str]]:
+        """The files directly in a directory, and the paths of the directories."""
+        with contextlib.suppress(*_NOTHING_THERE):
+            self._fs.invalidate_cache()
+            entries = self._fs.ls(self._full_directory(directory), detail=True)
+            files = [entry for entry in entries if entry["type"] == "file"]
+            paths = [self._relative(e["name"]) for e in entries if e["type"] == "directory"]
+            # A directory that is listed as in itself is an object that stands for it.
+            below = [path.rstrip("/") for path in paths if path.rstrip("/") != directory]
+            return files, [path for path in below if is_valid(path)]
+        return [], []
+
+    def _stat_if_there(self, path: str) -> FileInfo | None:
+        try:
+            return self.stat(path)
+        except FileNotFoundError:
+            return None
 
     def _walk(self, directory: str) -> Iterable[Entry]:
         """Like `_find`, which in fsspec's own walk leaves out what cannot be listed."""

@@ -30,7 +30,8 @@ from typing import IO
 import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, StorageError
-from delta_ops.storage.contract import FileInfo
+from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.contract import FileInfo, Wanted
 from delta_ops.storage.durability import (
     Translate,
     make_directories,
@@ -42,6 +43,7 @@ from delta_ops.storage.durability import (
 )
 from delta_ops.storage.exclusive import name_staged_file
 from delta_ops.storage.failures import reason_of
+from delta_ops.storage.local_tree import find, list_tree
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.range_cache import KeptRanges
@@ -94,15 +96,13 @@ class LocalStorage:
             if stat.S_ISREG(status.st_mode):
                 yield _info_of(path, status)
 
-    def list_tree(self, directory: str) -> Iterator[FileInfo]:
+    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
         """See `Storage`."""
-        pending = [directory]
-        while pending:
-            for path, status in self._entries_of(pending.pop()):
-                if stat.S_ISDIR(status.st_mode):
-                    pending.append(path)
-                elif stat.S_ISREG(status.st_mode):
-                    yield _info_of(path, status)
+        return list_tree(self._root, directory, wanted)
+
+    def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
+        """See `Storage`."""
+        return find(self._root, paths)
 
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
@@ -204,14 +204,44 @@ class LocalStorage:
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """See `Storage`; why a file could not be deleted goes to the log."""
         real_directories: dict[str, str] = {}
-        kept = []
-        for path in map(validate, paths):
+
+        def is_deleted(path: str) -> bool:
             try:
                 _delete(self._target(path, real_directories))
             except (StorageError, InvalidRequestError) as error:
                 logger.warning("%s", error)
-                kept.append(path)
-        return kept
+                return False
+            return True
+
+        chosen = [validate(path) for path in paths]
+        gone = in_parallel(is_deleted, chosen)
+        return [path for path, is_gone in zip(chosen, gone, strict=True) if not is_gone]
+
+    def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
+        """See `Storage`."""
+        changed_ms: dict[str, int] = {}  # before this call changed anything
+        gone: list[str] = []
+        # Those below come before those above.
+        for directory in sorted({d.rstrip("/") for d in directories}, reverse=True):
+            path = directory
+            while path and path not in gone and self._is_emptied(path, before_ms, changed_ms):
+                gone.append(path)
+                path = path.rpartition("/")[0]
+        return gone
+
+    def _is_emptied(self, path: str, before_ms: int, changed_ms: dict[str, int]) -> bool:
+        """Whether the directory, unchanged since, was empty and is deleted."""
+        try:
+            target = self._target(path)
+            for each in (path, path.rpartition("/")[0]):
+                if each and each not in changed_ms:
+                    changed_ms[each] = _changed_ms(self.locate(each))
+            if changed_ms[path] >= before_ms:
+                return False
+            os.rmdir(target)  # refuses a link, and what is not empty
+        except (OSError, InvalidRequestError):
+            return False
+        return True
 
     def _entries_of(self, directory: str, start: str = "") -> Iterator[tuple[str, os.stat_result]]:
         """What stands in `directory`, if it is there, from the name `start` on, in order."""
@@ -268,6 +298,10 @@ def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
         stream.write(data)
 
     return write
+
+
+def _changed_ms(place: str) -> int:
+    return os.lstat(place).st_mtime_ns // 1_000_000
 
 
 def _info_of(path: str, status: os.stat_result) -> FileInfo:

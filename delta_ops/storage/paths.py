@@ -56,7 +56,7 @@ def staged_name() -> str:
 
 def is_hidden_staged(name: str) -> bool:
     """Whether `name`, without a directory, is one that `staged_name` makes."""
-    return _STAGED.fullmatch(name) is not None
+    return name.startswith(".") and _STAGED.fullmatch(name) is not None
 
 
 def split_uri(address: str) -> tuple[str, str]:

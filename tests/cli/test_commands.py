@@ -129,6 +129,26 @@ def test_vacuum_with_a_retention(table: Path) -> None:
     assert "Deleted 1 file, " in run("vacuum", table, "--retain-hours", "0").stdout
 
 
+def test_where_a_vacuum_looks_and_what_it_keeps(table: Path, tmp_path: Path) -> None:
+    (table / "orphan").write_bytes(b"")
+    (table / "empty").mkdir()
+    age(table / "orphan", 9)
+    age(table / "empty", 9)
+    found = output("vacuum", table, "--lite", "--dry-run")
+    assert (found["planned_files"], found["planned_directories"]) == (1, 0)
+    inventory = tmp_path / "inventory.csv"
+    inventory.write_text(f"path,length,isDir,modificationTime\n{table}/orphan,0,false,1\n")
+    found = output("vacuum", table, "--inventory", inventory, "--dry-run")
+    assert found["paths"] == ["orphan"]
+    found = output("vacuum", table, "--keep-last", "99", "--dry-run")
+    assert (found["paths"], found["planned_directories"]) == (["orphan"], 1)
+    both = run("vacuum", table, "--lite", "--inventory", inventory)
+    assert (both.exit_code, "takes no inventory" in both.stderr) == (1, True)
+    assert "Empty directories: 1." in run("vacuum", table, "--no-log-commits").stdout
+    operations = [entry["operation"] for entry in output("history", table)]
+    assert not any("VACUUM" in operation for operation in operations)
+
+
 def test_a_retention_shorter_than_the_tables_must_be_insisted_on(tmp_path: Path) -> None:
     da.write(tmp_path / "t", pa.table({"id": [1]}))
     refused = run("vacuum", tmp_path / "t", "--retain-hours", "1")

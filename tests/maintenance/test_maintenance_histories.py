@@ -59,6 +59,12 @@ class History:
             self.rows[version] = self.table.rows()
             self.superseded_ms[version - 1] = self.table.now_ms
 
+    def record_all(self) -> None:
+        """Note the versions of a vacuum's own commits, which change no row."""
+        for version in range(max(self.rows) + 1, self.table.log.snapshot().version + 1):
+            self.rows[version] = self.rows[version - 1]
+            self.superseded_ms[version - 1] = self.table.now_ms
+
     def step(self, name: str, argument: Any) -> None:
         table = self.table
         table.pass_time(ms=60_000)
@@ -83,6 +89,7 @@ class History:
             case "vacuum":
                 vacuum(table.log, clock=table.clock)
                 self.vacuumed_ms = table.now_ms
+                self.record_all()
             case "clean up":
                 clean_up_log(table.log, clock=table.clock)
                 self.cleaned_ms = table.now_ms

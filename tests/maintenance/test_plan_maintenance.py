@@ -9,6 +9,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import TableNotFoundError, UnsupportedFeatureError
+from delta_ops.events import Committed, Event
 from delta_ops.maintenance import (
     MaintenancePlan,
     clean_up_log,
@@ -103,9 +104,27 @@ def test_a_quiet_table_whose_files_expire_is_vacuumed_once(tmp_path: Path) -> No
     table.write([2], mode="overwrite")
     table.pass_time(days=8)
     assert plan(table).operations == ("vacuum",)
-    vacuum(table.log, clock=table.clock)
+    vacuum(table.log, clock=table.clock, log_commits=False)
     found = plan(table)
     assert (found.expired_tombstones, found.operations) == (1, ())
+
+
+def test_a_vacuum_that_was_killed_after_its_first_commit_is_due_again(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1], configuration={"delta.checkpointInterval": "1"})
+    table.write([2], mode="overwrite")
+    table.pass_time(days=8)
+    with pytest.raises(KeyboardInterrupt):
+        vacuum(table.log, clock=table.clock, on_event=interrupting)
+    assert table.log.snapshot().version == 2
+    assert "vacuum" in plan(table).operations
+    vacuum(table.log, clock=table.clock)
+    assert plan(table).operations == ()
+
+
+def interrupting(event: Event) -> None:
+    if isinstance(event, Committed):
+        raise KeyboardInterrupt
 
 
 def many_removed(root: Path, count: int) -> Table:

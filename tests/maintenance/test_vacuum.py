@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,17 @@ from deltalake import DeltaTable
 
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS
-from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
+from delta_ops.errors import (
+    CommitConflictError,
+    DataFileError,
+    DeltaOpsError,
+    InvalidRequestError,
+    UnsupportedFeatureError,
+)
 from delta_ops.events import Event, Progress
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
-from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.actions import Action, Metadata, Protocol
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.tables import add, by_deltalake, metadata, remove, write_log
@@ -62,9 +69,10 @@ def test_a_dry_run_deletes_nothing(tmp_path: Path) -> None:
 def test_a_second_vacuum_has_nothing_to_do(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     vacuum(table.log, clock=table.clock)
+    version = table.log.snapshot().version
     again = vacuum(table.log, clock=table.clock)
     assert not again.plan.has_work
-    assert table.log.snapshot().version == 2
+    assert table.log.snapshot().version == version
 
 
 def test_files_written_recently_stay_since_they_may_be_about_to_be_committed(
@@ -182,12 +190,14 @@ def test_an_old_file_that_is_committed_meanwhile_stays(tmp_path: Path, moment: s
     table = overwritten(tmp_path / "t")
     late = [table.put(f"z-late-{n}.parquet") for n in range(3)]
     table.pass_time(days=30)
+    committed: list[int] = []
 
     def commit(method: str) -> None:
         version = table.log.snapshot().version
-        if method == moment and version == 2:
+        if method == moment and not committed:
             adds = [add(place.name, partition_values={"p": "z"}) for place in late]
-            create_commit(table.log.storage, table.log.log_directory, 3, adds)
+            create_commit(table.log.storage, table.log.log_directory, version + 1, adds)
+            committed.append(version + 1)
 
     log = DeltaLog("", storage=Meddling(table.log.storage, commit))
     result = vacuum(log, clock=table.clock, batch_files=1)
@@ -196,17 +206,42 @@ def test_an_old_file_that_is_committed_meanwhile_stays(tmp_path: Path, moment: s
     assert result.needed_after_all == (3 if moment == "delete_many" else 0)
 
 
-def test_a_table_that_becomes_untouchable_meanwhile_is_left_alone(tmp_path: Path) -> None:
+UNHEARD_OF = Protocol(
+    min_reader_version=1, min_writer_version=7, writer_features=("appendOnly", "filesElsewhere")
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        pytest.param(UNHEARD_OF, UnsupportedFeatureError, id="a feature nobody has heard of"),
+        pytest.param(
+            metadata(
+                partition_columns=("p",),
+                configuration={"delta.deletedFileRetentionDuration": "interval 60 days"},
+            ),
+            CommitConflictError,
+            id="a longer promise",
+        ),
+        pytest.param(
+            metadata(partition_columns=("id",)), CommitConflictError, id="another partitioning"
+        ),
+    ],
+)
+def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
+    tmp_path: Path, change: Action, error: type[DeltaOpsError]
+) -> None:
     table = overwritten(tmp_path / "t")
     before = table.data_files()
+    same_id = table.log.snapshot().metadata.id
+    action = replace(change, id=same_id) if isinstance(change, Metadata) else change
 
-    def upgrade(method: str) -> None:
+    def alter(method: str) -> None:
         if method == "list_tree":
-            protocol = metadata(configuration={"delta.constraints.c": "id > 0"})
-            create_commit(table.log.storage, table.log.log_directory, 3, [protocol])
+            create_commit(table.log.storage, table.log.log_directory, 3, [action])
 
-    log = DeltaLog("", storage=Meddling(table.log.storage, upgrade))
-    with pytest.raises(UnsupportedFeatureError, match="CHECK constraint c"):
+    log = DeltaLog("", storage=Meddling(table.log.storage, alter))
+    with pytest.raises(error):
         vacuum(log, clock=table.clock)
     assert table.data_files() == before
 
@@ -273,19 +308,6 @@ def test_a_retention_that_the_log_does_not_remember_is_refused(tmp_path: Path) -
     assert table.files() == before
 
 
-def test_a_file_with_a_deletion_vector_stops_it(tmp_path: Path) -> None:
-    table = Table(tmp_path / "t")
-    vector = DeletionVector(
-        storage_type="u", path_or_inline_dv="x" * 20, size_in_bytes=1, cardinality=1
-    )
-    write_log(table.root, [[add("x.parquet", deletion_vector=vector)]])
-    before = {table.put("x.parquet"), table.put("deletion_vector_1.bin")}
-    table.pass_time(days=8)
-    with pytest.raises(UnsupportedFeatureError, match="deletionVectors"):
-        vacuum(table.log, clock=table.clock)
-    assert all(place.exists() for place in before)
-
-
 def test_a_table_with_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     table.put("_delta_ops/format.json", b'{"version": 7}')
@@ -310,5 +332,5 @@ def test_files_that_cannot_be_deleted_are_told_and_the_others_go(tmp_path: Path)
 def test_progress_is_told(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     events: list[Event] = []
-    vacuum(table.log, clock=table.clock, on_event=events.append)
+    vacuum(table.log, clock=table.clock, log_commits=False, on_event=events.append)
     assert events == [Progress(table=table.log.uri, operation="vacuum", done=2, total=2)]

@@ -1,5 +1,7 @@
 """The maintenance job, its sensor, and the sensor for commits of other writers."""
 
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,34 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, instance: dg.DagsterInstance)
     job = build_maintenance_job([table])
     job.execute_in_process(instance=instance, run_config=maintenance_config([], dry_run=True))
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_vacuum_is_told_how_to_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    for _ in range(4):
+        da.write(tmp_path / "busy", ROWS, mode="overwrite")
+    for commit in (tmp_path / "busy" / "_delta_log").glob("*.json"):
+        removed_long_ago = re.sub(
+            r'"deletionTimestamp":\d+', '"deletionTimestamp":1', commit.read_text()
+        )
+        commit.write_text(removed_long_ago)
+    orphan = tmp_path / "busy" / "orphan.x"
+    orphan.write_bytes(b"")
+    for place in (tmp_path / "busy").rglob("*.*"):
+        os.utime(place, (0, 0))
+    config = maintenance_config(
+        [],
+        operations=["vacuum"],
+        vacuum_mode="lite",
+        vacuum_keep_last=2,
+        vacuum_log_commits=False,
+    )
+    job = build_maintenance_job([table_ref(tmp_path, "busy")])
+    result = job.execute_in_process(instance=instance, run_config=config)
+    (event,) = [event for event in result.all_events if event.is_asset_observation]
+    observation = event.asset_observation_data.asset_observation
+    assert observation.metadata["delta/vacuumed_files"].value == 2
+    assert orphan.exists()
+    assert DeltaLog(tmp_path / "busy").snapshot().version == 3
 
 
 def test_a_broken_table_does_not_stop_the_rest(

@@ -79,15 +79,15 @@ class S3Server:
         self._ask("PUT", "/_answers", b"[]")
 
     @contextmanager
-    def holding(self, until: int) -> Iterator[None]:
-        """GETs of objects wait for one another, until so many are under way."""
-        self._ask("PUT", "/_hold", str(until).encode())
+    def holding(self, until: int, *, lists: bool = False) -> Iterator[None]:
+        """GETs of objects, or listings, wait for one another, until so many are under way."""
+        self._ask("PUT", "/_hold_lists" if lists else "/_hold", str(until).encode())
         yield
         self._ask("PUT", "/_hold", b"0")
 
     @property
     def most_held(self) -> int:
-        """The most GETs under way at once since `holding` began."""
+        """The most of those under way at once since `holding` began."""
         return int(self._ask("GET", "/_hold"))
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:

@@ -2,8 +2,8 @@
 
 Prints its port. Beside S3 it answers requests of the tests: GET /_requests are the requests since
 the last DELETE of it, PUT /_objects puts many objects at once, PUT /_hold holds back each GET of an
-object until so many are under way or a second has passed, and PUT /_answers says how the next
-conditional writes fail.
+object until so many are under way or a second has passed, PUT /_hold_lists does so with listings,
+and PUT /_answers says how the next conditional writes fail.
 
 moto looks first and writes then, so conditional writes are let through one by one. To a bucket
 whose name begins with "careless-" they are made unconditional, and with "half-careless-" only those
@@ -41,6 +41,7 @@ class RecordingApp:
         self._under_way = 0
         self._most_under_way = 0
         self._awaited = 0
+        self._holds_lists = False
         self._one_by_one = threading.Lock()
         self._failures: list[dict[str, Any]] = []
 
@@ -58,7 +59,8 @@ class RecordingApp:
         }
         with self._lock:
             self._requests.append(request)
-        if request["method"] == "GET" and "list-type" not in request["query"]:
+        is_list = "list-type" in request["query"]
+        if request["method"] == "GET" and is_list == self._holds_lists:
             self._hold()
         if environ.get("HTTP_IF_NONE_MATCH") == "*":
             return self._write_conditionally(environ, start_response)
@@ -110,8 +112,9 @@ class RecordingApp:
             case "PUT", "/_answers":
                 with self._lock:
                     self._failures = json.loads(body)
-            case "PUT", "/_hold":
+            case "PUT", "/_hold" | "/_hold_lists":
                 with self._lock:
+                    self._holds_lists = path == "/_hold_lists"
                     self._awaited, self._most_under_way = json.loads(body), 0
             case "GET", "/_hold":
                 with self._lock:

@@ -322,13 +322,13 @@ def test_a_directory_that_cannot_be_listed_is_an_error(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Left out, its files would look as if they were gone."""
-    list_directory = os.listdir
+    open_place = os.open
 
-    def listdir(path: str) -> object:
-        return refuse_with(errno.EACCES)() if path.endswith("closed") else list_directory(path)
+    def opened(path: str, *given: int) -> object:
+        return refuse_with(errno.EACCES)() if path.endswith("closed") else open_place(path, *given)
 
     storage.create("closed/a", b"")
     storage.create("open/a", b"")
-    monkeypatch.setattr(os, "listdir", listdir)
+    monkeypatch.setattr(os, "open", opened)
     with pytest.raises(StorageError, match="closed could not be listed: permission is denied"):
         list(storage.list_tree(""))

@@ -610,3 +610,41 @@ def test_a_storage_pickles(storage: Storage) -> None:
     storage.replace("a", b"content")
     copy: Storage = pickle.loads(pickle.dumps(storage))
     assert (copy.uri, copy.read("a"), repr(copy)) == (storage.uri, b"content", repr(storage))
+
+
+def test_of_a_tree_only_what_is_wanted_is_listed(storage: Storage) -> None:
+    for path in ("a", "p=1/a", "p=1/q=2/b", "p=2/a"):
+        storage.replace(path, b"1")
+    asked: list[str] = []
+
+    def wanted(path: str) -> bool:
+        asked.append(path)
+        return path.endswith("/a")
+
+    assert sorted(info.path for info in storage.list_tree("", wanted)) == ["p=1/a", "p=2/a"]
+    assert sorted(asked) == ["a", "p=1/a", "p=1/q=2/b", "p=2/a"]
+
+
+def test_a_tree_of_many_directories_is_listed_whole(storage: Storage) -> None:
+    paths = [f"a{n:02d}/b/c" for n in range(20)] + ["a00/b/d", "a00/e", "f"]
+    for path in paths:
+        storage.replace(path, b"1")
+    assert names(storage) == sorted(paths)
+    assert names(storage, "a00") == ["a00/b/c", "a00/b/d", "a00/e"]
+
+
+def test_files_are_found_where_they_are_there(storage: Storage) -> None:
+    storage.replace("p=1/a b%20ü", b"12")
+    storage.replace("z", b"1")
+    asked = ["z", "absent", "p=1", "p=1/absent/x", "p=1/a b%20ü"]
+    found = list(storage.find(asked))
+    assert [(info.path, info.size) for info in found] == [("z", 1), ("p=1/a b%20ü", 2)]
+    assert found[0].modified_ms == storage.stat("z").modified_ms
+    with pytest.raises(InvalidRequestError):
+        list(storage.find(["../z"]))
+
+
+def test_no_directory_with_something_in_it_is_deleted(storage: Storage) -> None:
+    storage.replace("p=1/a", b"1")
+    assert storage.delete_empty(["p=1/", "absent/"], 2**60) == []
+    assert names(storage) == ["p=1/a"]

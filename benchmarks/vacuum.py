@@ -1,0 +1,219 @@
+"""Vacuum dry runs, beside deltalake on the same table, each in a process of its own.
+
+    python benchmarks/vacuum.py [--files 200000] [--folders 200] [--rounds 5] [--folder DIR]
+        [--only disk] [--json]
+
+Half of the files are live, the others are old and belong to nobody. What counts is from opening the
+table to the list of the files that would be deleted; imports do not count. The peer is
+`DeltaTable(path).vacuum(full=True, dry_run=True)`. Peak memory is the process's, with its imports.
+On the S3 server (moto, a process of this machine) a second run of ours, which is not timed, counts
+how many listings are under way at once: each is held back until eight are, or for a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.open_table import actions
+from delta_ops import DeltaLog
+from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import AddFile
+from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
+
+OLD_S = 1_000_000_000
+COMMITS = 10
+IN_FLIGHT = 8
+OURS = """
+    from datetime import timedelta
+    from delta_ops import DeltaLog
+    from delta_ops.maintenance import vacuum
+"""
+PEER = "from deltalake import DeltaTable"
+ON_DISK_OURS = "num_files = len(vacuum(DeltaLog(address), dry_run=True).plan.files)"
+ON_DISK_PEER = "num_files = len(DeltaTable(address).vacuum(full=True, dry_run=True))"
+# What the server holds was written a moment ago; the peer has no clock to set forward.
+ON_S3_OURS = """
+    plan = vacuum(
+        DeltaLog(address, options), dry_run=True, retention=timedelta(0), enforce_retention=False
+    ).plan
+    num_files = len(plan.files)
+"""
+ON_S3_PEER = """
+    num_files = len(
+        DeltaTable(address, storage_options=options).vacuum(
+            retention_hours=0, enforce_retention_duration=False, full=True, dry_run=True
+        )
+    )
+"""
+CHILD = """
+import json, sys, time
+address, options = sys.argv[1], json.loads(sys.argv[2])
+{imports}
+started = time.perf_counter()
+{work}
+took = time.perf_counter() - started
+with open('/proc/self/status') as status:
+    peak = next(line.split()[1] for line in status if line.startswith('VmHWM'))
+print(json.dumps([took, int(peak) // 1024, num_files]))
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--files", type=int, default=200_000)
+    parser.add_argument("--folders", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
+    parser.add_argument("--only", choices=["disk", "s3"])
+    parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
+    given = parser.parse_args()
+    report: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        root = Path(folder) / "t"
+        live, strays = paths(given.files, given.folders)
+        make_log(root, live)
+        title = f"{given.files:,} files in {given.folders} folders"
+        if given.only != "s3":
+            make_files(root, [*live, *strays])
+            address = str(root)
+            report[f"{title}, on disk"] = measure(
+                ((OURS, ON_DISK_OURS, address, {}), (PEER, ON_DISK_PEER, address, {})), given.rounds
+            )
+        if given.only != "disk":
+            with s3_server() as server:
+                report[f"{title}, on S3"] = measure_s3(server, root, [*live, *strays], given.rounds)
+    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+
+
+def paths(files: int, folders: int) -> tuple[list[str], list[str]]:
+    """Those of live files, and those of the others."""
+    names = [
+        f"day=2026-{number % folders:03d}/part-{number // folders:05d}-"
+        f"c2f3-4b1a-9d35-{number:012x}-c000.snappy.parquet"
+        for number in range(files)
+    ]
+    half = folders * (files // folders // 2)
+    return names[:half], names[half:]
+
+
+def make_log(root: Path, live: list[str]) -> None:
+    log = DeltaLog(root)
+    for version in range(COMMITS):
+        adds = [
+            AddFile(path=path, size=0, partition_values={"day": "2026-01-01"}, modification_time=0)
+            for path in live[version::COMMITS]
+        ]
+        create_commit(log.storage, log.log_directory, version, [*actions(version), *adds])
+    write_checkpoint(log.snapshot(), now_ms=0)
+
+
+def make_files(root: Path, names: list[str]) -> None:
+    for path in names:
+        place = root / path
+        place.parent.mkdir(exist_ok=True)
+        place.touch()
+        os.utime(place, (OLD_S, OLD_S))
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "tests.servers.s3_program"],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield S3Server(int(process.stdout.readline()))
+        finally:
+            process.terminate()
+
+
+def measure_s3(server: S3Server, root: Path, names: list[str], rounds: int) -> dict[str, float]:
+    bucket = server.new_bucket()
+    log_files = {
+        f"t/_delta_log/{place.name}": place.read_bytes()
+        for place in (root / "_delta_log").iterdir()
+    }
+    server.put(bucket, log_files)
+    for start in range(0, len(names), 10_000):
+        server.put(bucket, {f"t/{path}": b"" for path in names[start : start + 10_000]})
+    theirs = {
+        "AWS_ENDPOINT_URL": server.url,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }
+    address = f"s3://{bucket}/t"
+    # Its client is imported when a table is opened, the peer's is a part of the peer.
+    ours = (f"{OURS}    import s3fs\n", ON_S3_OURS, address, server.storage_options)
+    found = measure((ours, (PEER, ON_S3_PEER, address, theirs)), rounds)
+    with server.holding(IN_FLIGHT, lists=True):
+        run(*ours)
+        return {**found, "listings_in_flight": server.most_held}
+
+
+def measure(
+    pair: tuple[tuple[str, str, str, dict[str, Any]], tuple[str, str, str, dict[str, Any]]],
+    rounds: int,
+) -> dict[str, float]:
+    found: tuple[list[tuple[float, float, int]], ...] = ([], [])
+    for number in range(rounds):
+        for who in (0, 1) if number % 2 else (1, 0):
+            found[who].append(run(*pair[who]))
+    (num_files,) = {count for of_one in found for _, _, count in of_one}
+    ours_s, peer_s = (statistics.median(s for s, _, _ in of_one) for of_one in found)
+    ours_mb, peer_mb = (statistics.median(m for _, m, _ in of_one) for of_one in found)
+    return {
+        "files": num_files,
+        "delta_ops_s": round(ours_s, 2),
+        "deltalake_s": round(peer_s, 2),
+        "times_faster": round(peer_s / ours_s, 2),
+        "delta_ops_mb": ours_mb,
+        "deltalake_mb": peer_mb,
+        "memory": round(ours_mb / peer_mb, 2),
+    }
+
+
+def run(imports: str, work: str, address: str, options: dict[str, Any]) -> tuple[float, float, int]:
+    program = CHILD.format(imports=textwrap.dedent(imports), work=textwrap.dedent(work))
+    done = subprocess.run(
+        [sys.executable, "-c", program, address, json.dumps(options)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    seconds, megabytes, num_files = json.loads(done.stdout)
+    return seconds, megabytes, num_files
+
+
+def as_markdown(report: dict[str, dict[str, float]]) -> str:
+    lines = [
+        "| | delta_ops, s | deltalake, s | times faster | delta_ops, MB | deltalake, MB | memory | "
+        "listings in flight |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {name} | {of['delta_ops_s']} | {of['deltalake_s']} | {of['times_faster']} | "
+        f"{of['delta_ops_mb']} | {of['deltalake_mb']} | {of['memory']} | "
+        f"{of.get('listings_in_flight', '')} |"
+        for name, of in report.items()
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Local trees: the files below a directory of this machine, and which of some files are there.
+
+Several directories are listed at a time, since a file system that is reached by a network answers
+slowly. Of a file that is not wanted only the name is read: to ask for its size and time is the
+greater part of the work. Links are neither shown nor entered nor looked through.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from delta_ops.errors import StorageError
+from delta_ops.storage.concurrency import run_ahead
+from delta_ops.storage.contract import FileInfo, Wanted
+from delta_ops.storage.failures import reason_of
+from delta_ops.storage.paths import is_valid, validate
+
+_THREADS = 4
+_AHEAD = 64
+"""Directories that are listed and not taken yet."""
+_FOUND_TOGETHER = 1000
+
+
+class _Listed(NamedTuple):
+    files: list[FileInfo]
+    directories: list[str]
+
+
+def list_tree(root: str, directory: str, wanted: Wanted | None) -> Iterator[FileInfo]:
+    """See `Storage.list_tree`.
+
+    Args:
+        root: An absolute path.
+        directory: Relative to the root.
+    """
+    if directory:
+        validate(directory)
+    one_by_one = threading.Lock()
+    pending = [directory]
+    while pending:
+        calls = [(1, partial(_list, root, each, wanted, one_by_one)) for each in pending]
+        pending = []
+        for files, directories in run_ahead(calls, _AHEAD, _THREADS):
+            pending += directories
+            yield from files
+
+
+def find(root: str, paths: Iterable[str]) -> Iterator[FileInfo]:
+    """See `Storage.find`.
+
+    Args:
+        root: An absolute path.
+        paths: Relative to the root.
+    """
+    remaining = map(validate, paths)
+    groups = iter(lambda: list(islice(remaining, _FOUND_TOGETHER)), [])
+    real_root = os.path.realpath(root)
+    calls = ((1, partial(_find, real_root, group)) for group in groups)
+    for found in run_ahead(calls, _AHEAD, _THREADS):
+        yield from found
+
+
+def _find(real_root: str, paths: list[str]) -> list[FileInfo]:
+    found = []
+    is_real: dict[str, bool] = {}  # by directory: whether no link leads to it
+    for path in paths:
+        place = os.path.join(real_root, *path.split("/"))
+        directory = os.path.dirname(place)
+        try:
+            if directory not in is_real:
+                is_real[directory] = os.path.realpath(directory) == directory
+            status = os.lstat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise StorageError(place, "looked up", reason_of(error)) from error
+        if is_real[directory] and stat.S_ISREG(status.st_mode):
+            found.append(_info_of(path, status))
+    return found
+
+
+def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threading.Lock) -> _Listed:
+    place = os.path.join(root, *directory.split("/")) if directory else root
+    prefix = f"{directory}/" if directory else ""
+    try:
+        try:
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return _Listed([], [])
+        try:
+            names, directories = _names(descriptor, prefix)
+            if wanted is not None:
+                with one_by_one:
+                    chosen = [name for name in names if wanted(prefix + name)]
+                    is_empty = bool(directory) and not (names or directories)
+                    if is_empty and not os.listdir(descriptor) and wanted(prefix):
+                        status = os.fstat(descriptor)
+                        return _Listed([_info_of(prefix, status)], [])
+                names = chosen
+            return _Listed(_infos(descriptor, prefix, names), directories)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StorageError(place, "listed", reason_of(error)) from error
+
+
+def _names(descriptor: int, prefix: str) -> tuple[list[str], list[str]]:
+    """Names of files, and paths of directories."""
+    files: list[str] = []
+    directories: list[str] = []
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            name = entry.name
+            # Of most names it is seen at once; what is before them has been looked at.
+            is_plain = prefix and name.isascii() and "\\" not in name
+            if not is_plain and not is_valid(prefix + name):
+                continue
+            if entry.is_file(follow_symlinks=False):
+                files.append(name)
+            elif entry.is_dir(follow_symlinks=False):
+                directories.append(prefix + name)
+    return files, directories
+
+
+def _infos(descriptor: int, prefix: str, names: list[str]) -> list[FileInfo]:
+    found = []
+    for name in names:
+        try:
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except FileNotFoundError:  # deleted since its name was read
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append(_info_of(prefix + name, status))
+    return found
+
+
+def _info_of(path: str, status: os.stat_result) -> FileInfo:
+    return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)

@@ -1,0 +1,167 @@
+"""What a vacuum leaves in the history: START and END, once for each run that had work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import vacuum
+from delta_ops.protocol.actions import Protocol
+from tests.counting_storage import CountingStorage
+from tests.maintenance.aged_tables import NOW, Table, overwritten
+from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
+from tests.tables import by_deltalake
+
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+def vacuums(table: Table) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Operation, parameters and metrics of the commits of vacuums, oldest first."""
+    entries = [(e.operation or "", e) for e in table.log.history()]
+    return [
+        (name, dict(e.operation_parameters), dict(e.operation_metrics))
+        for name, e in reversed(entries)
+        if name.startswith("VACUUM")
+    ]
+
+
+def test_a_vacuum_with_work_commits_its_start_and_its_end(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    rows = table.rows()
+    result = vacuum(table.log, clock=table.clock)
+    start, end = vacuums(table)
+    assert start == (
+        "VACUUM START",
+        {"retentionCheckEnabled": True, "defaultRetentionMillis": WEEK_MS},
+        {"numFilesToDelete": "2", "sizeOfDataToDelete": str(result.plan.size_bytes)},
+    )
+    assert end == (
+        "VACUUM END",
+        {"status": "COMPLETED"},
+        {"numDeletedFiles": "2", "numVacuumedDirectories": "4"},
+    )
+    assert table.rows() == by_deltalake(table.root) == rows
+    operations = [entry["operation"] for entry in DeltaTable(str(table.root)).history(2)]
+    assert operations == ["VACUUM END", "VACUUM START"]
+
+
+def test_what_was_asked_for_is_told(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    hour = timedelta(hours=1)
+    vacuum(table.log, clock=table.clock, retention=hour, enforce_retention=False)
+    assert vacuums(table)[0][1] == {
+        "retentionCheckEnabled": False,
+        "specifiedRetentionMillis": 3_600_000,
+        "defaultRetentionMillis": WEEK_MS,
+    }
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(lambda t: vacuum(t.log, clock=t.clock, dry_run=True), id="a dry run"),
+        pytest.param(lambda t: vacuum(t.log, clock=lambda: NOW), id="a run without work"),
+        pytest.param(lambda t: vacuum(t.log, clock=t.clock, log_commits=False), id="told not to"),
+    ],
+)
+def test_nothing_is_committed_by(tmp_path: Path, run: Callable[[Table], object]) -> None:
+    table = overwritten(tmp_path / "t")
+    run(table)
+    assert table.log.snapshot().version == 2
+
+
+def with_property(root: Path, value: str) -> Table:
+    table = Table(root)
+    table.write([1], configuration={"delta_ops.vacuum.logging": value})
+    table.put("orphan")
+    table.pass_time(days=8)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("value", "argument", "commits"),
+    [("false", None, 0), ("TRUE", None, 2), ("false", True, 2), ("true", False, 0)],
+)
+def test_a_property_of_the_table_decides_unless_one_is_told(
+    tmp_path: Path, value: str, argument: bool | None, commits: int
+) -> None:
+    table = with_property(tmp_path / "t", value)
+    vacuum(table.log, clock=table.clock, log_commits=argument)
+    assert len(vacuums(table)) == commits
+
+
+def test_a_property_that_cannot_be_understood_is_an_error(tmp_path: Path) -> None:
+    table = with_property(tmp_path / "t", "perhaps")
+    with pytest.raises(InvalidRequestError, match="'perhaps'; set it to true or false"):
+        vacuum(table.log, clock=table.clock)
+    assert "orphan" in table.files()
+
+
+def test_a_vacuum_that_fails_says_so(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+
+    def fail(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "before"):
+            raise StorageError(path, "deleted", "the store is gone")
+
+    with pytest.raises(StorageError, match="the store is gone"):
+        vacuum(DeltaLog("", storage=CountingStorage(table.log.storage, fail)), clock=table.clock)
+    assert [(name, p.get("status")) for name, p, _ in vacuums(table)] == [
+        ("VACUUM START", None),
+        ("VACUUM END", "FAILED"),
+    ]
+    vacuum(table.log, clock=table.clock)
+    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"] * 2
+
+
+def test_of_two_vacuums_at_a_time_one_tells(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    others: list[int] = []
+
+    def meddle(_number: int, method: str, _path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "before"):
+            others.append(vacuum(table.log, clock=table.clock).deleted_files)
+
+    log = DeltaLog("", storage=CountingStorage(table.log.storage, meddle))
+    assert vacuum(log, clock=table.clock).failures == ()
+    assert others == [2]
+    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"]
+
+
+def test_a_change_of_the_metadata_between_start_and_end_is_no_obstacle(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+
+    def meddle(_number: int, method: str, _path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "after"):
+            metadata = table.log.snapshot().metadata
+            create_commit(table.log.storage, table.log.log_directory, 4, [metadata])
+
+    vacuum(DeltaLog("", storage=CountingStorage(table.log.storage, meddle)), clock=table.clock)
+    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"]
+
+
+def test_a_table_that_we_cannot_write_rows_to_has_a_history_too(tmp_path: Path) -> None:
+    table, _ = with_vectors(tmp_path / "t", [file("x", 0)], [gone("x", 0, 8)])
+    vacuum(table.log, clock=table.clock)
+    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"]
+    assert DeltaTable(str(table.root)).version() == 4
+
+
+def test_no_commit_goes_to_a_table_of_an_unknown_feature(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    unknown = Protocol(
+        min_reader_version=1, min_writer_version=7, writer_features=("coordinatedCommits-preview",)
+    )
+    create_commit(table.log.storage, table.log.log_directory, 3, [unknown])
+    before = table.files()
+    with pytest.raises(Exception, match="cannot be vacuumed: it uses coordinatedCommits-preview"):
+        vacuum(table.log, clock=table.clock)
+    assert table.files() == before

@@ -1,0 +1,99 @@
+"""A vacuum killed before and after each of its storage calls: read, run again, read by others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.maintenance import vacuum
+from delta_ops.storage import Storage
+from tests.faulty_storage import crashes
+from tests.maintenance.aged_tables import Table, overwritten
+from tests.maintenance.test_vacuum_sources import inventory_of
+from tests.tables import by_deltalake
+
+Options = Callable[[Table], dict[str, Any]]
+
+
+def with_all_there_is(root: Path) -> Table:
+    """A table with removed files, an orphan, a leftover, and an empty directory."""
+    table = overwritten(root)
+    table.put("orphan.parquet")
+    table.put(f".staged-{'a' * 32}")
+    (root / "empty").mkdir()
+    os.utime(root / "empty", (0, 0))
+    table.pass_time(days=8)
+    return table
+
+
+def told(table: Table) -> list[str]:
+    return [e.operation or "" for e in table.log.history() if (e.operation or "") != "WRITE"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(lambda _: {}, id="full"),
+        pytest.param(lambda _: {"mode": "lite"}, id="lite"),
+        pytest.param(lambda t: {"inventory": inventory_of(t)}, id="from an inventory"),
+        pytest.param(lambda _: {"keep_last": 1, "log_commits": False}, id="without commits"),
+    ],
+)
+def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
+    tmp_path: Path, options: Options
+) -> None:
+    template = with_all_there_is(tmp_path / "template")
+    rows = template.rows()
+    whole = template.copy(tmp_path / "whole")
+    vacuum(whole.log, clock=whole.clock, batch_files=1, **options(whole))
+    tables: list[Table] = []
+
+    def fresh() -> Storage:
+        tables.append(template.copy(tmp_path / str(len(tables))))
+        return tables[-1].log.storage
+
+    def run(storage: Storage) -> None:
+        table = tables[-1]
+        log = DeltaLog("", storage=storage)
+        vacuum(log, clock=table.clock, batch_files=1, **options(table))
+
+    number = 0
+    for number, (where, _) in zip(count(1), crashes(fresh, run), strict=False):
+        table = tables[-1]
+        assert table.rows() == rows, where
+        if number % 10 == 0:
+            assert by_deltalake(table.root) == rows, where
+        vacuum(table.log, clock=table.clock, **options(table))
+        assert table.data_files() == whole.data_files(), where
+        assert (table.root / "empty").exists() == (whole.root / "empty").exists(), where
+        assert told(table) == told(whole), where
+        again = vacuum(table.log, clock=table.clock, dry_run=True, **options(table))
+        assert not again.plan.has_work, where
+        assert table.rows() == rows, where
+        if number % 10 == 0:
+            assert by_deltalake(table.root) == rows, where
+    assert number >= 20
+
+
+def test_a_store_that_deletes_a_part_of_a_batch_is_asked_again(tmp_path: Path) -> None:
+    table = with_all_there_is(tmp_path / "t")
+    storage = table.log.storage
+    half = storage.delete_many
+
+    class Dying(type(storage)):  # type: ignore[misc]
+        def delete_many(self, paths: Iterable[str]) -> list[str]:
+            chosen = list(paths)
+            half(chosen[: len(chosen) // 2])
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        vacuum(DeltaLog("", storage=Dying(table.root)), clock=table.clock)
+    result = vacuum(table.log, clock=table.clock)
+    assert result.deleted_files == 2
+    assert told(table) == ["VACUUM END", "VACUUM START"]
