@@ -10,12 +10,8 @@ from delta_ops.maintenance.checkpoint import (
     create_checkpoint,
     plan_checkpoint,
 )
-from delta_ops.maintenance.log_cleanup import (
-    LogCleanupPlan,
-    LogCleanupResult,
-    clean_up_log,
-    plan_clean_up_log,
-)
+from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.log_cleanup_plan import LogCleanupPlan, plan_clean_up_log
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize

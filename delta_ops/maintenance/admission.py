@@ -1,9 +1,11 @@
 """Admission: whether maintenance may touch a table at all.
 
-Maintenance writes and deletes, so it asks for all that a writer must support. Whoever deletes asks
-for one thing more: `_delta_ops/format.json`, where it exists, says that this table keeps things of
-ours (branches, pinned versions) that only a version of delta_ops which knows that format can see.
-This version knows of none.
+Maintenance writes and deletes, so it asks for all that a writer must support. Clean-up and
+compaction of the log write no rows: of each feature they have to know what it means for the files
+of the log, and refuse those that they have never heard of. Whoever deletes asks for one thing more:
+`_delta_ops/format.json`, where it exists, says that this table keeps things of ours (branches,
+pinned versions) that only a version of delta_ops which knows that format can see. This version
+knows of none.
 """
 
 from __future__ import annotations
@@ -12,12 +14,20 @@ import json
 
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.features import validate_writable
+from delta_ops.protocol.features import FEATURES, FEATURES_WRITER_VERSION, validate_writable
 from delta_ops.storage import Storage
 
 FORMAT_FILE = "_delta_ops/format.json"
 
 _KNOWN_VERSIONS: frozenset[int] = frozenset()
+_LOG_IS_KNOWN = frozenset(feature.name for feature in FEATURES) - {
+    "catalogManaged",
+    "catalogOwned-preview",
+    "coordinatedCommits-preview",
+    "redirectReaderWriter-preview",
+    "redirectWriterOnly-preview",
+}
+"""Features by which nothing stands outside of the log, and nothing in it that we would not see."""
 
 
 def validate_maintainable(snapshot: Snapshot) -> None:
@@ -36,6 +46,39 @@ def validate_deletable(snapshot: Snapshot) -> None:
         UnsupportedFeatureError: It cannot be written, or it has a `_delta_ops` format unknown here.
     """
     validate_maintainable(snapshot)
+    _validate_format(snapshot)
+
+
+def validate_log_deletable(snapshot: Snapshot) -> None:
+    """Refuse a table of which we cannot tell which files of its log it needs.
+
+    Raises:
+        UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
+    """
+    _validate_log_known(snapshot, "cleaned up")
+    _validate_format(snapshot)
+
+
+def validate_log_compactable(snapshot: Snapshot) -> None:
+    """Refuse a table whose log may hold what we would leave out of a compaction.
+
+    Raises:
+        UnsupportedFeatureError: It uses a feature that is unknown here.
+    """
+    _validate_log_known(snapshot, "compacted")
+
+
+def _validate_log_known(snapshot: Snapshot, to: str) -> None:
+    protocol = snapshot.protocol
+    asked = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    unknown = sorted(asked - _LOG_IS_KNOWN)
+    if protocol.min_writer_version > FEATURES_WRITER_VERSION:
+        unknown.append(f"writer version {protocol.min_writer_version}")
+    if unknown:
+        raise UnsupportedFeatureError(snapshot.uri, tuple(unknown), to)
+
+
+def _validate_format(snapshot: Snapshot) -> None:
     version = _format_version(snapshot.storage)
     if version is not None and version not in _KNOWN_VERSIONS:
         raise UnsupportedFeatureError(
