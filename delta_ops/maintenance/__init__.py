@@ -12,6 +12,12 @@ from delta_ops.maintenance.checkpoint import (
 )
 from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_cleanup_plan import LogCleanupPlan, plan_clean_up_log
+from delta_ops.maintenance.log_compaction import (
+    LogCompactionPlan,
+    LogCompactionResult,
+    compact_log,
+    plan_compact_log,
+)
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
@@ -24,6 +30,8 @@ __all__ = [
     "CheckpointResult",
     "LogCleanupPlan",
     "LogCleanupResult",
+    "LogCompactionPlan",
+    "LogCompactionResult",
     "MaintenancePlan",
     "MaintenanceResult",
     "Operation",
@@ -33,11 +41,13 @@ __all__ = [
     "VacuumResult",
     "checkpoint_due",
     "clean_up_log",
+    "compact_log",
     "create_checkpoint",
     "maintain",
     "optimize",
     "plan_checkpoint",
     "plan_clean_up_log",
+    "plan_compact_log",
     "plan_maintenance",
     "plan_optimize",
     "plan_vacuum",

@@ -151,11 +151,12 @@ def _load_plan(snapshot: Snapshot, now_ms: int, keep_versions: Collection[int]) 
         else None,
         protected_before=properties.checkpoint_protection_version if is_protected else 0,
     )
-    sidecars = list_sidecars(storage, snapshot.log_directory)
-    if not sidecars:
+    if "v2Checkpoint" not in (snapshot.protocol.reader_features or ()):
         return plan
+    sidecars = list_sidecars(storage, snapshot.log_directory)
     candidates = {info.path for info in old_sidecars(sidecars, plan, now_ms=now_ms)}
-    referenced = referenced_sidecars(storage, top_level_files(files, plan), candidates)
+    top_level = top_level_files(files, plan) if candidates else []
+    referenced = referenced_sidecars(storage, top_level, candidates)
     return with_orphans(plan, sidecars, referenced, now_ms=now_ms)
 
 
