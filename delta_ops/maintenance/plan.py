@@ -34,7 +34,8 @@ from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
 from delta_ops.protocol.file_paths import canonical_paths, is_absolute
 from delta_ops.storage import Storage
 
-Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log"]
+Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log", "compact_log"]
+"""Log compaction is never due: only some engines gain by it, and who runs them asks for it."""
 
 _SAMPLE = 16
 

