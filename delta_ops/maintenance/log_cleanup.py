@@ -44,7 +44,8 @@ from delta_ops.maintenance.log_cleanup_plan import (
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import FileInfo
 
-_BATCH = 1000
+_BATCH = 5000
+"""Files that are deleted between two words of progress; a store takes as many as it can at once."""
 _LISTINGS = 3
 _PROVEN = ("path", "partitionValues", "size")
 

@@ -133,7 +133,7 @@ def plan_clean_up_log(
         earliest_after=earliest_version(_from(boundary, listing)),
         latest_version=listing.latest_version,
         is_enabled=is_enabled,
-        leftovers=tuple(info for info in listed if is_leftover(info, now_ms)),
+        leftovers=tuple(i for i in listed if "/." in i.path and is_leftover(i, now_ms)),
     )
     if boundary is None:
         return plan

@@ -308,7 +308,9 @@ def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
             names = [entry.name for entry in islice(entries, limit + 1)]
     except OSError:
         return None
-    return frozenset(n for n in names if n.endswith(".crc")) if len(names) <= limit else None
+    if len(names) > limit:
+        return None
+    return frozenset([name for name in names if name[0] == "." and name.endswith(".crc")])
 
 
 def _as_failure(error: OSError | StorageError, place: str, name: str) -> StorageError:
