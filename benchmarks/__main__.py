@@ -19,6 +19,7 @@ BENCHMARKS = (
     "read_rows",
     "contention",
     "vacuum",
+    "log_cleanup",
 )
 
 

@@ -15,6 +15,7 @@ from delta_ops.cli.looking import files, history, show
 from delta_ops.cli.maintaining import (
     checkpoint,
     clean_up_log_command,
+    compact_log_command,
     optimize_command,
     vacuum_command,
 )
@@ -51,6 +52,7 @@ for _command in (
     optimize_command,
     vacuum_command,
     clean_up_log_command,
+    compact_log_command,
     restore_command,
     revert_command,
     repair_command,

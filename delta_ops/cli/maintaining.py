@@ -1,4 +1,6 @@
-"""The commands that maintain a table: `checkpoint`, `optimize`, `vacuum`, `clean-up-log`."""
+"""The commands that maintain a table: `checkpoint`, `optimize`, `vacuum`, `clean-up-log`,
+`compact-log`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from delta_ops.cli.render import (
     size_text,
     utc,
 )
-from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+from delta_ops.maintenance import (
+    clean_up_log,
+    compact_log,
+    create_checkpoint,
+    optimize,
+    vacuum,
+)
 from delta_ops.maintenance.vacuum_inventory import load_inventory
 from delta_ops.protocol.predicate import Predicate
 
@@ -225,15 +233,26 @@ def vacuum_command(
 
 @click.command("clean-up-log")
 @table_argument
+@click.option(
+    "--keep-version",
+    "keep_versions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    help="A version that must stay readable, however old; all after it stay too. May be repeated.",
+)
 @dry_run_option
 @json_option
 def clean_up_log_command(
-    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool
+    table: str,
+    storage_options: dict[str, Any],
+    keep_versions: tuple[int, ...],
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete log files of versions older than delta.logRetentionDuration."""
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
-        result = clean_up_log(log, dry_run=dry_run, on_event=on_event)
+        result = clean_up_log(log, dry_run=dry_run, keep_versions=keep_versions, on_event=on_event)
     plan = result.plan
     if as_json:
         show_json(
@@ -244,6 +263,17 @@ def clean_up_log_command(
                 "boundary_version": plan.boundary_version,
                 "earliest_version_before": plan.earliest_before,
                 "earliest_version_after": plan.earliest_after,
+                "earliest_version": result.earliest_version,
+                "latest_version": plan.latest_version,
+                "compatible_checkpoint_version": plan.compatible_version,
+                "planned_by_kind": {
+                    "commits": len(plan.commits),
+                    "checkpoint_files": len(plan.checkpoints),
+                    "compactions": len(plan.compactions),
+                    "checksums": len(plan.checksums),
+                    "sidecars": len(plan.sidecars),
+                    "leftovers": len(plan.leftovers),
+                },
                 "planned_files": len(plan.files),
                 "planned_bytes": plan.size_bytes,
                 "deleted_files": result.deleted_files,
@@ -258,8 +288,60 @@ def clean_up_log_command(
             if dry_run
             else _deleted(result.deleted_files, result.deleted_bytes)
         )
-        click.echo(f"{done} Versions can be read from {plan.earliest_after} on.")
+        after = plan.earliest_after if dry_run else result.earliest_version
+        click.echo(
+            f"{done} Versions can be read from {after} on; before, from {plan.earliest_before} on."
+        )
     _fail_for(result.failures)
+
+
+@click.command("compact-log")
+@table_argument
+@click.option(
+    "--from-version",
+    type=click.IntRange(min=0),
+    help="The first version; the one after the newest checkpoint if not given.",
+)
+@click.option(
+    "--to-version", type=click.IntRange(min=0), help="The last one; the latest if not given."
+)
+@dry_run_option
+@json_option
+def compact_log_command(
+    table: str,
+    storage_options: dict[str, Any],
+    from_version: int | None,
+    to_version: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Write the actions of several versions to one file, for engines that read such files."""
+    log = open_table(table, storage_options)
+    result = compact_log(log, from_version, to_version, dry_run=dry_run)
+    plan = result.plan
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "start_version": plan.start_version,
+                "end_version": plan.end_version,
+                "file": plan.file_name if plan.has_work else None,
+                "has_work": plan.has_work,
+                "written": result.written,
+                "num_actions": result.num_actions,
+                "size_bytes": result.size_bytes,
+            }
+        )
+    elif result.written:
+        click.echo(
+            f"Wrote {plan.file_name}: {count_text(result.num_actions, 'action')}, "
+            f"{size_text(result.size_bytes)}."
+        )
+    elif dry_run and plan.has_work:
+        click.echo(f"Would put {count_text(len(plan.commits), 'version')} into {plan.file_name}.")
+    else:
+        click.echo("There is nothing to put together, or it has been; nothing to do.")
 
 
 def _would_delete(count: int, size_bytes: int) -> str:

@@ -225,6 +225,45 @@ class CommitTimes:
         return self._of_files[version]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InCommitTimes:
+    """Times that commits carry, of some of them: they grow with the versions."""
+
+    since_version: int
+    """From this version on, what the files say of times does not count."""
+    by_version: Mapping[int, int]
+    """Milliseconds since the Unix epoch."""
+
+
+def load_in_commit_times(
+    snapshot: Snapshot, listing: LogListing, around_ms: int
+) -> InCommitTimes | None:
+    """So many of them as tell the last version of that time; None where the table has none.
+
+    Args:
+        snapshot: The latest version.
+        listing: Of its log.
+        around_ms: Milliseconds since the Unix epoch.
+
+    Raises:
+        FileNotFoundError: A commit is gone that is listed.
+        LogCorruptError: A commit lacks the timestamp that its table demands.
+    """
+    enabled = _enablement(snapshot)
+    if enabled is None:
+        return None
+    found: dict[int, int] = {}
+
+    def time_of(version: int) -> int:
+        logged = _Logged(snapshot.storage, snapshot.log_directory, listing.commits[version])
+        found[version] = _read_timestamp(logged)
+        return found[version]
+
+    versions = [v for v in sorted(listing.commits) if enabled.version <= v <= snapshot.version]
+    bisect_right(versions, around_ms, key=time_of)
+    return InCommitTimes(since_version=enabled.version, by_version=found)
+
+
 def _last_before(
     snapshot: Snapshot,
     wanted_ms: int,

@@ -44,6 +44,14 @@ def load_hint(storage: Storage, directory: str) -> int | None:
     return version if version >= 0 else None
 
 
+def load_named_version(storage: Storage, directory: str) -> int | None:
+    """The version that the hint names, be the rest of it right or not; others may go by it."""
+    try:
+        return int(_parsed(storage.read(f"{directory}/{LAST_CHECKPOINT}"))["version"])
+    except (FileNotFoundError, DeltaOpsError, *_MALFORMED):
+        return None
+
+
 def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
     """Point at this checkpoint, unless the hint points at a later one already."""
     stored = load_hint(storage, directory)

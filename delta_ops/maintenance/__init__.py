@@ -10,11 +10,13 @@ from delta_ops.maintenance.checkpoint import (
     create_checkpoint,
     plan_checkpoint,
 )
-from delta_ops.maintenance.log_cleanup import (
-    LogCleanupPlan,
-    LogCleanupResult,
-    clean_up_log,
-    plan_clean_up_log,
+from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.log_cleanup_plan import LogCleanupPlan, plan_clean_up_log
+from delta_ops.maintenance.log_compaction import (
+    LogCompactionPlan,
+    LogCompactionResult,
+    compact_log,
+    plan_compact_log,
 )
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
@@ -34,6 +36,8 @@ __all__ = [
     "CheckpointResult",
     "LogCleanupPlan",
     "LogCleanupResult",
+    "LogCompactionPlan",
+    "LogCompactionResult",
     "MaintenancePlan",
     "MaintenanceResult",
     "Operation",
@@ -49,11 +53,13 @@ __all__ = [
     "VacuumResult",
     "checkpoint_due",
     "clean_up_log",
+    "compact_log",
     "create_checkpoint",
     "maintain",
     "optimize",
     "plan_checkpoint",
     "plan_clean_up_log",
+    "plan_compact_log",
     "plan_maintenance",
     "plan_optimize",
     "plan_repair",

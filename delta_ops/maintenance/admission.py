@@ -1,8 +1,9 @@
 """Admission: whether maintenance may touch a table at all.
 
-Maintenance that writes rows or checkpoints asks for all that a writer must support. Vacuum writes
-neither: of each feature it has to know which files the table needs because of it, and refuses those
-it has never heard of, whether or not the table says so by `vacuumProtocolCheck`.
+Maintenance that writes rows or checkpoints asks for all that a writer must support. Vacuum, and
+clean-up and compaction of the log, write neither: of each feature they have to know which files the
+table needs because of it, and what it means for the files of the log, and refuse those that they
+have never heard of, whether or not the table says so by `vacuumProtocolCheck`.
 
 Whoever deletes asks for one thing more: `_delta_ops/format.json`, where it exists, says that this
 table keeps things of ours (branches, pinned versions) that only a version of delta_ops which knows
@@ -12,15 +13,24 @@ that format can see. This version knows of none.
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.features import FEATURES_WRITER_VERSION, validate_writable
+from delta_ops.protocol.features import FEATURES, FEATURES_WRITER_VERSION, validate_writable
 from delta_ops.storage import Storage
 
 FORMAT_FILE = "_delta_ops/format.json"
 
 _KNOWN_VERSIONS: frozenset[int] = frozenset()
+_LOG_IS_KNOWN = frozenset(feature.name for feature in FEATURES) - {
+    "catalogManaged",
+    "catalogOwned-preview",
+    "coordinatedCommits-preview",
+    "redirectReaderWriter-preview",
+    "redirectWriterOnly-preview",
+}
+"""Features by which nothing stands outside of the log, and nothing in it that we would not see."""
 
 
 _FILES_ARE_KNOWN = frozenset(
@@ -85,14 +95,37 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
     """
+    _validate_known(snapshot, _FILES_ARE_KNOWN, "vacuumed")
+    _validate_format(snapshot)
+
+
+def validate_log_deletable(snapshot: Snapshot) -> None:
+    """Refuse a table of which we cannot tell which files of its log it needs.
+
+    Raises:
+        UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
+    """
+    _validate_known(snapshot, _LOG_IS_KNOWN, "cleaned up")
+    _validate_format(snapshot)
+
+
+def validate_log_compactable(snapshot: Snapshot) -> None:
+    """Refuse a table whose log may hold what we would leave out of a compaction.
+
+    Raises:
+        UnsupportedFeatureError: It uses a feature that is unknown here.
+    """
+    _validate_known(snapshot, _LOG_IS_KNOWN, "compacted")
+
+
+def _validate_known(snapshot: Snapshot, known: Set[str], to: str) -> None:
     protocol = snapshot.protocol
     asked = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    unknown = sorted(asked - _FILES_ARE_KNOWN)
+    unknown = sorted(asked - known)
     if protocol.min_writer_version > FEATURES_WRITER_VERSION:
         unknown.append(f"writer version {protocol.min_writer_version}")
     if unknown:
-        raise UnsupportedFeatureError(snapshot.uri, tuple(unknown), "vacuumed")
-    _validate_format(snapshot)
+        raise UnsupportedFeatureError(snapshot.uri, tuple(unknown), to)
 
 
 def _validate_format(snapshot: Snapshot) -> None:

@@ -7,7 +7,7 @@ clean-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
@@ -15,12 +15,15 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance.checkpoint import CheckpointResult, create_checkpoint
 from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.log_compaction import LogCompactionResult, compact_log
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
 from delta_ops.maintenance.vacuum import VacuumResult, vacuum
 from delta_ops.transaction.rewrite_group import Rewriter
 
-OperationResult = VacuumResult | OptimizeResult | CheckpointResult | LogCleanupResult
+OperationResult = (
+    VacuumResult | OptimizeResult | CheckpointResult | LogCleanupResult | LogCompactionResult
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,7 @@ def maintain(
     engine: Rewriter | None = None,
     vacuum_with: Callable[..., VacuumResult] = vacuum,
     clock: Clock = system_clock,
+    keep_versions: Collection[int] = (),
     on_event: OnEvent = ignore,
 ) -> MaintenanceResult:
     """Run what is due.
@@ -54,11 +58,12 @@ def maintain(
         operations: Run these, due or not; those that the plan names if None.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         vacuum_with: `vacuum`, or a partial of it with other settings.
+        keep_versions: As for `clean_up_log`.
 
     Raises:
         DeltaOpsError: Whatever an operation raises; those before it have done their work.
     """
-    plan = plan_maintenance(log, clock=clock)
+    plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     results: list[OperationResult] = []
     for operation in plan.operations if operations is None else operations:
         match operation:
@@ -74,7 +79,17 @@ def maintain(
             case "checkpoint":
                 results.append(create_checkpoint(log, dry_run=dry_run, clock=clock))
             case "clean_up_log":
-                results.append(clean_up_log(log, dry_run=dry_run, clock=clock, on_event=on_event))
+                results.append(
+                    clean_up_log(
+                        log,
+                        dry_run=dry_run,
+                        clock=clock,
+                        keep_versions=keep_versions,
+                        on_event=on_event,
+                    )
+                )
+            case "compact_log":
+                results.append(compact_log(log, dry_run=dry_run))
     return MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results))
 
 
@@ -104,4 +119,16 @@ def _figures(result: OperationResult) -> dict[str, int]:
                 "log_files_deleted": result.deleted_files,
                 "log_bytes_deleted": result.deleted_bytes,
                 "log_clean_up_failures": len(result.failures),
+                "log_files_planned": len(result.plan.files),
+                **_known("earliest_version_before", result.plan.earliest_before),
+                **_known("earliest_version", result.earliest_version),
             }
+        case LogCompactionResult():
+            return {
+                "log_versions_compacted": len(result.plan.commits) if result.written else 0,
+                "log_compaction_bytes": result.size_bytes,
+            }
+
+
+def _known(name: str, value: int | None) -> dict[str, int]:
+    return {} if value is None else {name: value}

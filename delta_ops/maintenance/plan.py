@@ -24,6 +24,7 @@ from typing import Literal
 
 from delta_ops.clock import Clock, system_clock
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.admission import validate_deletable
 from delta_ops.maintenance.checkpoint import plan_checkpoint
 from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan
 from delta_ops.maintenance.optimize_plan import plan_optimize
@@ -33,7 +34,8 @@ from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
 from delta_ops.protocol.file_paths import canonical_paths, is_absolute
 from delta_ops.storage import Storage
 
-Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log"]
+Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log", "compact_log"]
+"""Log compaction is never due: only some engines gain by it, and who runs them asks for it."""
 
 _SAMPLE = 16
 
@@ -80,6 +82,7 @@ def plan_maintenance(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    validate_deletable(snapshot)
     now_ms = clock()
     cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)
     checkpoint = plan_checkpoint(snapshot)

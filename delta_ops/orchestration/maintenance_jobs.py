@@ -36,6 +36,7 @@ class OperationName(Enum):
     optimize = "optimize"
     checkpoint = "checkpoint"
     clean_up_log = "clean_up_log"
+    compact_log = "compact_log"
 
 
 class VacuumModeName(Enum):
@@ -51,6 +52,10 @@ class MaintenanceConfig(dg.Config):
     tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
     operations: list[OperationName] = Field(
         default=[], description="Run these, due or not; if empty, those that are due."
+    )
+    keep_versions: dict[str, list[int]] = Field(
+        default={},
+        description="Versions that log clean-up keeps readable, however old, by asset key as a/b.",
     )
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
     vacuum_mode: VacuumModeName = Field(
@@ -146,6 +151,7 @@ def _maintained(
             keep_last=config.vacuum_keep_last,
             log_commits=config.vacuum_log_commits,
         ),
+        keep_versions=config.keep_versions.get(table.name, ()),
         on_event=on_event,
     )
     context.log.info(f"{table.name}: {_sentence(result)}")

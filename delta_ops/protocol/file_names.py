@@ -87,6 +87,11 @@ def checksum_name(version: int) -> str:
     return f"{version:020d}.crc"
 
 
+def compaction_name(start_version: int, end_version: int) -> str:
+    """The name of the log compaction of a range of versions, both included."""
+    return f"{start_version:020d}.{end_version:020d}.compacted.json"
+
+
 def _parsed(name: str) -> LogFileName | None:
     if match := _COMMIT.fullmatch(name):
         return CommitName(version=int(match[1]))

@@ -75,6 +75,8 @@ class TableProperties:
     """`delta.deletedFileRetentionDuration`: how long removed files and tombstones stay."""
     set_transaction_retention_ms: int | None = None
     """`delta.setTransactionRetentionDuration`; None: transaction identifiers stay for ever."""
+    checkpoint_protection_version: int = 0
+    """`delta.requireCheckpointProtectionBeforeVersion`, of effect with the feature only."""
     isolation_level: IsolationLevel = "Serializable"
     """`delta.isolationLevel`."""
     in_commit_timestamps: bool = False
@@ -133,6 +135,11 @@ def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
         ),
         set_transaction_retention_ms=read(
             "delta.setTransactionRetentionDuration", parse_interval, None
+        ),
+        checkpoint_protection_version=read(
+            "delta.requireCheckpointProtectionBeforeVersion",
+            _natural,
+            defaults.checkpoint_protection_version,
         ),
         isolation_level=read("delta.isolationLevel", _isolation_level, defaults.isolation_level),
         in_commit_timestamps=read(
@@ -251,6 +258,10 @@ def _integer(text: str, lowest: int) -> int:
 
 def _positive(text: str) -> int:
     return _integer(text, 1)
+
+
+def _natural(text: str) -> int:
+    return _integer(text, 0)
 
 
 def _count(text: str) -> int:

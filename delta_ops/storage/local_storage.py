@@ -25,12 +25,12 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, islice
 from typing import IO
 
 import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, StorageError
-from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.contract import FileInfo, Wanted
 from delta_ops.storage.durability import (
     Translate,
@@ -52,6 +52,8 @@ from delta_ops.storage.ranges import validate_parts, validate_ranges
 logger = logging.getLogger(__name__)
 
 _SYNC_THREADS = 8  # those under way at once share one commit of the file system's journal
+_LISTED_FOR_EACH = 20
+"""Names that are listed in less time than a checksum is looked for in vain."""
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 
 
@@ -203,19 +205,27 @@ class LocalStorage:
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """See `Storage`; why a file could not be deleted goes to the log."""
-        real_directories: dict[str, str] = {}
-
-        def is_deleted(path: str) -> bool:
+        kept: list[str] = []
+        for directory, group in groupby(map(validate, paths), _directory_of):
+            in_directory = list(group)
             try:
-                _delete(self._target(path, real_directories))
-            except (StorageError, InvalidRequestError) as error:
+                place = self._real_directory(directory)
+            except InvalidRequestError as error:
                 logger.warning("%s", error)
-                return False
-            return True
-
-        chosen = [validate(path) for path in paths]
-        gone = in_parallel(is_deleted, chosen)
-        return [path for path, is_gone in zip(chosen, gone, strict=True) if not is_gone]
+                kept += in_directory
+                continue
+            checksums = _checksums_in(place, _LISTED_FOR_EACH * len(in_directory))
+            for path in in_directory:
+                name = path.rpartition("/")[2]
+                try:
+                    if checksums is None or f".{name}.crc" in checksums:
+                        _delete(os.path.join(place, name))
+                    else:
+                        _unlink(f"{place}{os.sep}{name}")
+                except (StorageError, OSError) as error:
+                    logger.warning("%s", _as_failure(error, place, name))
+                    kept.append(path)
+        return kept
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
         """See `Storage`."""
@@ -256,11 +266,14 @@ class LocalStorage:
             # Of a long log most names lie before `start`; nothing passes by them faster.
             names = sorted(name for name in os.listdir(place) if name >= start)
         for path in filter(is_valid, [prefix + name for name in names]):
-            with translating(translate, FileNotFoundError):
-                try:
-                    status = os.lstat(self.locate(path))
-                except FileNotFoundError:  # deleted since its name was read
-                    continue
+            try:
+                status = os.lstat(
+                    place + path[len(directory) :] if directory else self.locate(path)
+                )
+            except FileNotFoundError:  # deleted since its name was read
+                continue
+            except OSError as error:
+                raise translate(error) from error
             yield path, status
 
     def _real_root(self) -> str:
@@ -312,6 +325,31 @@ def _delete(target: str) -> None:
     with translating(_failure_of(target, "deleted")):
         _unlink(_checksum_of(target))
         _unlink(target)
+
+
+def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
+    """Names of the checksums in a directory; None in one of more names than the limit.
+
+    To try each name takes as long as to delete a file.
+    """
+    try:
+        with os.scandir(place) as entries:
+            names = [entry.name for entry in islice(entries, limit + 1)]
+    except OSError:
+        return None
+    if len(names) > limit:
+        return None
+    return frozenset([name for name in names if name[0] == "." and name.endswith(".crc")])
+
+
+def _as_failure(error: OSError | StorageError, place: str, name: str) -> StorageError:
+    if isinstance(error, StorageError):
+        return error
+    return _failure_of(os.path.join(place, name), "deleted")(error)
+
+
+def _directory_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _clear_checksum_of(target: str) -> None:

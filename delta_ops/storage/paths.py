@@ -16,6 +16,8 @@ from delta_ops.errors import InvalidRequestError
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://(.*)", re.DOTALL)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _SEPARATORS = re.compile(r"[/\\]")
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.=-]*/)*[A-Za-z0-9_][A-Za-z0-9_.=-]*")
+"""Nearly all paths of logs, which are many: nothing can be wrong with one of these."""
 _STAGED = re.compile(r"\.staged-[0-9a-f]{32}")
 _VERSION = re.compile(r"[0-9]{20}")
 _CONTAINER_FIRST = frozenset({"abfs", "abfss", "wasb", "wasbs"})
@@ -78,6 +80,8 @@ def redact(address: str) -> str:
 
 
 def _problem_of(path: str) -> str | None:
+    if _PLAIN.fullmatch(path):
+        return None
     if not path:
         return "is empty"
     if "\0" in path:

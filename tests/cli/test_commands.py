@@ -188,9 +188,24 @@ def test_clean_up_log(tmp_path: Path) -> None:
     assert (planned["earliest_version_before"], planned["earliest_version_after"]) == (0, 2)
     names = [f"{v:020d}.{kind}" for kind in ("json", "crc") for v in (0, 1)]
     assert [Path(path).name for path in planned["paths"]] == names
+    assert planned["planned_by_kind"]["commits"] == planned["planned_by_kind"]["checksums"] == 2
+    assert output("clean-up-log", root, "--dry-run", "--keep-version", "1")["paths"] == []
     text = run("clean-up-log", root).stdout
     assert text.startswith("Deleted 4 files, ")
-    assert text.endswith("Versions can be read from 2 on.\n")
+    assert text.endswith("Versions can be read from 2 on; before, from 0 on.\n")
+
+
+def test_compact_log(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for number in range(3):
+        da.write(root, pa.table({"id": [number]}))
+    planned = output("compact-log", root, "--dry-run")
+    assert (planned["start_version"], planned["end_version"], planned["written"]) == (0, 2, False)
+    assert "Would put 3 versions into " in run("compact-log", root, "--dry-run").stdout
+    written = output("compact-log", root, "--from-version", "1")
+    assert (root / "_delta_log" / written["file"]).stat().st_size == written["size_bytes"]
+    assert "nothing to do" in run("compact-log", root, "--from-version", "1").stdout
+    assert "Wrote " in run("compact-log", root, "--to-version", "2").stdout
 
 
 @pytest.mark.parametrize(

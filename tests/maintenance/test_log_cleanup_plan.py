@@ -53,10 +53,10 @@ def test_everything_below_the_boundary_goes_and_the_boundary_and_its_commit_stay
     chosen = plan(log)
     assert chosen.boundary_version == 3
     assert names(chosen.files) == [
-        checkpoint_name(1),
         commit_name(0),
         commit_name(1),
         commit_name(2),
+        checkpoint_name(1),
     ]
     assert (chosen.earliest_before, chosen.earliest_after) == (0, 3)
 
@@ -117,7 +117,11 @@ def test_the_cutoff_is_the_midnight_before() -> None:
         pytest.param(f"{3:020d}.crc", False, id="the checksum of the boundary"),
         pytest.param(f"{1:020d}.{2:020d}.compacted.json", True, id="an expired compaction"),
         pytest.param(f"{2:020d}.{4:020d}.compacted.json", True, id="one that starts below"),
-        pytest.param(f"{3:020d}.{4:020d}.compacted.json", False, id="one from the boundary on"),
+        pytest.param(f"{3:020d}.{4:020d}.compacted.json", True, id="one that starts there"),
+        pytest.param(f"{4:020d}.{5:020d}.compacted.json", False, id="one after the boundary"),
+        pytest.param(f".{1:020d}.json.crc", True, id="Hadoop's checksum of an expired commit"),
+        pytest.param(f".{3:020d}.json.crc", False, id="Hadoop's checksum of a commit that stays"),
+        pytest.param(".x.json.crc", False, id="the checksum of something unknown"),
         pytest.param("_last_checkpoint", False, id="the hint"),
         pytest.param(f"{1:020d}.json.bak", False, id="somebody's backup"),
         pytest.param(".staged-" + "a" * 32, True, id="an unfinished file, older than a day"),

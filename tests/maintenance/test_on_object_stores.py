@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import UnsupportedStorageError
-from delta_ops.maintenance import create_checkpoint, optimize, vacuum
+from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from tests.file_lock import FileLock
 from tests.servers.azure import AzureServer
 from tests.servers.gcs import GcsServer
@@ -168,3 +168,26 @@ def assert_appends_of_processes_add_up(log: DeltaLog) -> None:
     assert sorted(versions) == list(range(1, writers * num + 1))
     expected = [100 * writer + number for writer in range(1, writers + 1) for number in range(num)]
     assert ids(log) == [0, *expected]
+
+
+def test_a_log_is_cleaned_up_on_every_store(log: DeltaLog) -> None:
+    for first in (0, 3, 6):
+        da.write(log, rows(first), configuration={"delta.checkpointInterval": "2"})
+    later_ms = time.time_ns() // 1_000_000 + 40 * 24 * AN_HOUR_MS
+    result = clean_up_log(log, clock=lambda: later_ms)
+    assert (result.plan.boundary_version, result.failures) == (2, ())
+    assert result.deleted_files == len(result.plan.files) == 4  # two commits, two checksums
+    assert ids(log) == [*range(9)]
+    assert not clean_up_log(log, clock=lambda: later_ms).plan.has_work
+
+
+def test_commits_are_deleted_by_one_request_for_many(on_s3: DeltaLog, s3_server: S3Server) -> None:
+    for first in range(8):
+        da.write(on_s3, rows(first, 1), hooks=())
+    create_checkpoint(on_s3)
+    later_ms = time.time_ns() // 1_000_000 + 40 * 24 * AN_HOUR_MS
+    with s3_server.recording() as requests:
+        assert clean_up_log(on_s3, clock=lambda: later_ms).deleted_files == 7
+    the_oldest, the_others = 1, 1
+    found = kinds(requests)
+    assert found["DELETE"] + found["BUCKET POST"] == the_oldest + the_others

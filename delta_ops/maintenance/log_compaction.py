@@ -1,0 +1,179 @@
+"""Log compaction: the actions of several versions once more, reconciled, in one file.
+
+Source: PROTOCOL.md, "Log Compaction Files" and "Action Reconciliation".
+
+Every remove stays, expired or not: it takes away a file of an older checkpoint, and without it the
+file would come back for whoever reads the compaction in place of the commits. For the same reason
+domains that were removed stay. We write them for engines that read them and never read them
+ourselves, since nothing in one tells whether it was written so; see docs/decisions/008.
+
+A compaction is created, never replaced, so that a run after a kill finds its work done or does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.log import DeltaLog
+from delta_ops.log.segment import LogListing, Segment, list_log
+from delta_ops.log.segment_replay import Replayed, replay_commits
+from delta_ops.maintenance.admission import validate_log_compactable
+from delta_ops.protocol.actions import Action
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
+from delta_ops.protocol.file_names import commit_name, compaction_name
+from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.storage import FileInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompactionPlan:
+    """Which commits are to be put together; none where there are fewer than two."""
+
+    start_version: int
+    end_version: int
+    commits: tuple[FileInfo, ...] = ()
+    """Ascending, of each version from the first to the last, both included."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there are commits to put together."""
+        return bool(self.commits)
+
+    @property
+    def file_name(self) -> str:
+        """What the compaction is called in the log directory."""
+        return compaction_name(self.start_version, self.end_version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompactionResult:
+    """What `compact_log` did."""
+
+    plan: LogCompactionPlan
+    dry_run: bool
+    written: bool
+    """Whether a file was written; not in a dry run, nor where it is there already."""
+    num_actions: int = 0
+    size_bytes: int = 0
+
+
+def plan_compact_log(
+    listing: LogListing,
+    start_version: int | None = None,
+    end_version: int | None = None,
+    *,
+    table: str = "",
+) -> LogCompactionPlan:
+    """Choose the commits.
+
+    Args:
+        listing: Of the log.
+        start_version: The first; the one after the newest checkpoint if None.
+        end_version: The last; the latest version if None.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The versions are no range.
+        VersionNotFoundError: The range ends after the latest version.
+        LogCorruptError: A commit of the range is not there.
+    """
+    latest = -1 if listing.latest_version is None else listing.latest_version
+    newest = listing.checkpoints[-1].version if listing.checkpoints else -1
+    start = newest + 1 if start_version is None else start_version
+    end = latest if end_version is None else end_version
+    if start < 0 or (start_version is not None and end < start):
+        raise InvalidRequestError(
+            f"{table}: there is no range of versions from {start} to {end}; give a first version "
+            "of 0 or more, and a last one that is not before it"
+        )
+    if end > latest:
+        raise VersionNotFoundError(table, f"version {end}", f"its latest version is {latest}")
+    plan = LogCompactionPlan(start_version=start, end_version=end)
+    if end <= start:
+        return plan
+    missing = next((v for v in range(start, end + 1) if v not in listing.commits), None)
+    if missing is not None:
+        raise LogCorruptError(
+            table,
+            f"_delta_log/{commit_name(missing)}",
+            f"version {missing} is missing, so that versions {start} to {end} cannot be put "
+            "together; give a range of versions whose commits are there",
+        )
+    return replace(plan, commits=tuple(listing.commits[v] for v in range(start, end + 1)))
+
+
+def compact_log(
+    log: DeltaLog,
+    start_version: int | None = None,
+    end_version: int | None = None,
+    *,
+    dry_run: bool = False,
+) -> LogCompactionResult:
+    """Write the compaction of a range of versions, unless it is there.
+
+    Args:
+        start_version: As for `plan_compact_log`; so is `end_version`.
+
+    Raises:
+        UnsupportedFeatureError: The table uses a feature that is unknown here.
+        InvalidRequestError, VersionNotFoundError, LogCorruptError: As `plan_compact_log`; the last
+            also where a commit is malformed, or the range ends in a state that cannot be read.
+    """
+    validate_log_compactable(log.snapshot())
+    listing = list_log(log.storage, log.log_directory)
+    plan = plan_compact_log(listing, start_version, end_version, table=log.uri)
+    if not plan.has_work or dry_run or _is_there(log, plan):
+        return LogCompactionResult(plan=plan, dry_run=dry_run, written=False)
+    # What the table asked of its writers then may be more than it does today.
+    validate_log_compactable(log.snapshot(plan.end_version))
+    actions = list(_actions(_replayed(log, plan)))
+    content = encode_commit(actions)
+    try:
+        log.storage.create(f"{log.log_directory}/{plan.file_name}", content)
+    except FileExistsError:
+        return LogCompactionResult(plan=plan, dry_run=False, written=False)
+    return LogCompactionResult(
+        plan=plan,
+        dry_run=False,
+        written=True,
+        num_actions=len(actions),
+        size_bytes=len(content),
+    )
+
+
+def _is_there(log: DeltaLog, plan: LogCompactionPlan) -> bool:
+    try:
+        log.storage.stat(f"{log.log_directory}/{plan.file_name}")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _replayed(log: DeltaLog, plan: LogCompactionPlan) -> Replayed:
+    segment = Segment(version=plan.end_version, checkpoint=None, commits=plan.commits)
+    try:
+        return replay_commits(log.storage, segment)
+    except FileNotFoundError as error:
+        raise LogCorruptError(
+            log.uri,
+            str(error.filename),
+            "this commit is gone since it was listed; a clean-up may have deleted it: give a range "
+            "of versions whose commits are there",
+        ) from error
+
+
+def _actions(replayed: Replayed) -> Iterator[Action]:
+    """All that counts, in the order of a commit; a compaction changes no data itself."""
+    state = replayed.state
+    if state.protocol is not None:
+        yield state.protocol
+    if state.metadata is not None:
+        yield state.metadata
+    yield from state.transactions.values()
+    yield from state.domains.values()
+    for remove in remove_files(replayed.tail.removes.rows.select(REMOVE.names)):
+        yield replace(remove, data_change=False)
+    for add in add_files(replayed.tail.adds.rows.select(ADD.names)):
+        yield replace(add, data_change=False)
