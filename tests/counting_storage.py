@@ -57,6 +57,14 @@ class CountingStorage:
         with self._counted("list_tree", directory):
             return iter(list(self.inner.list_tree(directory)))
 
+    def list_directories(self, directory: str) -> list[str]:
+        with self._counted("list_directories", directory):
+            return self.inner.list_directories(directory)
+
+    def is_directory(self, path: str) -> bool:
+        with self._counted("is_directory", path):
+            return self.inner.is_directory(path)
+
     def stat(self, path: str) -> FileInfo:
         with self._counted("stat", path):
             return self.inner.stat(path)

@@ -104,6 +104,30 @@ class LocalStorage:
                 elif stat.S_ISREG(status.st_mode):
                     yield _info_of(path, status)
 
+    def list_directories(self, directory: str) -> list[str]:
+        """See `Storage`."""
+        place = self.locate(directory)
+        prefix = f"{directory}/" if directory else ""
+        found: list[str] = []
+        with (
+            translating(_failure_of(place, "listed")),
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(place) as entries,
+        ):
+            # Most systems say with a name what stands there, so that files cost nothing.
+            found = [prefix + each.name for each in entries if each.is_dir(follow_symlinks=False)]
+        return sorted(filter(is_valid, found))
+
+    def is_directory(self, path: str) -> bool:
+        """See `Storage`."""
+        place = self.locate(validate(path))
+        with (
+            translating(_failure_of(place, "read")),
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+        ):
+            return stat.S_ISDIR(os.lstat(place).st_mode)
+        return False
+
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
         place = self.locate(validate(path))
