@@ -8,7 +8,7 @@ name, since the log cannot say whether vacuum has run.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -31,11 +31,14 @@ from delta_ops.maintenance.optimize_plan import plan_optimize, small_below
 from delta_ops.maintenance.plan import any_is_there, expired_paths
 from delta_ops.maintenance.small_files import target_size_bytes
 from delta_ops.protocol.actions import AddFile, Protocol
-from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.file_paths import canonical_paths, is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
 
-_COLUMNS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats")
+_ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats")
+_Partition = frozenset[tuple[str, str | None]]
+"""Partition values; equal for files of one partition, in whatever order they name the columns."""
+_REMOVES = ("path", "deletionTimestamp", "size", "deletionVector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +120,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     properties = snapshot.properties
     target = target_size_bytes(snapshot, None)
     live = _Live(snapshot, target)
-    tombstones = snapshot.tombstones()
+    tombstones = snapshot.tombstones(_REMOVES)
     horizon_ms = now_ms - properties.deleted_file_retention_ms
     expired = expired_paths(snapshot, tombstones, horizon_ms)
     cleanup = plan_clean_up_log(files, now_ms=now_ms, retention_ms=properties.log_retention_ms)
@@ -127,7 +130,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         num_files=live.num_files,
         size_bytes=live.size_bytes,
         num_rows=live.num_rows,
-        small_files=len(live.small),
+        small_files=live.small_files,
         mergeable_files=plan_optimize(live.mergeable, target_size_bytes=target).num_files,
         target_size_bytes=target,
         largest_file_bytes=live.largest_file_bytes,
@@ -166,7 +169,8 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
     if log.base is None:
         try:
             segment = segment_from_listing(listing, log.uri, None)
-            return load_snapshot(log.storage, log.log_directory, segment)
+            ahead = {"add": _ADDS, "remove": _REMOVES}
+            return load_snapshot(log.storage, log.log_directory, segment, ahead=ahead)
         except (FileNotFoundError, DeltaOpsError):
             pass
     return log.snapshot()
@@ -178,14 +182,13 @@ class _Live:
     def __init__(self, snapshot: Snapshot, target_size_bytes: int) -> None:
         self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0
         self.largest_file_bytes = self.files_with_stats = self.files_with_vectors = 0
-        self.partition_bytes: Counter[Hashable] = Counter()
-        self.small: list[AddFile] = []
+        self.partition_bytes: Counter[_Partition] = Counter()
+        self.small_files = 0
+        self.mergeable: list[AddFile] = []
+        self._uri = snapshot.uri
         self._limit = small_below(target_size_bytes)
-        for files in snapshot.stream_live(_COLUMNS):
+        for files in snapshot.stream_live(_ADDS):
             self._count(files)
-        self.mergeable = [
-            add for add in self.small if not is_absolute(canonical_path(add.path, snapshot.uri))
-        ]
 
     def _count(self, files: pa.Table) -> None:
         sizes = files["size"].to_pylist()
@@ -208,25 +211,25 @@ class _Live:
         self._take_small(files, sizes, partitions)
 
     def _take_small(
-        self, files: pa.Table, sizes: Sequence[int], partitions: Sequence[Hashable]
+        self, files: pa.Table, sizes: Sequence[int], partitions: Sequence[_Partition]
     ) -> None:
-        paths, times = files["path"].to_pylist(), files["modificationTime"].to_pylist()
-        values: Mapping[str, str | None]
+        paths = (p for c in files["path"].chunks for p in canonical_paths(c, self._uri).to_pylist())
+        times = files["modificationTime"].to_pylist()
         for path, size, time, partition in zip(paths, sizes, times, partitions, strict=True):
-            if size < self._limit:
-                values = dict(partition)  # type: ignore[call-overload]
-                self.small.append(
-                    AddFile(
-                        path=path,
-                        size=size,
-                        partition_values=values,
-                        modification_time=time or 0,
-                    )
+            if size >= self._limit:
+                continue
+            self.small_files += 1
+            if not is_absolute(path):
+                add = AddFile(
+                    path=path,
+                    size=size,
+                    partition_values=dict(partition),
+                    modification_time=time or 0,
                 )
+                self.mergeable.append(add)
 
 
-def _partitions(values: pa.ChunkedArray) -> Iterator[Hashable]:
-    """Of each file what is equal for files of one partition, in whatever order they have it."""
+def _partitions(values: pa.ChunkedArray) -> Iterator[_Partition]:
     for pairs in values.to_pylist():
         yield frozenset(pairs or ())
 

@@ -130,7 +130,8 @@ def plan_clean_up_log(
     expired = _expired(listed, boundary.version) if boundary else {}
     leftovers = tuple(info for info in listed if is_leftover(info, now_ms))
     gone = {info.path for infos in expired.values() for info in infos}
-    remaining = listing_from_files(info for info in listed if info.path not in gone)
+    left = (info for info in listed if info.path not in gone)
+    remaining = listing_from_files(left) if gone else listing
     return LogCleanupPlan(
         cutoff_ms=cutoff_ms,
         boundary_version=boundary.version if boundary else None,

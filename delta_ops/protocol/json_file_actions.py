@@ -126,6 +126,9 @@ class _Block:
         return len(self.add_hashes) + len(self.remove_hashes)
 
 
+_NO_LINES = _Block(add_hashes=[], remove_hashes=[], others=[], is_plain=False)
+
+
 def _file_lines(data: bytes) -> tuple[int, int]:
     """From where to where no line at the edges is on something else than files."""
     begin, end = 0, len(data)
@@ -153,6 +156,8 @@ def _parsed_blocks(
 
 
 def _parsed(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]) -> _Block:
+    if begin == end:
+        return _NO_LINES
     lines = decoder.decode_lines(memoryview(data)[begin:end])
     if len(lines) != data.count(b"\n", begin, end) + (not data.endswith(b"\n", begin, end)):
         # Blank lines; or objects that share a line, of which some readers take the first only.

@@ -139,7 +139,7 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """See `Storage`."""
-        place = self.locate(validate(path))
+        place = os.path.join(self._root, validate(path))
         with _reading(place), open(place, "rb") as file:
             return file.read()
 
@@ -252,7 +252,7 @@ class LocalStorage:
         for path in filter(is_valid, [prefix + name for name in names]):
             with translating(translate, FileNotFoundError):
                 try:
-                    status = os.lstat(self.locate(path))
+                    status = os.lstat(os.path.join(self._root, path))
                 except FileNotFoundError:  # deleted since its name was read
                     continue
             yield path, status
