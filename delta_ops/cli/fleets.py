@@ -16,7 +16,6 @@ import click
 from delta_ops.cli.options import dry_run_option, json_option, storage_options_option
 from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
-from delta_ops.log import DeltaLog
 from delta_ops.maintenance import (
     Failure,
     Finding,
@@ -109,10 +108,10 @@ def health_command(
 
     Exits with 0 if all is well, 3 if there is something to do, 1 if a table failed.
     """
-    logs, failures = _found(tables, storage_options, nested=nested)
+    uris, failures = _found(tables, storage_options, nested=nested)
     with progress(wanted=not as_json) as on_event:
         looked_at = fleet_health(
-            logs, thresholds=thresholds, max_concurrency=at_once, on_event=on_event
+            uris, storage_options, thresholds=thresholds, max_concurrency=at_once, on_event=on_event
         )
         rows = [*_taken(looked_at, _health_json if as_json else None), *failures]
     if as_json:
@@ -154,11 +153,12 @@ def maintain_command(
     Exits with 0 if nothing was due, 3 if something was done (or would be, with --dry-run), 1 if a
     table failed.
     """
-    logs, unread = _found(tables, storage_options, nested=nested)
+    uris, unread = _found(tables, storage_options, nested=nested)
     failures = [TableMaintenance(table=row.table, failure=row.failure) for row in unread]
     with progress(wanted=not as_json) as on_event:
         looked_after = maintain_fleet(
-            logs,
+            uris,
+            storage_options,
             thresholds=thresholds,
             dry_run=dry_run,
             max_concurrency=at_once,
@@ -179,22 +179,21 @@ def maintain_command(
 
 def _found(
     tables: Iterable[str], storage_options: Mapping[str, Any], *, nested: bool
-) -> tuple[list[DeltaLog], list[TableHealth]]:
+) -> tuple[list[str], list[TableHealth]]:
     """The tables, each once; and a row for what could not be looked into."""
-    logs: dict[str, DeltaLog] = {}
+    uris: dict[str, None] = {}
     failures: list[TableHealth] = []
     for place in tables:
         try:
             found = find_tables(place, storage_options, nested=nested)
             if not found.tables and not found.failures:
                 raise TableNotFoundError(redact(place))
-            for uri in found.tables:
-                logs[uri] = DeltaLog(uri, storage_options)
+            uris.update(dict.fromkeys(found.tables))
         except DeltaOpsError as error:
             failures.append(TableHealth(table=redact(place), failure=failure_of(error)))
             continue
         failures += [TableHealth(table=t, failure=f) for t, f in found.failures.items()]
-    return list(logs.values()), failures
+    return list(uris), failures
 
 
 def _taken(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:

@@ -123,24 +123,33 @@ def find_tables(
 
 
 def fleet_health(
-    tables: Iterable[DeltaLog],
+    tables: Iterable[DeltaLog | str],
+    storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
     max_concurrency: int = MAX_CONCURRENCY,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> Iterator[TableHealth]:
-    """How each of the tables is, in their order."""
+    """How each of the tables is, in their order.
 
-    def look(log: DeltaLog) -> TableHealth:
-        report, failure = _tried(log, lambda: health(log, thresholds=thresholds, clock=clock))
-        return TableHealth(table=log.uri, report=report, failure=failure)
+    Args:
+        tables: Or their URIs, which are opened with the `storage_options`.
+        max_concurrency: Tables that are read at once.
+    """
+
+    def look(table: DeltaLog | str) -> TableHealth:
+        report, failure = _tried(
+            lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
+        )
+        return TableHealth(table=_name(table), report=report, failure=failure)
 
     return _each(look, tables, "health", max_concurrency, on_event)
 
 
 def maintain_fleet(
-    tables: Iterable[DeltaLog],
+    tables: Iterable[DeltaLog | str],
+    storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
     dry_run: bool = False,
@@ -152,21 +161,29 @@ def maintain_fleet(
     """Do for each of the tables what its health asks for; in their order.
 
     Args:
+        tables: Or their URIs, which are opened with the `storage_options`.
         dry_run: Plan each operation and change nothing.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         max_concurrency: Tables that are maintained at once.
     """
 
-    def look_after(log: DeltaLog) -> TableMaintenance:
-        report, failure = _tried(log, lambda: health(log, thresholds=thresholds, clock=clock))
+    def look_after(table: DeltaLog | str) -> TableMaintenance:
+        report, failure = _tried(
+            lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
+        )
         result = None
         if report is not None and report.operations:
             due = report.operations
             result, failure = _tried(
-                log,
-                lambda: maintain(log, operations=due, dry_run=dry_run, engine=engine, clock=clock),
+                lambda: maintain(
+                    _log(table, storage_options),
+                    operations=due,
+                    dry_run=dry_run,
+                    engine=engine,
+                    clock=clock,
+                )
             )
-        return TableMaintenance(table=log.uri, report=report, result=result, failure=failure)
+        return TableMaintenance(table=_name(table), report=report, result=result, failure=failure)
 
     return _each(look_after, tables, "maintain", max_concurrency, on_event)
 
@@ -218,19 +235,27 @@ def _look_into(
     return is_table, [path for path in inner if path.rpartition("/")[2][0] not in "_."], None
 
 
-def _tried(log: DeltaLog, call: Callable[[], T]) -> tuple[T | None, Failure | None]:
+def _log(table: DeltaLog | str, storage_options: Mapping[str, Any] | None) -> DeltaLog:
+    return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
+
+
+def _name(table: DeltaLog | str) -> str:
+    return table.uri if isinstance(table, DeltaLog) else redact(table)
+
+
+def _tried(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
     try:
         return call(), None
     except DeltaOpsError as error:
         return None, failure_of(error)
     except Exception as error:  # one table must not stop the rest, whatever is wrong with it
-        logger.debug("%s", redact(log.uri), exc_info=True)
+        logger.debug("A table of a fleet failed", exc_info=True)
         return None, failure_of(error)
 
 
 def _each(
-    call: Callable[[DeltaLog], T],
-    tables: Iterable[DeltaLog],
+    call: Callable[[DeltaLog | str], T],
+    tables: Iterable[DeltaLog | str],
     operation: str,
     max_concurrency: int,
     on_event: OnEvent,
@@ -239,7 +264,7 @@ def _each(
     rows: Iterator[T]
     rows = map(call, todo)
     if max_concurrency > 1:
-        rows = run_ahead(((1, partial(call, log)) for log in todo), len(todo), max_concurrency)
-    for done, (log, row) in enumerate(zip(todo, rows, strict=True), 1):
-        on_event(Progress(table=log.uri, operation=operation, done=done, total=len(todo)))
+        rows = run_ahead(((1, partial(call, table)) for table in todo), len(todo), max_concurrency)
+    for done, (table, row) in enumerate(zip(todo, rows, strict=True), 1):
+        on_event(Progress(table=_name(table), operation=operation, done=done, total=len(todo)))
         yield row
