@@ -140,8 +140,15 @@ class LocalStorage:
     def read(self, path: str) -> bytes:
         """See `Storage`."""
         place = os.path.join(self._root, validate(path))
-        with _reading(place), open(place, "rb") as file:
-            return file.read()
+        try:  # many small files are read so; a context manager would take as long as the file
+            with open(place, "rb", buffering=0) as file:
+                return file.readall()
+        except FileNotFoundError:
+            raise
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise _not_found(place) from error
+        except OSError as error:
+            raise StorageError(place, "read", reason_of(error)) from error
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""
@@ -249,13 +256,13 @@ class LocalStorage:
         ):
             # Of a long log most names lie before `start`; nothing passes by them faster.
             names = sorted(name for name in os.listdir(place) if name >= start)
-        for path in filter(is_valid, [prefix + name for name in names]):
-            with translating(translate, FileNotFoundError):
+        with translating(translate):
+            for path in [prefix + n for n in names if _is_plain(prefix, n) or is_valid(prefix + n)]:
                 try:
-                    status = os.lstat(os.path.join(self._root, path))
+                    status = os.lstat(f"{self._root}/{path}")
                 except FileNotFoundError:  # deleted since its name was read
                     continue
-            yield path, status
+                yield path, status
 
     def _real_root(self) -> str:
         return os.path.realpath(self._root)
@@ -292,6 +299,15 @@ def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
         stream.write(data)
 
     return write
+
+
+def _is_plain(prefix: str, name: str) -> bool:
+    """Whether nothing can be wrong with a name in a directory; `is_valid` takes ten times as long.
+
+    Args:
+        prefix: The directory with a slash at its end, which is valid; "" for the root.
+    """
+    return bool(prefix) and name.isascii() and "\\" not in name
 
 
 def _info_of(path: str, status: os.stat_result) -> FileInfo:
