@@ -17,6 +17,7 @@ BENCHMARKS = (
     "replay_memory",
     "small_appends",
     "contention",
+    "health",
 )
 
 
