@@ -71,6 +71,8 @@ class TableState:
     """By domain; removed ones included until a checkpoint drops them."""
 
 
+# To make one takes as long as to read a small column.
+_NO_ADDS, _NO_REMOVES = ADD.empty_table(), REMOVE.empty_table()
 SIDECARS = "_sidecars"
 EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
@@ -123,7 +125,7 @@ def open_checkpoint(
         else:
             footers = load_footers(storage, files)
             others = _state_actions(storage, files, footers)
-        adds, removes = ADD.empty_table(), REMOVE.empty_table()
+        adds, removes = _NO_ADDS, _NO_REMOVES
     with reading(storage, top):
         state = _state(others, checkpoint.version)
     located = (_located(each, top) for each in others if isinstance(each, Sidecar))
@@ -171,9 +173,11 @@ def _read_at_once(
 
 
 def _rows_of(action: str, columns: Sequence[pa.StructArray], names: Sequence[str]) -> pa.Table:
+    present = [rows for rows in (present_rows(each, action) for each in columns) if len(rows)]
+    if not present:
+        return (_NO_ADDS if action == "add" else _NO_REMOVES).select(list(names))
     schema = pa.schema([_SCHEMAS[action].field(name) for name in names])
-    rows = (conform(with_json_stats(present_rows(each, action)), schema) for each in columns)
-    return pa.concat_tables([schema.empty_table(), *rows])
+    return pa.concat_tables([conform(with_json_stats(rows), schema) for rows in present])
 
 
 def _state_actions(

@@ -31,7 +31,8 @@ from delta_ops.maintenance.optimize_plan import plan_optimize, small_below
 from delta_ops.maintenance.plan import any_is_there, expired_paths
 from delta_ops.maintenance.small_files import target_size_bytes
 from delta_ops.protocol.actions import AddFile, Protocol
-from delta_ops.protocol.file_paths import canonical_paths, is_absolute
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
 
@@ -185,9 +186,8 @@ class _Live:
         self.partition_bytes: Counter[_Partition] = Counter()
         self.small_files = 0
         self.mergeable: list[AddFile] = []
-        self._uri = snapshot.uri
         self._limit = small_below(target_size_bytes)
-        for files in snapshot.stream_live(_ADDS):
+        for files in snapshot.stream_live([CANONICAL_PATH, *_ADDS[1:]]):
             self._count(files)
 
     def _count(self, files: pa.Table) -> None:
@@ -213,7 +213,7 @@ class _Live:
     def _take_small(
         self, files: pa.Table, sizes: Sequence[int], partitions: Sequence[_Partition]
     ) -> None:
-        paths = (p for c in files["path"].chunks for p in canonical_paths(c, self._uri).to_pylist())
+        paths = files[CANONICAL_PATH].to_pylist()
         times = files["modificationTime"].to_pylist()
         for path, size, time, partition in zip(paths, sizes, times, partitions, strict=True):
             if size >= self._limit:

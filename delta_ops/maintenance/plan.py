@@ -108,6 +108,8 @@ def plan_maintenance(
 
 def expired_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> list[str]:
     """The files of the tombstones that are older than the horizon, decoded."""
+    if not len(tombstones):
+        return []
     expired = removed_before(tombstones, horizon_ms)
     return [
         path

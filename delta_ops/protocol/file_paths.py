@@ -68,6 +68,8 @@ def canonical_path(log_path: str, table_uri: str) -> str:
 
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     """`canonical_path` of each; the same array where none of them needs work."""
+    if not len(log_paths):
+        return log_paths
     touched = pc.match_substring_regex(log_paths, _NEEDS_WORK)
     if not pc.any(touched).as_py():
         return log_paths
