@@ -71,7 +71,9 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
         structs: Its column, with the key and, if it is stored, the witness in `ACTIONS`.
     """
     key, witness, _ = ACTIONS[action]
-    if structs.null_count:
+    if structs.null_count == len(structs):
+        structs = structs.slice(0, 0)
+    elif structs.null_count:
         structs = structs.drop_null()
     without_views = _without_views(structs.type)
     if structs.type != without_views:
