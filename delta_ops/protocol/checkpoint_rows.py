@@ -73,11 +73,11 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     key, witness, _ = ACTIONS[action]
     if structs.null_count == len(structs):
         structs = structs.slice(0, 0)
-    elif structs.null_count:
-        structs = structs.drop_null()
     without_views = _without_views(structs.type)
     if structs.type != without_views:
         structs = structs.cast(without_views)
+    if structs.null_count:
+        structs = structs.drop_null()
     if not len(structs):
         return structs
     if structs.field(key).null_count == 0:  # in nearly all checkpoints
