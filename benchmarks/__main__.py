@@ -20,6 +20,7 @@ BENCHMARKS = (
     "contention",
     "vacuum",
     "log_cleanup",
+    "health",
 )
 
 

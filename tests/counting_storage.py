@@ -62,6 +62,14 @@ class CountingStorage:
         with self._counted("find", ""):
             return iter(list(self.inner.find(paths)))
 
+    def list_directories(self, directory: str) -> list[str]:
+        with self._counted("list_directories", directory):
+            return self.inner.list_directories(directory)
+
+    def is_directory(self, path: str) -> bool:
+        with self._counted("is_directory", path):
+            return self.inner.is_directory(path)
+
     def stat(self, path: str) -> FileInfo:
         with self._counted("stat", path):
             return self.inner.stat(path)

@@ -1,8 +1,9 @@
 """The commands of `delta-ops`.
 
 Exit codes: 0 done, or nothing to do; 1 it failed, and standard error says why in one sentence;
-2 the command was not understood. With `--json` standard output holds JSON only: one object for a
-result, one object per line for `history`, `files`, `head` and `changes`.
+2 the command was not understood; those of `health` and `maintain` stand in `fleets`. With `--json`
+standard output holds JSON only: one object for a result, one object per line for `history`,
+`files`, `head`, `changes`, and for each table of a fleet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 
+from delta_ops.cli.fleets import health_command, maintain_command
 from delta_ops.cli.looking import files, history, show
 from delta_ops.cli.maintaining import (
     checkpoint,
@@ -56,5 +58,7 @@ for _command in (
     restore_command,
     revert_command,
     repair_command,
+    health_command,
+    maintain_command,
 ):
     cli.add_command(_command)

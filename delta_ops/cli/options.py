@@ -21,7 +21,12 @@ _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 def table_argument(command: F) -> F:
     """TABLE and `--storage-option`, given to the command as `log`."""
-    command = click.option(
+    return click.argument("table")(storage_options_option(command))
+
+
+def storage_options_option(command: F) -> F:
+    """`--storage-option`, given as `storage_options`."""
+    return click.option(
         "storage_options",
         "--storage-option",
         multiple=True,
@@ -30,7 +35,6 @@ def table_argument(command: F) -> F:
         help="For the file system of fsspec; may be repeated. A value that is true, false or a "
         "JSON object or list is taken as such.",
     )(command)
-    return click.argument("table")(command)
 
 
 def json_option(command: F) -> F:

@@ -29,7 +29,7 @@ from delta_ops.storage.parquet_ranges import (
     read_footer,
     read_window,
 )
-from delta_ops.storage.unchanging import forget_unchanging
+from delta_ops.storage.unchanging import forget_unchanging, read_unchanging
 
 CURE = "delete it if the commits it covers are still there, else restore it from a backup"
 _OPTIONS: Mapping[str, Any] = {
@@ -47,6 +47,10 @@ class Piece(NamedTuple):
     columns: Sequence[str]
 
 
+_SMALL_BYTES = 256 << 10
+_SMALL_ROWS = 10_000
+"""A file of no more than both is read and opened once, for all that is wanted of it."""
+
 Choose = Callable[[pa.Schema], Sequence[str]]
 """Takes a part's schema; gives the columns that are wanted, as `ParquetFile.iter_batches` does."""
 
@@ -60,6 +64,26 @@ def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Foote
     """
     footers = in_parallel(partial(_load_footer, storage), parts)
     return {part.path: footer for part, footer in zip(parts, footers, strict=True)}
+
+
+def open_small(storage: Storage, part: FileInfo) -> tuple[pq.ParquetFile, Footer] | None:
+    """The part in memory, as a file and as its footer; None if it is not small.
+
+    Raises:
+        FileNotFoundError: It is gone; its `filename` is the path of the part.
+        LogCorruptError: It is no Parquet file.
+    """
+    if part.size > _SMALL_BYTES:
+        return None
+    with reading(storage, part):
+        if storage.has_native_input:
+            content = storage.read(part.path)
+        else:
+            (content,) = read_unchanging(storage, part, [(0, part.size)])
+        file = pq.ParquetFile(pa.BufferReader(content), **_OPTIONS)
+        if file.metadata.num_rows > _SMALL_ROWS:
+            return None
+        return file, Footer(metadata=file.metadata, size=part.size, content=content)
 
 
 def iter_pieces(
@@ -140,6 +164,8 @@ def _load_footer(storage: Storage, part: FileInfo) -> Footer:
 
 def _open_native(storage: Storage, part: FileInfo, footer: Footer) -> pq.ParquetFile:
     with reading(storage, part):
+        if footer.content:
+            return open_window(footer, pa.py_buffer(footer.content), **_OPTIONS)
         source = storage.open_input(part.path)
         return pq.ParquetFile(source, metadata=footer.metadata, pre_buffer=True, **_OPTIONS)
 

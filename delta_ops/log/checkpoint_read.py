@@ -6,12 +6,15 @@ read, and file actions are streamed: a checkpoint may hold millions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import (
@@ -19,6 +22,7 @@ from delta_ops.log.checkpoint_parts import (
     Piece,
     iter_pieces,
     load_footers,
+    open_small,
     reading,
 )
 from delta_ops.log.parsed_stats import with_json_stats
@@ -37,6 +41,7 @@ from delta_ops.protocol.checkpoint_rows import (
     column_names,
     present_rows,
     the_one,
+    validate_names,
     validate_version,
 )
 from delta_ops.protocol.json_codec import (
@@ -66,6 +71,8 @@ class TableState:
     """By domain; removed ones included until a checkpoint drops them."""
 
 
+# To make one takes as long as to read a small column.
+_NO_ADDS, _NO_REMOVES = ADD.empty_table(), REMOVE.empty_table()
 SIDECARS = "_sidecars"
 EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
@@ -82,10 +89,18 @@ class OpenCheckpoint:
     removes: pa.Table = field(default_factory=REMOVE.empty_table)
     footers: Mapping[str, Footer] = field(default_factory=dict)
     """By path, of the Parquet files that were read to open it."""
+    ahead: Mapping[str, pa.Table] = field(default_factory=dict)
+    """By action, file actions of the first of `files` that were read with the rest of it."""
 
 
-def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
+def open_checkpoint(
+    storage: Storage, checkpoint: Checkpoint, ahead: Mapping[str, Sequence[str]] | None = None
+) -> OpenCheckpoint:
     """Read the actions of a checkpoint that are not about files.
+
+    Args:
+        ahead: Columns of `ADD` and `REMOVE`, by action, that will be asked for: a small checkpoint
+            is then read once for everything.
 
     Raises:
         FileNotFoundError: A part is gone.
@@ -94,20 +109,34 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> OpenCheckpoint:
     top = checkpoint.parts[0]
     files: tuple[FileInfo, ...] = ()
     footers: Mapping[str, Footer] = {}
+    known: Mapping[str, pa.Table] = {}
     if top.path.endswith(".json"):
         actions = _decoded_json(storage, top)
         others = actions.others
         adds, removes = actions.adds.select(ADD.names), actions.removes.select(REMOVE.names)
     else:
-        files, footers = checkpoint.parts, load_footers(storage, checkpoint.parts)
-        others = _state_actions(storage, files, footers)
-        adds, removes = ADD.empty_table(), REMOVE.empty_table()
+        files = checkpoint.parts
+        small = open_small(storage, top) if len(files) == 1 else None
+        if small is not None:
+            file, footer = small
+            footers = {top.path: footer}
+            with file, reading(storage, top):
+                others, known = _read_at_once(file, ahead or {})
+        else:
+            footers = load_footers(storage, files)
+            others = _state_actions(storage, files, footers)
+        adds, removes = _NO_ADDS, _NO_REMOVES
     with reading(storage, top):
         state = _state(others, checkpoint.version)
     located = (_located(each, top) for each in others if isinstance(each, Sidecar))
     sidecars = tuple({each.path: each for each in located}.values())  # one may be named twice
     return OpenCheckpoint(
-        state=state, files=files + sidecars, footers=footers, adds=adds, removes=removes
+        state=state,
+        files=files + sidecars,
+        footers=footers,
+        adds=adds,
+        removes=removes,
+        ahead=known,
     )
 
 
@@ -122,15 +151,47 @@ def _decoded_json(storage: Storage, part: FileInfo) -> CommitActions:
     return actions
 
 
+def _read_at_once(
+    file: pq.ParquetFile, ahead: Mapping[str, Sequence[str]]
+) -> tuple[tuple[Any, ...], Mapping[str, pa.Table]]:
+    """The actions that are not about files, and those about files with the columns `ahead`."""
+    schema = file.schema_arrow
+    validate_names(schema)
+    names = list(_columns_of_state(schema))
+    of_files = {action: _columns_of(schema, action, wanted) for action, wanted in ahead.items()}
+    wanted = [*names, *chain.from_iterable(of_files.values())]
+    batches = file.read(columns=wanted, use_threads=False).to_batches() if wanted else []
+    actions: list[Any] = []
+    for batch in batches:
+        actions.extend(_decoded(batch, [name for name in names if name in _DECODERS]))
+        if "txn" in names:
+            actions.extend(_transactions(batch))
+    return tuple(actions), {
+        action: _rows_of(action, [b.column(action) for b in batches if columns], ahead[action])
+        for action, columns in of_files.items()
+    }
+
+
+def _rows_of(action: str, columns: Sequence[pa.StructArray], names: Sequence[str]) -> pa.Table:
+    present = [rows for rows in (present_rows(each, action) for each in columns) if len(rows)]
+    if not present:
+        return (_NO_ADDS if action == "add" else _NO_REMOVES).select(list(names))
+    schema = pa.schema([_SCHEMAS[action].field(name) for name in names])
+    return pa.concat_tables([conform(with_json_stats(rows), schema) for rows in present])
+
+
 def _state_actions(
     storage: Storage, parts: Sequence[FileInfo], footers: Mapping[str, Footer]
 ) -> tuple[Any, ...]:
     actions: list[Any] = []
     for piece in iter_pieces(storage, parts, footers, _columns_of_state):
+        names = [name for name in piece.columns if name in _DECODERS]
         with reading(storage, piece.part):
-            actions.extend(_decoded_rows(piece))
+            for batch in _batches(piece, names):
+                actions.extend(_decoded(batch, names))
             if "txn" in piece.columns:
-                actions.extend(_transactions(piece))
+                for batch in _batches(piece, ["txn"]):
+                    actions.extend(_transactions(batch))
     return tuple(actions)
 
 
@@ -166,13 +227,17 @@ def stream_adds(
     yield from _stream(storage, checkpoint, "add", schema)
 
 
-def stream_removes(storage: Storage, checkpoint: OpenCheckpoint) -> Iterator[pa.Table]:
-    """The tombstones, with all `arrow_schemas.REMOVE` columns."""
+def stream_removes(
+    storage: Storage, checkpoint: OpenCheckpoint, columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """The tombstones, with these `arrow_schemas.REMOVE` columns."""
+    schema = pa.schema([REMOVE.field(name) for name in columns])
     if len(checkpoint.removes):
-        yield checkpoint.removes
-    yield from _stream(storage, checkpoint, "remove", REMOVE)
+        yield checkpoint.removes.select(list(columns))
+    yield from _stream(storage, checkpoint, "remove", schema)
 
 
+_SCHEMAS = {"add": ADD, "remove": REMOVE}
 _TXN = pa.schema(list(TXN))
 _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "protocol": protocol_from_json,
@@ -190,40 +255,52 @@ def _columns_of_state(schema: pa.Schema) -> Sequence[str]:
     return names
 
 
-def _decoded_rows(piece: Piece) -> Iterator[Any]:
-    names = [name for name in piece.columns if name in _DECODERS]
-    if not names:
-        return
-    for batch in piece.file.iter_batches(columns=names, row_groups=piece.row_groups):
-        for name in names:
-            for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
-                yield _DECODERS[name](body)
+def _batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if columns:
+        yield from piece.file.iter_batches(columns=columns, row_groups=piece.row_groups)
 
 
-def _transactions(piece: Piece) -> Iterator[SetTransaction]:
+def _decoded(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[Any]:
+    for name in names:
+        for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
+            yield _DECODERS[name](body)
+
+
+def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
     """By columns: a table may hold one identifier for each of very many sources."""
-    for batch in piece.file.iter_batches(columns=["txn"], row_groups=piece.row_groups):
-        rows = conform(present_rows(batch.column("txn"), "txn"), _TXN)
-        for app_id, version, last_updated in zip(
-            *(column.to_pylist() for column in rows.columns), strict=True
-        ):
-            yield SetTransaction(app_id=app_id, version=version, last_updated=last_updated)
+    present = present_rows(batch.column("txn"), "txn")
+    if not len(present):
+        return
+    rows = conform(present, _TXN)
+    for app_id, version, last_updated in zip(
+        *(column.to_pylist() for column in rows.columns), strict=True
+    ):
+        yield SetTransaction(app_id=app_id, version=version, last_updated=last_updated)
+
+
+def _columns_of(stored: pa.Schema, action: str, wanted: Collection[str]) -> Sequence[str]:
+    """What is read of a part to have these columns of its file actions."""
+    if action not in stored.names:
+        return ()
+    names = column_names(stored, action)
+    chosen = names & {*wanted, ACTIONS[action].key, ACTIONS[action].witness}
+    if "stats" in wanted and "stats_parsed" in names:
+        chosen.add("stats_parsed")
+    return [f"{action}.{name}" for name in sorted(chosen)]
 
 
 def _stream(
     storage: Storage, checkpoint: OpenCheckpoint, action: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    def columns_of_action(stored: pa.Schema) -> Sequence[str]:
-        if action not in stored.names:
-            return ()
-        names = column_names(stored, action)
-        wanted = names & {*schema.names, ACTIONS[action].key, ACTIONS[action].witness}
-        if "stats" in schema.names and "stats_parsed" in names:
-            wanted.add("stats_parsed")
-        return [f"{action}.{name}" for name in sorted(wanted)]
-
+    known = checkpoint.ahead.get(action)
+    files = checkpoint.files
+    if known is not None and set(schema.names) <= set(known.column_names):
+        files = files[1:]
+        if len(known):
+            yield known.select(schema.names)
+    choose = partial(_columns_of, action=action, wanted=schema.names)
     try:
-        for piece in iter_pieces(storage, checkpoint.files, checkpoint.footers, columns_of_action):
+        for piece in iter_pieces(storage, files, checkpoint.footers, choose):
             with reading(storage, piece.part):
                 for batch in piece.file.iter_batches(
                     columns=piece.columns, row_groups=piece.row_groups

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -33,8 +33,6 @@ from delta_ops.protocol.json_codec import (
 )
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
-
-T = TypeVar("T")
 
 _AHEAD_BYTES = 8 << 20
 """Of commits that are read and decoded while the caller takes the ones before."""
@@ -161,22 +159,20 @@ def _version(name: str) -> int:
 
 
 def _commit(version: int, actions: CommitActions) -> Commit:
+    by_kind: dict[type, list[Any]] = {}
+    for action in actions.others:
+        by_kind.setdefault(type(action), []).append(action)
     return Commit(
         version=version,
         adds=actions.adds,
         removes=actions.removes,
-        protocol=_last(actions.others, Protocol),
-        metadata=_last(actions.others, Metadata),
-        transactions=_all(actions.others, SetTransaction),
-        domains=_all(actions.others, DomainMetadata),
-        cdc=_all(actions.others, AddCdcFile),
-        info=_last(actions.others, CommitInfo),
+        protocol=by_kind.get(Protocol, _NONE)[-1],
+        metadata=by_kind.get(Metadata, _NONE)[-1],
+        transactions=tuple(by_kind.get(SetTransaction, ())),
+        domains=tuple(by_kind.get(DomainMetadata, ())),
+        cdc=tuple(by_kind.get(AddCdcFile, ())),
+        info=by_kind.get(CommitInfo, _NONE)[-1],
     )
 
 
-def _all(actions: Iterable[object], kind: type[T]) -> tuple[T, ...]:
-    return tuple(action for action in actions if isinstance(action, kind))
-
-
-def _last(actions: Iterable[object], kind: type[T]) -> T | None:
-    return next(iter(reversed(_all(actions, kind))), None)
+_NONE = (None,)

@@ -74,6 +74,8 @@ class Snapshot:
     """The checkpoint, if it was opened with the snapshot."""
     checksum: VersionChecksum | None = field(repr=False, default=None)
     """What protocol and metadata were taken from, if the checkpoint was not opened."""
+    ahead: Mapping[str, Sequence[str]] | None = field(repr=False, default=None)
+    """As for `open_checkpoint`, if the checkpoint is opened later."""
     txn_id: str | None = field(repr=False, default=None)
     """`commitInfo.txnId` of the version's commit, where there is one and the commit was read."""
 
@@ -87,7 +89,7 @@ class Snapshot:
         if self.read_checkpoint is not None or self.checkpoint is None:
             return self.read_checkpoint
         try:
-            opened = open_checkpoint(self.storage, self.checkpoint)
+            opened = open_checkpoint(self.storage, self.checkpoint, self.ahead)
         except FileNotFoundError as error:
             raise LogCorruptError(
                 self.uri,
@@ -222,16 +224,23 @@ class Snapshot:
             else:
                 yield from (FileRows(rows=batch) for batch in batches)
 
-    def tombstones(self) -> pa.Table:
-        """Removed files that the log still knows, expired ones included; schema `REMOVE`."""
-        tables = [self.tail.removes.rows.select(REMOVE.names)]
+    def tombstones(self, columns: Sequence[str] = tuple(REMOVE.names)) -> pa.Table:
+        """Removed files that the log still knows, expired ones included.
+
+        Args:
+            columns: Of `arrow_schemas.REMOVE`.
+        """
+        names = set(columns) | {"path", "deletionVector"}
+        wanted = [name for name in REMOVE.names if name in names]
+        tables = [self.tail.removes.rows.select(wanted)]
         if self.opened_checkpoint is not None:
-            stored = stream_removes(self.storage, self.opened_checkpoint)
+            stored = stream_removes(self.storage, self.opened_checkpoint, wanted)
         else:
-            stored = iter([self.base.tombstones()] if self.base is not None else [])
+            stored = iter([self.base.tombstones(wanted)] if self.base is not None else [])
         with naming_place(self._place_of_checkpoint):
             tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
-        return pa.concat_tables(tables, promote_options="none").cast(REMOVE)
+        schema = pa.schema([REMOVE.field(name) for name in columns])
+        return pa.concat_tables(tables, promote_options="none").select(schema.names).cast(schema)
 
     def transactions(self) -> Mapping[str, SetTransaction]:
         """Transaction identifiers by application id."""
@@ -327,9 +336,16 @@ def open_snapshot(
 
 
 def load_snapshot(
-    storage: Storage, log_directory: str, segment: Segment, base: Snapshot | None = None
+    storage: Storage,
+    log_directory: str,
+    segment: Segment,
+    base: Snapshot | None = None,
+    ahead: Mapping[str, Sequence[str]] | None = None,
 ) -> Snapshot:
     """Open the version that a segment makes up.
+
+    Args:
+        ahead: As for `open_checkpoint`.
 
     Raises:
         FileNotFoundError: A file of the segment is gone.
@@ -347,7 +363,7 @@ def load_snapshot(
         if checksum and is_of_last and checksum.txn_id not in (None, txn_id):
             checksum = None
     if checksum is None and segment.checkpoint is not None:
-        opened = open_checkpoint(storage, segment.checkpoint)
+        opened = open_checkpoint(storage, segment.checkpoint, ahead)
     below = checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
     protocol, metadata = _validated(
         of_commits.protocol or below.protocol,
@@ -368,6 +384,7 @@ def load_snapshot(
         base=base,
         read_checkpoint=opened,
         checksum=checksum,
+        ahead=ahead,
         txn_id=txn_id,
     )
 

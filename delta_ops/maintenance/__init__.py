@@ -10,6 +10,24 @@ from delta_ops.maintenance.checkpoint import (
     create_checkpoint,
     plan_checkpoint,
 )
+from delta_ops.maintenance.fleet import (
+    Failure,
+    FoundTables,
+    TableHealth,
+    TableMaintenance,
+    find_tables,
+    fleet_health,
+    maintain_fleet,
+)
+from delta_ops.maintenance.health import (
+    Finding,
+    HealthReport,
+    HealthThresholds,
+    assess,
+    health,
+    health_json,
+)
+from delta_ops.maintenance.health_figures import HealthFigures
 from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_cleanup_plan import LogCleanupPlan, plan_clean_up_log
 from delta_ops.maintenance.log_compaction import (
@@ -34,6 +52,12 @@ from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
 __all__ = [
     "CheckpointPlan",
     "CheckpointResult",
+    "Failure",
+    "Finding",
+    "FoundTables",
+    "HealthFigures",
+    "HealthReport",
+    "HealthThresholds",
     "LogCleanupPlan",
     "LogCleanupResult",
     "LogCompactionPlan",
@@ -49,13 +73,21 @@ __all__ = [
     "RestoreResult",
     "RevertPlan",
     "RevertResult",
+    "TableHealth",
+    "TableMaintenance",
     "VacuumPlan",
     "VacuumResult",
+    "assess",
     "checkpoint_due",
     "clean_up_log",
     "compact_log",
     "create_checkpoint",
+    "find_tables",
+    "fleet_health",
+    "health",
+    "health_json",
     "maintain",
+    "maintain_fleet",
     "optimize",
     "plan_checkpoint",
     "plan_clean_up_log",

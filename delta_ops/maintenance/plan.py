@@ -22,6 +22,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+
 from delta_ops.clock import Clock, system_clock
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_deletable
@@ -32,7 +34,6 @@ from delta_ops.maintenance.reachable import removed_before
 from delta_ops.maintenance.small_files import small_file_sizes, target_size_bytes
 from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
 from delta_ops.protocol.file_paths import canonical_paths, is_absolute
-from delta_ops.storage import Storage
 
 Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log", "compact_log"]
 """Log compaction is never due: only some engines gain by it, and who runs them asks for it."""
@@ -91,9 +92,9 @@ def plan_maintenance(
         small_file_sizes(snapshot, target), target_size_bytes=target, min_files=min_files
     )
     horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
-    expired = _expired_paths(snapshot, horizon_ms)
+    expired = expired_paths(snapshot, snapshot.tombstones(), horizon_ms)
     due: dict[Operation, bool] = {
-        "vacuum": _any_there(snapshot.storage, _deletable(expired, snapshot, keep), horizon_ms),
+        "vacuum": any_is_there(snapshot, expired, horizon_ms, keep),
         "optimize": optimize.has_work,
         "checkpoint": checkpoint.is_due,
         "clean_up_log": cleanup.has_work and cleanup.is_enabled,
@@ -108,13 +109,32 @@ def plan_maintenance(
     )
 
 
-def _expired_paths(snapshot: Snapshot, horizon_ms: int) -> list[str]:
-    expired = removed_before(snapshot.tombstones(), horizon_ms)
+def expired_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> list[str]:
+    """The files of the tombstones that are older than the horizon, decoded."""
+    if not len(tombstones):
+        return []
+    expired = removed_before(tombstones, horizon_ms)
     return [
         path
         for chunk in expired["path"].chunks
         for path in canonical_paths(chunk, snapshot.uri).to_pylist()
     ]
+
+
+def any_is_there(
+    snapshot: Snapshot, paths: Sequence[str], horizon_ms: int, keep: Collection[str] = ()
+) -> bool:
+    """Whether vacuum would find one of these removed files, as far as a sample of them tells."""
+    deletable = _deletable(paths, snapshot, keep)
+    step = max(1, -(-len(deletable) // _SAMPLE))
+    for path in deletable[::-1][::step]:
+        try:
+            info = snapshot.storage.stat(path)
+        except FileNotFoundError:
+            continue
+        if info.modified_ms < horizon_ms:
+            return True
+    return False
 
 
 def _deletable(paths: Sequence[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
@@ -126,15 +146,3 @@ def _deletable(paths: Sequence[str], snapshot: Snapshot, keep: Collection[str]) 
         for path in paths
         if not is_absolute(path) and not is_hidden(path, visible) and path not in kept
     )
-
-
-def _any_there(storage: Storage, paths: Sequence[str], horizon_ms: int) -> bool:
-    step = max(1, -(-len(paths) // _SAMPLE))
-    for path in paths[::-1][::step]:
-        try:
-            info = storage.stat(path)
-        except FileNotFoundError:
-            continue
-        if info.modified_ms < horizon_ms:
-            return True
-    return False

@@ -1,7 +1,13 @@
 """Dagster: assets as Delta tables, and their maintenance as jobs, sensors and schedules."""
 
 from delta_ops.orchestration.changes import ChangedValues, changed_values
-from delta_ops.orchestration.checks import build_table_checks
+from delta_ops.orchestration.checks import build_health_checks, build_table_checks
+from delta_ops.orchestration.fleet_jobs import (
+    FleetConfig,
+    FleetMaintenanceConfig,
+    build_fleet_maintenance_job,
+    fleet_config,
+)
 from delta_ops.orchestration.identity import Idempotency, source_txn
 from delta_ops.orchestration.io_manager import DeltaIOManager, SourcePart
 from delta_ops.orchestration.maintenance_jobs import (
@@ -26,6 +32,8 @@ __all__ = [
     "ChangedValues",
     "DeltaIOManager",
     "DeltaLogResource",
+    "FleetConfig",
+    "FleetMaintenanceConfig",
     "Idempotency",
     "MaintenanceConfig",
     "RepairConfig",
@@ -34,6 +42,8 @@ __all__ = [
     "SourcePart",
     "TableRef",
     "build_commit_sensor",
+    "build_fleet_maintenance_job",
+    "build_health_checks",
     "build_maintenance_job",
     "build_maintenance_schedule",
     "build_maintenance_sensor",
@@ -43,6 +53,7 @@ __all__ = [
     "build_table_checks",
     "changed_values",
     "external_table",
+    "fleet_config",
     "maintenance_config",
     "source_txn",
 ]

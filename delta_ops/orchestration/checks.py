@@ -6,7 +6,7 @@ import dagster as dg
 
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.log.checksum import validate_checksum
-from delta_ops.maintenance import plan_maintenance
+from delta_ops.maintenance import HealthThresholds, health, plan_maintenance
 from delta_ops.orchestration.tables import TableRef
 
 
@@ -14,6 +14,40 @@ def build_table_checks(tables: Sequence[TableRef]) -> list[dg.AssetChecksDefinit
     """For each table: its log can be read and agrees with the version checksum where there is one
     (an error if not), and maintenance is not overdue."""
     return [check for table in tables for check in (_readable(table), _maintained(table))]
+
+
+def build_health_checks(
+    tables: Sequence[TableRef], *, thresholds: HealthThresholds | None = None
+) -> list[dg.AssetChecksDefinition]:
+    """For each table: every measure of its health is within its threshold; a warning if not, an
+    error if the log cannot be read."""
+    return [_healthy(table, thresholds or HealthThresholds()) for table in tables]
+
+
+def _healthy(table: TableRef, thresholds: HealthThresholds) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=table.asset_key, name="table_is_healthy")
+    def table_is_healthy() -> dg.AssetCheckResult:
+        try:
+            report = health(table.log(), thresholds=thresholds)
+        except DeltaOpsError as error:
+            return dg.AssetCheckResult(passed=False, description=str(error))
+        return dg.AssetCheckResult(
+            passed=report.verdict == "ok",
+            severity=dg.AssetCheckSeverity.WARN,
+            description="; ".join(f.advice for f in report.findings if f.advice) or "all is well",
+            metadata={
+                "delta/version": report.figures.version,
+                "delta/operations": ", ".join(report.operations) or "nothing is due",
+                **{
+                    f"delta/{f.measure}": ", ".join(f.value)
+                    if isinstance(f.value, tuple)
+                    else f.value
+                    for f in report.findings
+                },
+            },
+        )
+
+    return table_is_healthy
 
 
 def _readable(table: TableRef) -> dg.AssetChecksDefinition:

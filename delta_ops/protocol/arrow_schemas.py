@@ -171,6 +171,8 @@ _KINDS = (
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     """The column in another width or encoding; what is of another kind is not converted."""
     stored = column.type
+    if stored == field.type:
+        return _present_vectors(column) if stored == DELETION_VECTOR else column
     kind = stored.value_type if pa.types.is_dictionary(stored) else stored
     same = any(
         any(test(kind) for test in tests) and any(test(field.type) for test in tests)

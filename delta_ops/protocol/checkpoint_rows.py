@@ -9,6 +9,7 @@ No I/O; what is wrong is said by a `ValueError`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -48,8 +49,8 @@ def validate_names(schema: pa.Schema) -> None:
     for column in schema:
         if pa.types.is_struct(column.type):
             names += [f"{column.name}.{field.name}" for field in column.type]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the column {twice} is there twice")
 
 
@@ -70,9 +71,19 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
         structs: Its column, with the key and, if it is stored, the witness in `ACTIONS`.
     """
     key, witness, _ = ACTIONS[action]
+    if structs.null_count == len(structs):
+        structs = structs.slice(0, 0)
     without_views = _without_views(structs.type)
     if structs.type != without_views:
         structs = structs.cast(without_views)
+    if structs.null_count:
+        structs = structs.drop_null()
+    if not len(structs):
+        return structs
+    if structs.field(key).null_count == 0:  # in nearly all checkpoints
+        if action == "add":
+            _validate_sizes(structs.field("size"))
+        return structs
     present = pc.struct_field(structs, key).is_valid()
     if structs.type.get_field_index(witness) >= 0:
         stray = pc.and_not(pc.struct_field(structs, witness).is_valid(), present)
@@ -98,6 +109,7 @@ def the_one(values: Sequence[T], action: str) -> T | None:
     return values[0] if values else None
 
 
+@lru_cache(maxsize=64)
 def _without_views(data_type: pa.DataType) -> pa.DataType:
     """The type with texts that Arrow can filter: so far it cannot do so with views."""
     if pa.types.is_string_view(data_type):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 LAST_CHECKPOINT = "_last_checkpoint"
 
@@ -61,6 +62,7 @@ _COMPACTION = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json", re.ASCII)
 _CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)
 
 
+@lru_cache(maxsize=1 << 14)  # the same in every table, and looked at by everything that lists
 def log_file_name(name: str) -> LogFileName | None:
     """What a name in the log directory stands for; None for anything else."""
     found = _parsed(name)

@@ -33,9 +33,14 @@ _BLOCK_BYTES = 1 << 18
 """Of lines that msgspec parses at once: what they become should fit into the cache of a core."""
 _TEXT_BYTES = 2 << 20
 """Of lines that become columns at once; a call takes as long as some hundred lines."""
+_SMALL_COMMIT = 1 << 13
+"""Bytes of a commit that is parsed by one call, though that makes more of its lines than needed."""
 _BATCH_ROWS = 1 << 14
 _NUM_PLAIN = 6
 """Of the fields in the schemas: those that every writer gives come first."""
+# To make one takes as long as some lines.
+_NO_ADDS, _NO_REMOVES = hashed(ADD).empty_table(), hashed(REMOVE).empty_table()
+_NEWLINE = ord("\n")
 _VECTOR_PLACE = ("storageType", "pathOrInlineDv")
 
 
@@ -69,6 +74,8 @@ def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
             action lacks a field it must have.
     """
     begin, end = _file_lines(data)
+    if len(data) <= _SMALL_COMMIT and (small := _parsed_small(data, begin, end, decoder)):
+        return small
     # msgspec passes over the bytes of unknown names, of which one could be a damaged `remove`;
     # arrow-rs, which will see the lines in between, does not.
     data[:begin].decode()
@@ -110,8 +117,9 @@ def file_tables(commits: Sequence[ParsedLines]) -> tuple[pa.Table, pa.Table]:
             if hashes
         ]
     )
-    rows = pa.concat_tables([schema.empty_table(), *(_rows(t, schema) for t in _texts(commits))])
-    return _table(rows, "add", hashed(ADD), adds), _table(rows, "remove", hashed(REMOVE), removes)
+    tables = [_rows(text, schema) for text in _texts(commits)]
+    rows = pa.concat_tables(tables) if tables else schema.empty_table()
+    return _table(rows, "add", _NO_ADDS, adds), _table(rows, "remove", _NO_REMOVES, removes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +134,9 @@ class _Block:
         return len(self.add_hashes) + len(self.remove_hashes)
 
 
+_NO_LINES = _Block(add_hashes=[], remove_hashes=[], others=[], is_plain=False)
+
+
 def _file_lines(data: bytes) -> tuple[int, int]:
     """From where to where no line at the edges is on something else than files."""
     begin, end = 0, len(data)
@@ -137,6 +148,47 @@ def _file_lines(data: bytes) -> tuple[int, int]:
             break
         end = last
     return begin, end
+
+
+def _parsed_small(
+    data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
+) -> ParsedLines | None:
+    """What `parse_lines` gives of plain data, by one call; None where something is unusual."""
+    data.decode()
+    lines = decoder.decode_lines(data)
+    if len(lines) != data.count(b"\n") + (not data.endswith(b"\n")):
+        return None
+    first = data.count(b"\n", 0, begin)
+    after = first + data.count(b"\n", begin, end) + (end > begin and data[end - 1] != _NEWLINE)
+    adds, removes = [], []
+    others: list[tuple[str, Any]] = []
+    names = lines[0].__struct_fields__
+    for number, row in enumerate(map(attrgetter(*names), lines)):
+        absent = row.count(None)
+        if absent == len(names):
+            continue  # an action that we do not know
+        add, remove = row[:2]
+        is_file = add is not None or remove is not None
+        if absent < len(names) - 1 or (is_file and not first <= number < after):
+            return None
+        if add is not None:
+            adds.append(add)
+        elif remove is not None:
+            removes.append(remove)
+        else:
+            others += [pair for pair in zip(names, row, strict=True) if pair[1] is not None]
+    return ParsedLines(
+        add_hashes=array("q", [hash(add.path) for add in adds]),
+        remove_hashes=array("q", [hash(remove.path) for remove in removes]),
+        others=others,
+        data=data,
+        file_lines=slice(begin, end),
+        is_plain=all(
+            getattr(body, name) is None
+            for body in (*adds, *removes)
+            for name in body.__struct_fields__[_NUM_PLAIN:]
+        ),
+    )
 
 
 def _parsed_blocks(
@@ -153,6 +205,8 @@ def _parsed_blocks(
 
 
 def _parsed(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]) -> _Block:
+    if begin == end:
+        return _NO_LINES
     lines = decoder.decode_lines(memoryview(data)[begin:end])
     if len(lines) != data.count(b"\n", begin, end) + (not data.endswith(b"\n", begin, end)):
         # Blank lines; or objects that share a line, of which some readers take the first only.
@@ -198,9 +252,10 @@ def _rows(text: bytes, schema: pa.Schema) -> pa.Table:
     return pa.table(read_json(text, schema, batch_size=_BATCH_ROWS))
 
 
-def _table(rows: pa.Table, name: str, schema: pa.Schema, hashes: array[int]) -> pa.Table:
+def _table(rows: pa.Table, name: str, empty: pa.Table, hashes: array[int]) -> pa.Table:
     if not hashes:
-        return schema.empty_table()
+        return empty
+    schema = empty.schema
     actions = rows[name].drop_null() if rows[name].null_count else rows[name]
     if len(actions) != len(hashes):
         raise pa.ArrowInvalid("a line has a name twice")

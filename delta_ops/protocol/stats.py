@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite, isnan
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import pyarrow.parquet as pq
 
 from delta_ops.protocol.schema import (
@@ -87,6 +88,23 @@ def parse_stats(text: str | None) -> FileStats | None:
         null_count=_object(parsed.get("nullCount")),
         tight_bounds=parsed.get("tightBounds") is not False,
     )
+
+
+class _Records(msgspec.Struct):
+    numRecords: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None  # noqa: N815
+
+
+_RECORDS = msgspec.json.Decoder(_Records)
+
+
+def num_records(text: str | None) -> int | None:
+    """What `parse_stats` finds as the number of records; passes over all else, and so is faster."""
+    if not text:
+        return None
+    try:
+        return _RECORDS.decode(text).numRecords
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def stats_from_footer(

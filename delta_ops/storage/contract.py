@@ -93,6 +93,17 @@ class Storage(Protocol):
         Links are not followed, in no part of a path: what is reached by one is not there.
         """
 
+    def list_directories(self, directory: str) -> list[str]:
+        """Paths of the directories directly in `directory`, ordered; links are left out.
+
+        A directory that does not exist is empty. Object stores have to pass by the objects that
+        are directly in it.
+        """
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory, which a link is not; what is in it is not listed in full
+        where the store can tell otherwise."""
+
     def stat(self, path: str) -> FileInfo:
         """Size and time of one file."""
 

@@ -132,6 +132,23 @@ class FsspecStorage:
             if found is not None:
                 yield found
 
+    def list_directories(self, directory: str) -> list[str]:
+        """See `Storage`."""
+        entries: list[Entry] = []
+        full = self._full_directory(directory)
+        with self._failing_as(directory, "listed"):
+            with contextlib.suppress(*_NOTHING_THERE), self._alone():
+                self._fs.invalidate_cache()
+                entries = self._fs.ls(full, detail=True)
+            found = {self._relative(e["name"]).rstrip("/") for e in entries if _is_directory(e)}
+        return sorted(path for path in found - {directory} if is_valid(path))
+
+    def is_directory(self, path: str) -> bool:
+        """See `Storage`."""
+        with self._failing_as(path, "read"), self._alone():
+            self._fs.invalidate_cache()
+            return bool(self._fs.isdir(self._full(path)))
+
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
         with self._reading(path), self._alone():
@@ -419,6 +436,10 @@ class FsspecStorage:
             logger.warning("%s", error)
             return False
         return True
+
+
+def _is_directory(entry: Entry) -> bool:
+    return bool(entry["type"] == "directory" and not entry.get("islink"))
 
 
 def _reason_of(error: Exception, options: Mapping[str, object]) -> str:

@@ -588,6 +588,23 @@ def test_a_directory_outside_the_root_is_not_listed(storage: Storage, directory:
         list(storage.list_tree(directory))
 
 
+def test_directories_are_listed_apart_from_files_and_from_what_is_below(storage: Storage) -> None:
+    for path in ("file", "b/inner/file", "a/file", "_log/file", "a b%20/file"):
+        storage.replace(path, b"content")
+    assert storage.list_directories("") == ["_log", "a", "a b%20", "b"]
+    assert storage.list_directories("b") == ["b/inner"]
+    assert storage.list_directories("a") == []
+    assert storage.list_directories("absent") == []
+
+
+def test_a_directory_is_told_from_a_file_and_from_nothing(storage: Storage) -> None:
+    storage.replace("a/b/file", b"content")
+    assert [storage.is_directory(path) for path in ("a", "a/b")] == [True, True]
+    assert [storage.is_directory(path) for path in ("a/b/file", "a/c", "b", "a/b/file/c")] == [
+        False
+    ] * 4
+
+
 def test_what_a_killed_write_left_is_hidden_but_can_be_swept(storage: Storage) -> None:
     leftover = f"{LOG}/{staged_name()}"
     storage.replace(leftover, b"half of a commit")

@@ -1,0 +1,318 @@
+"""The commands over many tables: `health` and `maintain`.
+
+Exit codes, for schedulers: 0 all is well; 3 something is to be done (`health`, and `maintain` in a
+dry run) or was done (`maintain`); 1 a table failed, whatever the others did; 2 the command was not
+understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from delta_ops.cli.options import dry_run_option, json_option, storage_options_option
+from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
+from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
+from delta_ops.maintenance import (
+    Failure,
+    Finding,
+    HealthReport,
+    HealthThresholds,
+    TableHealth,
+    TableMaintenance,
+    find_tables,
+    fleet_health,
+    health_json,
+    maintain_fleet,
+)
+from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
+from delta_ops.protocol.table_properties import parse_interval
+from delta_ops.storage.concurrency import MAX_CONCURRENCY
+from delta_ops.storage.paths import redact
+
+TABLE_FAILED = 1
+SOMETHING_DUE = 3
+
+_NAMES = [field.name for field in fields(HealthThresholds)]
+
+
+def _thresholds(
+    _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
+) -> HealthThresholds:
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name not in _NAMES:
+            raise click.BadParameter(
+                f"{text!r} is none; write it as NAME=VALUE, with a name of {', '.join(_NAMES)}"
+            )
+        values[name] = _number(name, value)
+    try:
+        return HealthThresholds(**values)
+    except InvalidRequestError as error:
+        raise click.BadParameter(error.message) from error
+
+
+def _number(name: str, text: str) -> int | float:
+    """A number; of a duration also an interval, such as `7 days`."""
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    if not name.endswith("_ms"):
+        raise click.BadParameter(f"{text!r} is no number")
+    try:
+        return parse_interval(text)
+    except InvalidRequestError as error:
+        raise click.BadParameter(error.message) from error
+
+
+tables_argument = click.argument("tables", nargs=-1, required=True, metavar="TABLE_OR_PREFIX...")
+nested_option = click.option(
+    "--nested",
+    is_flag=True,
+    help="Look for tables in the directories of tables too; lists their data directories.",
+)
+threshold_option = click.option(
+    "thresholds",
+    "--threshold",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_thresholds,
+    help=f"From where on something is not well; may be repeated. Names: {', '.join(_NAMES)}.",
+)
+
+
+@click.command("health")
+@tables_argument
+@storage_options_option
+@nested_option
+@threshold_option
+@click.option(
+    "--at-once", type=click.IntRange(1, 256), default=MAX_CONCURRENCY, help="Tables read at once."
+)
+@json_option
+def health_command(
+    tables: tuple[str, ...],
+    storage_options: dict[str, Any],
+    nested: bool,
+    thresholds: HealthThresholds,
+    at_once: int,
+    as_json: bool,
+) -> None:
+    """How tables are, and what they need; of all tables below a prefix.
+
+    Exits with 0 if all is well, 3 if there is something to do, 1 if a table failed.
+    """
+    uris, failures = _found(tables, storage_options, nested=nested)
+    with progress(wanted=not as_json) as on_event:
+        looked_at = fleet_health(
+            uris, storage_options, thresholds=thresholds, max_concurrency=at_once, on_event=on_event
+        )
+        rows = [*_taken(looked_at, _health_json if as_json else None), *failures]
+    if as_json:
+        _show_each(map(_health_json, failures))
+    elif len(rows) == 1 and rows[0].report is not None:
+        _show_findings(rows[0].report)
+    else:
+        _show_fleet(rows)
+    _exit(
+        any(row.failure for row in rows),
+        any(row.report is not None and row.report.verdict != "ok" for row in rows),
+    )
+
+
+@click.command("maintain")
+@tables_argument
+@storage_options_option
+@nested_option
+@threshold_option
+@click.option(
+    "--at-once",
+    type=click.IntRange(1, 256),
+    default=MAINTAINED_AT_ONCE,
+    help="Tables maintained at once.",
+)
+@dry_run_option
+@json_option
+def maintain_command(
+    tables: tuple[str, ...],
+    storage_options: dict[str, Any],
+    nested: bool,
+    thresholds: HealthThresholds,
+    at_once: int,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Do what the health of tables asks for; of all tables below a prefix.
+
+    Exits with 0 if nothing was due, 3 if something was done (or would be, with --dry-run), 1 if a
+    table failed.
+    """
+    uris, unread = _found(tables, storage_options, nested=nested)
+    failures = [TableMaintenance(table=row.table, failure=row.failure) for row in unread]
+    with progress(wanted=not as_json) as on_event:
+        looked_after = maintain_fleet(
+            uris,
+            storage_options,
+            thresholds=thresholds,
+            dry_run=dry_run,
+            max_concurrency=at_once,
+            on_event=on_event,
+        )
+        rows = [*_taken(looked_after, _maintenance_json if as_json else None), *failures]
+    if as_json:
+        _show_each(map(_maintenance_json, failures))
+    else:
+        columns = ("table", "due", "bytes freed", "files fewer", "done or failed")
+        show_rows(columns, map(_maintenance_row, rows))
+        click.echo(_summary(len(rows), sum(row.failure is not None for row in rows)))
+    _exit(
+        any(row.failure is not None or _undone(row) for row in rows),
+        any(row.result is not None and row.result.results for row in rows),
+    )
+
+
+def _found(
+    tables: Iterable[str], storage_options: Mapping[str, Any], *, nested: bool
+) -> tuple[list[str], list[TableHealth]]:
+    """The tables, each once; and a row for what could not be looked into."""
+    uris: dict[str, None] = {}
+    failures: list[TableHealth] = []
+    for place in tables:
+        try:
+            found = find_tables(place, storage_options, nested=nested)
+            if not found.tables and not found.failures:
+                raise TableNotFoundError(redact(place))
+            uris.update(dict.fromkeys(found.tables))
+        except DeltaOpsError as error:
+            failures.append(TableHealth(table=redact(place), failure=failure_of(error)))
+            continue
+        failures += [TableHealth(table=t, failure=f) for t, f in found.failures.items()]
+    return list(uris), failures
+
+
+def _taken(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:
+    """The rows; each is shown as soon as it is there if it is shown as JSON."""
+    for row in rows:
+        if json_of is not None:
+            show_json(json_of(row))
+        yield row
+
+
+def _show_each(values: Iterable[Mapping[str, Any]]) -> None:
+    for value in values:
+        show_json(value)
+
+
+def _health_json(row: TableHealth) -> dict[str, Any]:
+    if row.report is None:
+        return {"table": row.table, "verdict": "failed", "failure": _failure_json(row.failure)}
+    return {**health_json(row.report), "failure": None}
+
+
+def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
+    return {
+        "table": row.table,
+        "found": health_json(row.report)["findings"] if row.report else None,
+        "planned": list(row.report.operations) if row.report else [],
+        "skipped": list(row.skipped),
+        "done": row.result.figures if row.result and not row.result.dry_run else None,
+        "saved": row.saved,
+        "dry_run": row.result.dry_run if row.result else None,
+        "failure": _failure_json(row.failure),
+    }
+
+
+def _failure_json(failure: Failure | None) -> dict[str, str] | None:
+    return None if failure is None else {"kind": failure.kind, "message": failure.message}
+
+
+def _show_findings(report: HealthReport) -> None:
+    show_rows(
+        ("measure", "value", "threshold", "verdict", "advice"),
+        (
+            (f.measure, _value_text(f, f.value), _value_text(f, f.threshold), f.verdict, f.advice)
+            for f in report.findings
+        ),
+    )
+    click.echo(f"{report.table}, version {report.figures.version}: {report.verdict}.")
+
+
+def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    match finding.unit:
+        case "bytes":
+            return size_text(round(value))
+        case "ms":
+            return f"{value / 3_600_000:,.1f} hours"
+        case "share":
+            return f"{value:.1%}"
+        case "ratio":
+            return f"{value:.1f}"
+    return f"{value:,}"
+
+
+def _show_fleet(rows: Iterable[TableHealth]) -> None:
+    shown = list(rows)
+    columns = ("table", "verdict", "version", "files", "size", "due", "to look at or failed")
+    show_rows(columns, map(_health_row, shown))
+    click.echo(_summary(len(shown), sum(row.failure is not None for row in shown)))
+
+
+def _health_row(row: TableHealth) -> tuple[Any, ...]:
+    if row.report is None:
+        return row.table, "failed", "", "", "", "", row.failure.message if row.failure else ""
+    report, figures = row.report, row.report.figures
+    due = (f"{f.measure} {_value_text(f, f.value)}" for f in report.findings if f.verdict == "due")
+    look = (
+        f"{f.measure} {_value_text(f, f.value)}" for f in report.findings if f.verdict == "look"
+    )
+    return (
+        row.table,
+        report.verdict,
+        figures.version,
+        figures.num_files,
+        size_text(figures.size_bytes),
+        ", ".join(due),
+        ", ".join(look),
+    )
+
+
+def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
+    due = ", ".join(row.report.operations) if row.report else ""
+    saved = row.saved
+    if row.failure is not None:
+        said = row.failure.message
+    elif row.skipped:
+        said = f"left alone: {', '.join(row.skipped)}"
+    elif row.result is None:
+        said = "nothing was due"
+    elif row.result.dry_run:
+        said = "would run"
+    else:
+        did = (f"{name.replace('_', ' ')} {n:,}" for name, n in row.result.figures.items() if n)
+        said = ", ".join(did) or "nothing was left to do"
+    return row.table, due, size_text(saved["bytes"]), saved["live_files"], said
+
+
+def _summary(tables: int, failed: int) -> str:
+    return f"{count_text(tables, 'table')}, {failed:,} failed."
+
+
+def _undone(row: TableMaintenance) -> bool:
+    """Whether an operation could not delete what it should."""
+    figures = row.result.figures if row.result else {}
+    return any(n for name, n in figures.items() if name.endswith("_failures"))
+
+
+def _exit(has_failed: bool, is_due: bool) -> None:
+    if has_failed:
+        raise click.exceptions.Exit(TABLE_FAILED)
+    if is_due:
+        raise click.exceptions.Exit(SOMETHING_DUE)

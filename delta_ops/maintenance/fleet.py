@@ -1,0 +1,270 @@
+"""Fleets: many tables looked at, and looked after, in one process.
+
+A fleet is a list of tables, or all tables below a prefix. Tables are taken side by side on a
+bounded pool. One that fails does not stop the rest: what it failed of stands in its row.
+
+A directory is a table if it has a directory `_delta_log`, which is asked for first, so that the
+files of a table are not listed. Left out are links, which could lead anywhere or to a table that
+is there already, and what lies below a name that begins with "_" or ".", which belongs to some
+program. A table in another table's directory is found only if that is asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import DeltaOpsError
+from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.log import DeltaLog
+from delta_ops.log.delta_log import LOG_DIRECTORY
+from delta_ops.maintenance.health import (
+    DEFAULT_THRESHOLDS,
+    HealthReport,
+    HealthThresholds,
+    health,
+)
+from delta_ops.maintenance.maintain import MaintenanceResult, maintain
+from delta_ops.storage import Storage, open_storage
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
+from delta_ops.storage.paths import redact
+from delta_ops.transaction.rewrite_group import Rewriter
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+MAINTAINED_AT_ONCE = 2
+"""Tables; each may rewrite files, which takes memory and a core."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a table has no result."""
+
+    kind: str
+    """The name of the error's class."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTables:
+    """What there is below a prefix."""
+
+    tables: tuple[str, ...]
+    """URIs or local paths, ordered."""
+    failures: Mapping[str, Failure]
+    """By place: directories that could not be looked into."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """A table of a fleet: a report, or why there is none."""
+
+    table: str
+    report: HealthReport | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMaintenance:
+    """What was found of a table of a fleet, and what was done about it."""
+
+    table: str
+    report: HealthReport | None = None
+    result: MaintenanceResult | None = None
+    """None: nothing was due, or it could not be done."""
+    failure: Failure | None = None
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The measures that an operation of ours would cure, if it could write to the table."""
+        if self.report is None or not self.report.figures.unsupported:
+            return ()
+        return tuple(f.measure for f in self.report.findings if f.verdict == "due")
+
+    @property
+    def saved(self) -> dict[str, int]:
+        """What the table has less of than before."""
+        figures = self.result.figures if self.result and not self.result.dry_run else {}
+        return {
+            "bytes": figures.get("vacuumed_bytes", 0) + figures.get("log_bytes_deleted", 0),
+            "live_files": figures.get("compacted_files", 0)
+            - figures.get("files_after_compaction", 0),
+            "commits_to_replay": self.report.figures.commits_since_checkpoint
+            if self.report and figures.get("checkpoints_written", 0)
+            else 0,
+        }
+
+
+def find_tables(
+    prefix: str,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    nested: bool = False,
+) -> FoundTables:
+    """The tables at and below a prefix.
+
+    Args:
+        prefix: A local directory or a URI, as `DeltaLog` takes it.
+        storage_options: For fsspec's file system.
+        nested: Look for tables in the directories of tables too, which lists their data
+            directories.
+
+    Raises:
+        InvalidRequestError: The prefix is no place.
+        StorageError: The prefix itself cannot be looked into.
+    """
+    return _find_tables(open_storage(prefix, storage_options), nested=nested)
+
+
+def fleet_health(
+    tables: Iterable[DeltaLog | str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
+    max_concurrency: int = MAX_CONCURRENCY,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> Iterator[TableHealth]:
+    """How each of the tables is, in their order.
+
+    Args:
+        tables: Or their URIs, which are opened with the `storage_options`.
+        max_concurrency: Tables that are read at once.
+    """
+
+    def look(table: DeltaLog | str) -> TableHealth:
+        report, failure = _tried(
+            lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
+        )
+        return TableHealth(table=_name(table), report=report, failure=failure)
+
+    return _each(look, tables, "health", max_concurrency, on_event)
+
+
+def maintain_fleet(
+    tables: Iterable[DeltaLog | str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
+    dry_run: bool = False,
+    engine: Rewriter | None = None,
+    max_concurrency: int = MAINTAINED_AT_ONCE,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> Iterator[TableMaintenance]:
+    """Do for each of the tables what its health asks for; in their order.
+
+    Args:
+        tables: Or their URIs, which are opened with the `storage_options`.
+        dry_run: Plan each operation and change nothing.
+        engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
+        max_concurrency: Tables that are maintained at once.
+    """
+
+    def look_after(table: DeltaLog | str) -> TableMaintenance:
+        report, failure = _tried(
+            lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
+        )
+        result = None
+        if report is not None and report.operations:
+            due = report.operations
+            result, failure = _tried(
+                lambda: maintain(
+                    _log(table, storage_options),
+                    operations=due,
+                    dry_run=dry_run,
+                    engine=engine,
+                    clock=clock,
+                )
+            )
+        return TableMaintenance(table=_name(table), report=report, result=result, failure=failure)
+
+    return _each(look_after, tables, "maintain", max_concurrency, on_event)
+
+
+def failure_of(error: Exception) -> Failure:
+    """An error as a row shows it; of one that is not ours, which may say anything, its kind."""
+    if isinstance(error, DeltaOpsError):
+        return Failure(kind=type(error).__name__, message=str(error))
+    message = (
+        f"delta_ops failed with a {type(error).__name__} that it does not expect; look at this "
+        "table alone, and report what it shows"
+    )
+    return Failure(kind=type(error).__name__, message=message)
+
+
+def _find_tables(storage: Storage, *, nested: bool) -> FoundTables:
+    found: list[str] = []
+    failures: dict[str, Failure] = {}
+    level = [""]
+    while level:
+        looks = in_parallel(partial(_look_into, storage, nested), level)
+        below: list[str] = []
+        for directory, (is_table, inner, failure) in zip(level, looks, strict=True):
+            place = storage.locate(directory)
+            if is_table:
+                found.append(place)
+            if failure is not None:
+                failures[place] = failure_of(failure)
+                if not directory:
+                    raise failure
+            below += inner
+        level = below
+    return FoundTables(tables=tuple(sorted(found)), failures=failures)
+
+
+def _look_into(
+    storage: Storage, nested: bool, directory: str
+) -> tuple[bool, list[str], DeltaOpsError | None]:
+    """Whether a directory is a table, and where below it tables may be."""
+    log_directory = f"{directory}/{LOG_DIRECTORY}" if directory else LOG_DIRECTORY
+    is_table = False
+    try:
+        is_table = storage.is_directory(log_directory)
+        if is_table and not nested:
+            return True, [], None
+        inner = storage.list_directories(directory)
+    except DeltaOpsError as error:
+        return is_table, [], error
+    return is_table, [path for path in inner if path.rpartition("/")[2][0] not in "_."], None
+
+
+def _log(table: DeltaLog | str, storage_options: Mapping[str, Any] | None) -> DeltaLog:
+    return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
+
+
+def _name(table: DeltaLog | str) -> str:
+    return table.uri if isinstance(table, DeltaLog) else redact(table)
+
+
+def _tried(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
+    try:
+        return call(), None
+    except DeltaOpsError as error:
+        return None, failure_of(error)
+    except Exception as error:  # one table must not stop the rest, whatever is wrong with it
+        logger.debug("A table of a fleet failed", exc_info=True)
+        return None, failure_of(error)
+
+
+def _each(
+    call: Callable[[DeltaLog | str], T],
+    tables: Iterable[DeltaLog | str],
+    operation: str,
+    max_concurrency: int,
+    on_event: OnEvent,
+) -> Iterator[T]:
+    todo = list(tables)
+    rows: Iterator[T]
+    rows = map(call, todo)
+    if max_concurrency > 1:
+        rows = run_ahead(((1, partial(call, table)) for table in todo), len(todo), max_concurrency)
+    for done, (table, row) in enumerate(zip(todo, rows, strict=True), 1):
+        on_event(Progress(table=_name(table), operation=operation, done=done, total=len(todo)))
+        yield row

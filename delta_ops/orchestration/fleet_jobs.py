@@ -1,0 +1,208 @@
+"""Fleets as a Dagster job: find tables, and look after them in batches.
+
+Three ops. The first one finds the tables and cuts them into batches, the second does for a batch
+what the tables' health asks for, the third adds up. A table that fails does not stop the rest: the
+batch's run goes on, and the last op fails with what failed. What was found, planned, done, skipped
+and saved stands in the metadata of each batch. Unlike `build_maintenance_job` it needs no asset for
+a table, so that nothing is observed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.errors import DeltaOpsError
+from delta_ops.events import Progress
+from delta_ops.maintenance import HealthThresholds, TableMaintenance, find_tables, maintain_fleet
+from delta_ops.storage.paths import redact
+
+FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_fleet"
+
+
+class FleetConfig(dg.Config):
+    """Where the tables are."""
+
+    tables: list[str] = Field(description="Tables, and prefixes below which all tables are taken.")
+    nested: bool = Field(
+        default=False, description="Look for tables in the directories of tables too."
+    )
+    batch_size: int = Field(default=50, ge=1, description="Tables in a batch.")
+
+
+class FleetMaintenanceConfig(dg.Config):
+    """What is done for each table; a threshold that is not given has its default."""
+
+    dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
+    at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
+    small_files: int | None = Field(default=None, ge=0, description="So many are put together.")
+    commits_since_checkpoint: int | None = Field(
+        default=None, ge=0, description="So many; the table's delta.checkpointInterval by default."
+    )
+    commit_bytes_since_checkpoint: int | None = Field(default=None, ge=0)
+    expired_tombstones: int | None = Field(
+        default=None, ge=0, description="So many are vacuumed, if their files are there."
+    )
+    expired_log_files: int | None = Field(default=None, ge=0)
+
+    def thresholds(self) -> HealthThresholds:
+        """Those that were given, and the defaults."""
+        given = self.model_dump(exclude={"dry_run", "at_once"}, exclude_none=True)
+        return HealthThresholds(**given)
+
+
+def build_fleet_maintenance_job(
+    *,
+    name: str = "delta_fleet_maintenance",
+    storage_options: Mapping[str, Any] | None = None,
+    executor_def: dg.ExecutorDefinition = dg.in_process_executor,
+) -> dg.JobDefinition:
+    """A job over the tables that its config names.
+
+    Args:
+        name: Of the job.
+        storage_options: For fsspec's file system; they stand in no config and in no metadata.
+        executor_def: By what batches run; one that has several processes runs them side by side.
+    """
+    options = dict(storage_options or {})
+
+    @dg.op(name=FIND_OP, out=dg.DynamicOut(list[str]))
+    def find(
+        context: dg.OpExecutionContext, config: FleetConfig
+    ) -> Iterator[dg.DynamicOutput[list[str]]]:
+        tables: dict[str, None] = {}
+        for place in config.tables:
+            try:
+                found = find_tables(place, options, nested=config.nested)
+            except DeltaOpsError as error:
+                context.log.error(f"{redact(place)}: {error}")
+                tables[place] = None  # where the error stands in the row of a table
+                continue
+            context.log.info(f"{redact(place)}: {len(found.tables)} tables")
+            tables.update(dict.fromkeys([*found.tables, *found.failures] or [place]))
+        uris = list(tables)
+        for number, start in enumerate(range(0, len(uris), config.batch_size)):
+            batch = uris[start : start + config.batch_size]
+            yield dg.DynamicOutput(batch, mapping_key=f"batch_{number}")
+
+    @dg.op(name=MAINTAIN_OP)
+    def maintain_batch(
+        context: dg.OpExecutionContext, config: FleetMaintenanceConfig, tables: list[str]
+    ) -> dict[str, Any]:
+        def on_event(event: object) -> None:
+            if isinstance(event, Progress):
+                context.log.info(f"{event.table}: {event.done} of {event.total}")
+
+        rows = list(
+            maintain_fleet(
+                tables,
+                options,
+                thresholds=config.thresholds(),
+                dry_run=config.dry_run,
+                max_concurrency=config.at_once,
+                on_event=on_event,
+            )
+        )
+        for row in rows:
+            if row.failure is not None:
+                context.log.error(f"{row.table}: {row.failure.message}")
+        context.add_output_metadata(batch_metadata(rows))
+        return _counts(rows)
+
+    @dg.op(name=SUMMARY_OP)
+    def report(context: dg.OpExecutionContext, batches: list[dict[str, Any]]) -> None:
+        total = {n: sum(batch["counts"][n] for batch in batches) for n in _COUNTS}
+        failed = {t: why for batch in batches for t, why in batch["failed"].items()}
+        context.add_output_metadata({f"delta/{name}": value for name, value in total.items()})
+        if failed:
+            raise dg.Failure(
+                f"{len(failed)} of {total['tables']} tables could not be maintained",
+                metadata={f"{number}: {table}": why for number, (table, why) in _numbered(failed)},
+                allow_retries=False,
+            )
+
+    @dg.job(name=name, executor_def=executor_def)
+    def fleet_maintenance() -> None:
+        report(find().map(maintain_batch).collect())
+
+    return fleet_maintenance
+
+
+def fleet_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]:
+    """Run config of the fleet's job.
+
+    Args:
+        tables: Tables and prefixes.
+        settings: Of `FleetConfig` and `FleetMaintenanceConfig`.
+    """
+    of_find = {n: settings.pop(n) for n in ("nested", "batch_size") if n in settings}
+    return {
+        "ops": {
+            FIND_OP: {"config": {"tables": list(tables), **of_find}},
+            MAINTAIN_OP: {"config": settings},
+        }
+    }
+
+
+def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
+    """What was found, planned, done, skipped and saved for each table of a batch."""
+    return {
+        **{f"delta/{name}": value for name, value in _counts(rows)["counts"].items()},
+        "delta/found": _of_each(rows, _found),
+        "delta/planned": _of_each(
+            rows, lambda row: list(row.report.operations if row.report else ())
+        ),
+        "delta/done": _of_each(rows, _done),
+        "delta/skipped": _of_each(rows, lambda row: list(row.skipped)),
+        "delta/saved": _of_each(rows, lambda row: {n: v for n, v in row.saved.items() if v}),
+        "delta/failed": dg.MetadataValue.json(_failed(rows)),
+    }
+
+
+_COUNTS = ("tables", "tables_with_work", "tables_skipped", "bytes_saved", "live_files_saved")
+
+
+def _counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
+    saved = [row.saved for row in rows]
+    return {
+        "counts": {
+            "tables": len(rows),
+            "tables_with_work": sum(row.result is not None for row in rows),
+            "tables_skipped": sum(bool(row.skipped) for row in rows),
+            "bytes_saved": sum(each["bytes"] for each in saved),
+            "live_files_saved": sum(each["live_files"] for each in saved),
+        },
+        "failed": _failed(rows),
+    }
+
+
+def _of_each(rows: Sequence[TableMaintenance], value: Any) -> dg.MetadataValue[Any]:
+    """By table, where there is anything to say."""
+    values = ((row.table, value(row)) for row in rows)
+    return dg.MetadataValue.json({table: each for table, each in values if each})
+
+
+def _found(row: TableMaintenance) -> dict[str, Any]:
+    findings = row.report.findings if row.report else ()
+    return {f.measure: asdict(f)["value"] for f in findings if f.verdict != "ok"}
+
+
+def _done(row: TableMaintenance) -> dict[str, int]:
+    if row.result is None or row.result.dry_run:
+        return {}
+    return {name: value for name, value in row.result.figures.items() if value}
+
+
+def _failed(rows: Sequence[TableMaintenance]) -> dict[str, str]:
+    failed = {row.table: row.failure.message for row in rows if row.failure is not None}
+    for row in rows:
+        undone = {n: v for n, v in _done(row).items() if n.endswith("_failures")}
+        if undone and row.table not in failed:
+            failed[row.table] = f"files that could not be deleted: {undone}"
+    return failed
+
+
+def _numbered(failed: Mapping[str, str]) -> Iterator[tuple[int, tuple[str, str]]]:
+    return enumerate(failed.items(), 1)

@@ -1,0 +1,142 @@
+"""`health` and `maintain`: what they print, and the codes that schedulers go by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.cli.main import cli
+
+ROWS = pa.table({"id": [1]})
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def printed(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def table(root: Path, *, files: int = 1) -> Path:
+    for _ in range(files):
+        da.write(root, ROWS)
+    return root
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A table that is well, and one with small files."""
+    table(tmp_path / "lake" / "well")
+    table(tmp_path / "lake" / "zone" / "busy", files=4)
+    return tmp_path / "lake"
+
+
+SMALL = ("--threshold", "small_files=2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param(("health", "lake/well"), 0, id="all is well"),
+        pytest.param(("health", "lake", *SMALL), 3, id="a table has something due"),
+        pytest.param(("health", "lake", "nowhere", *SMALL), 1, id="a table is none"),
+        pytest.param(("health",), 2, id="no table is named"),
+        pytest.param(("health", "lake", "--threshold", "x=1"), 2, id="no such threshold"),
+        pytest.param(("health", "lake", "--threshold", "small_files=a"), 2, id="no number"),
+        pytest.param(("health", "lake", "--threshold", "small_files=-1"), 2, id="a negative one"),
+        pytest.param(("maintain", "lake/well"), 0, id="nothing to maintain"),
+        pytest.param(("maintain", "lake", *SMALL), 3, id="something was done"),
+        pytest.param(("maintain", "lake", "--dry-run", *SMALL), 3, id="something would be done"),
+        pytest.param(("maintain", "lake", "nowhere", *SMALL), 1, id="a table failed"),
+    ],
+)
+def test_exit_codes(
+    lake: Path, arguments: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lake.parent)
+    assert run(*arguments).exit_code == code
+
+
+def test_health_of_a_table_is_its_findings(lake: Path) -> None:
+    lines = run("health", lake / "well").stdout.splitlines()
+    assert lines[0].split("\t") == ["measure", "value", "threshold", "verdict", "advice"]
+    assert lines[1].split("\t") == ["small_files", "0", "10", "ok", ""]
+    assert lines[-1] == f"{lake / 'well'}, version 0: ok."
+
+
+def test_health_of_a_prefix_is_a_row_for_each_table(lake: Path) -> None:
+    lines = run("health", lake, *SMALL).stdout.splitlines()
+    rows = {line.split("\t")[0]: line.split("\t") for line in lines[1:-1]}
+    assert rows[str(lake / "well")][1] == "ok"
+    assert rows[str(lake / "zone" / "busy")][1] == "due"
+    assert rows[str(lake / "zone" / "busy")][5] == "small_files 4"
+    assert lines[-1] == "2 tables, 0 failed."
+
+
+def test_a_broken_table_is_a_row_among_the_others(lake: Path) -> None:
+    (lake / "zone" / "busy" / "_delta_log" / f"{1:020d}.json").unlink()
+    result = run("health", lake)
+    assert result.exit_code == 1
+    lines = [line for line in result.stdout.splitlines() if "failed\t" in line]
+    assert [line.split("\t")[0] for line in lines] == [str(lake / "zone" / "busy")]
+    assert "version 1 is missing" in lines[0]
+    assert f"{lake / 'well'}\tok" in result.stdout
+
+
+def test_json_is_an_object_for_each_table(lake: Path) -> None:
+    rows = printed(run("health", lake, lake.parent / "nowhere", "--json"))
+    well, busy, absent = rows
+    assert [row["verdict"] for row in rows] == ["ok", "ok", "failed"]
+    assert well["failure"] is busy["failure"] is None
+    assert busy["figures"]["num_files"] == 4
+    assert absent["failure"]["kind"] == "TableNotFoundError"
+
+
+def test_maintain_tells_found_planned_done_skipped_and_saved(lake: Path) -> None:
+    dry = printed(run("maintain", lake, "--dry-run", "--json", *SMALL))
+    assert [row["planned"] for row in dry] == [[], ["optimize"]]
+    assert [row["done"] for row in dry] == [None, None]
+    assert DeltaLog(lake / "zone" / "busy").snapshot().num_files == 4
+    well, busy = printed(run("maintain", lake, "--json", *SMALL))
+    assert (well["planned"], well["done"], well["skipped"]) == ([], None, [])
+    assert busy["done"]["compacted_files"] == 4
+    assert busy["saved"]["live_files"] == 3
+    assert {f["measure"]: f["value"] for f in busy["found"]}["small_files"] == 4
+    assert DeltaLog(lake / "zone" / "busy").snapshot().num_files == 1
+    assert run("maintain", lake, *SMALL).exit_code == 0
+
+
+def test_maintain_shows_a_row_for_each_table(lake: Path) -> None:
+    lines = run("maintain", lake, *SMALL).stdout.splitlines()
+    rows = {line.split("\t")[0]: line.split("\t") for line in lines[1:-1]}
+    assert rows[str(lake / "well")][4] == "nothing was due"
+    assert rows[str(lake / "zone" / "busy")][1] == "optimize"
+    assert "compacted files 4" in rows[str(lake / "zone" / "busy")][4]
+
+
+def test_a_threshold_of_time_may_be_an_interval(lake: Path) -> None:
+    for text, code in (("7 days", 0), ("8 days", 3), ("604800000", 0)):
+        given = f"promised_time_travel_ms={text}"
+        assert run("health", lake / "well", "--threshold", given).exit_code == code
+
+
+def test_a_table_that_is_named_twice_is_looked_at_once(lake: Path) -> None:
+    assert len(printed(run("health", lake, lake / "well", lake, "--json"))) == 2
+
+
+def test_credentials_are_not_shown(tmp_path: Path) -> None:
+    options = ["endpoint_url=http://127.0.0.1:9", "secret=hunter2", "key=me"]
+    options += ['config_kwargs={"retries":{"max_attempts":0},"connect_timeout":1}']
+    given = [part for option in options for part in ("--storage-option", option)]
+    for command in ("health", "maintain"):
+        result = run(command, "s3://me:hunter2@bucket/lake", *given, "--json")
+        assert result.exit_code == 1
+        assert "hunter2" not in result.output

@@ -1,0 +1,129 @@
+"""The fleet's job: batches of tables, and what their metadata says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.maintenance import HealthThresholds
+from delta_ops.orchestration import (
+    TableRef,
+    build_fleet_maintenance_job,
+    build_health_checks,
+    external_table,
+    fleet_config,
+)
+
+ROWS = pa.table({"x": [1, 2, 3]})
+
+
+def table(root: Path, *, files: int = 4) -> Path:
+    for _ in range(files):
+        da.write(root, ROWS)
+    return root
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Five tables, of which two have small files."""
+    for number in range(5):
+        table(tmp_path / f"t{number}", files=4 if number < 2 else 1)
+    return tmp_path
+
+
+def run(
+    instance: dg.DagsterInstance, *tables: Path, **settings: Any
+) -> tuple[dg.ExecuteInProcessResult, list[dict[str, Any]]]:
+    """The run, and the metadata of each batch."""
+    result = build_fleet_maintenance_job().execute_in_process(
+        instance=instance,
+        run_config=fleet_config([str(place) for place in tables], small_files=2, **settings),
+        raise_on_error=False,
+    )
+    outputs = [
+        event.step_output_data
+        for event in result.all_events
+        if event.is_successful_output and (event.step_key or "").startswith("maintain_batch")
+    ]
+    return result, [
+        {name.removeprefix("delta/"): value.value for name, value in output.metadata.items()}
+        for output in outputs
+    ]
+
+
+def test_batches_say_what_was_found_planned_done_skipped_and_saved(
+    lake: Path, instance: dg.DagsterInstance
+) -> None:
+    result, batches = run(instance, lake, batch_size=2)
+    assert result.success
+    assert [batch["tables"] for batch in batches] == [2, 2, 1]
+    first = batches[0]
+    busy = str(lake / "t0")
+    assert first["found"][busy] == {"small_files": 4}
+    assert first["planned"][busy] == ["optimize"]
+    assert first["done"][busy]["compacted_files"] == 4
+    assert first["saved"][busy] == {"live_files": 3}
+    assert (first["skipped"], first["failed"]) == ({}, {})
+    assert first["live_files_saved"] == 6
+    assert batches[1]["done"] == {}
+    assert DeltaLog(lake / "t0").snapshot().num_files == 1
+
+
+def test_a_dry_run_changes_nothing(lake: Path, instance: dg.DagsterInstance) -> None:
+    before = sorted(lake.rglob("*"))
+    _, (batch,) = run(instance, lake, dry_run=True)
+    assert batch["planned"][str(lake / "t0")] == ["optimize"]
+    assert batch["done"] == {}
+    assert sorted(lake.rglob("*")) == before
+
+
+def test_a_broken_table_fails_the_run_at_its_end(lake: Path, instance: dg.DagsterInstance) -> None:
+    (lake / "t0" / "_delta_log" / f"{1:020d}.json").unlink()
+    result, batches = run(instance, lake, lake / "nowhere", batch_size=1)
+    assert not result.success
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert failure.step_key == "report_fleet"
+    reported = failure.step_failure_data.user_failure_data
+    assert reported is not None
+    assert "version 1 is missing" in str(reported.metadata)
+    assert "no Delta table" in str(reported.metadata)
+    assert [len(batch["failed"]) for batch in batches] == [1, 0, 0, 0, 0, 1]
+    assert DeltaLog(lake / "t1").snapshot().num_files == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "passed"),
+    [pytest.param(1, True, id="a table that is well"), pytest.param(4, False, id="small files")],
+)
+def test_the_check_passes_where_every_measure_is_within_its_threshold(
+    tmp_path: Path, instance: dg.DagsterInstance, files: int, passed: bool
+) -> None:
+    ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(table(tmp_path / "t", files=files)))
+    checks = build_health_checks([ref], thresholds=HealthThresholds(small_files=2))
+    defs = dg.Definitions(assets=[external_table(ref)], asset_checks=checks)
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert evaluation.passed is passed
+    assert evaluation.severity == dg.AssetCheckSeverity.WARN
+    operations = evaluation.metadata["delta/operations"].value
+    assert operations == ("nothing is due" if passed else "optimize")
+
+
+def test_the_check_of_a_table_that_cannot_be_read_is_an_error(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(tmp_path / "t"))
+    defs = dg.Definitions(assets=[external_table(ref)], asset_checks=build_health_checks([ref]))
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance, raise_on_error=False
+    )
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert not evaluation.passed
+    assert evaluation.severity == dg.AssetCheckSeverity.ERROR
+    assert "no Delta table" in (evaluation.description or "")
