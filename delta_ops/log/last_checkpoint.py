@@ -15,8 +15,11 @@ from urllib.parse import quote
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
+from delta_ops.protocol.schema import StructType, schema_to_json
 from delta_ops.storage import Storage
 
+_SCHEMA_CHARS = 20_000
+"""As in the reference."""
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -28,7 +31,11 @@ class LastCheckpoint:
     size: int
     """Actions in the checkpoint."""
     size_in_bytes: int | None = None
+    parts: int | None = None
+    """Files of a multi-part checkpoint; None of another."""
     num_of_add_files: int | None = None
+    checkpoint_schema: StructType | None = None
+    """Of a checkpoint in Parquet."""
 
 
 def load_hint(storage: Storage, directory: str) -> int | None:
@@ -52,14 +59,22 @@ def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
     body = {
         "version": hint.version,
         "size": hint.size,
+        "parts": hint.parts,
         "sizeInBytes": hint.size_in_bytes,
         "numOfAddFiles": hint.num_of_add_files,
+        "checkpointSchema": _short_schema(hint.checkpoint_schema),
     }
     present: dict[str, Any] = {n: value for n, value in body.items() if value is not None}
     present["checksum"] = checksum_of(present)
     storage.replace(
         f"{directory}/{LAST_CHECKPOINT}", json.dumps(present, separators=(",", ":")).encode()
     )
+
+
+def _short_schema(schema: StructType | None) -> Any:
+    """The schema as JSON; None if it is so long that every reader would pay for it."""
+    text = "" if schema is None else schema_to_json(schema)
+    return json.loads(text) if 0 < len(text) <= _SCHEMA_CHARS else None
 
 
 def checksum_of(hint: Mapping[str, Any]) -> str:

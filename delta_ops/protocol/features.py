@@ -75,7 +75,9 @@ FEATURES = (
     ),
     Feature("vacuumProtocolCheck", True, is_opened=True, is_read=True, is_read_by_spark=True),
     Feature("deletionVectors", True, is_opened=True, is_read=True),
-    Feature("v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True),
+    Feature(
+        "v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True, is_written=True
+    ),
     Feature("typeWidening", True, is_opened=True, is_read=True),
     Feature("typeWidening-preview", True, is_opened=True, is_read=True),
     Feature("variantType", True, is_opened=True, is_read=True),
@@ -186,6 +188,11 @@ def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -
                 "protocol does not have; leave the property out, or add the feature first with an "
                 "engine that supports it"
             )
+
+
+def has_v2_checkpoints(protocol: Protocol) -> bool:
+    """Whether checkpoints may be of the V2 kind, and must not have many parts."""
+    return _has_feature(protocol, _BY_NAME["v2Checkpoint"])
 
 
 def _has_feature(protocol: Protocol, feature: Feature) -> bool:
