@@ -30,7 +30,7 @@ from delta_ops.protocol.parsed_columns import Tree, arrow_type, parsed_stats, st
 
 # The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
 REMOVE_ROW = pa.struct([field for field in REMOVE if field.name not in ("tags", "stats")])
-BATCH_ROWS = 131_072
+BATCH_ROWS = 65_536
 """Of a row group: each costs some milliseconds, and is in memory while it is written."""
 
 

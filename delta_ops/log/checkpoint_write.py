@@ -97,6 +97,9 @@ def write_checkpoint(
     """
     kind = checkpoint_kind(snapshot, part_rows)
     content = Content(snapshot=snapshot, now_ms=now_ms)
+    has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
+    if has_one and kind != "classic":
+        return None  # a second one could be created: its files have other names
     if kind == "v2":
         return _written_v2(content, on_event)
     if part_rows is not None and snapshot.num_files > part_rows:
@@ -160,10 +163,8 @@ def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCh
     return written
 
 
-def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
     snapshot = content.snapshot
-    if snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint:
-        return None  # of a name that nobody else would choose, so another could be created
     found = write_top_and_sidecars(content, lambda done: on_event(progress(snapshot, done)))
     written = WrittenCheckpoint(
         version=snapshot.version,

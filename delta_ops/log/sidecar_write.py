@@ -48,8 +48,6 @@ KEY_HASH = "deltaOpsKeyHash"
 hash of what identifies its file, which is the same for a table at another place."""
 _ABOUT = b"deltaOps.sidecar"
 """Under this key, a sidecar's footer says in JSON what is in it."""
-_FULL_ROWS = SIDECAR_ROWS // 2
-"""Sidecars from here on are not folded; what is written is cut into such."""
 
 FileKind = Literal["add", "remove"]
 
@@ -131,11 +129,12 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
 def fold(sidecars: Sequence[KnownSidecar], num_new: int) -> list[KnownSidecar]:
     """Of sidecars that could stay, those that do beside so many new rows.
 
-    Small ones that are not larger than what will be written anyway are written with it.
+    Those that are less than half full, and not larger than what will be written anyway, are
+    written with it.
     """
     stay = []
     for sidecar in sorted(sidecars, key=lambda each: each.num_rows):
-        if num_new and sidecar.num_rows < _FULL_ROWS and sidecar.num_rows <= num_new:
+        if num_new and sidecar.num_rows < SIDECAR_ROWS // 2 and sidecar.num_rows <= num_new:
             num_new += sidecar.num_rows
         else:
             stay.append(sidecar)
