@@ -35,6 +35,7 @@ BATCH_ROWS = 65_536
 
 
 _BATCH_BYTES = 64 << 20
+_SMALL_ROWS = 4_096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +141,12 @@ class Content:
                 return parsed_stats(batch["stats"], self._stats_shape)
         return batch[field.name]
 
+    def all_rows(self) -> Iterator[pa.Table]:
+        """Everything, as rows of `schema`."""
+        yield self.state_rows()
+        yield from (self.rows("remove", structs) for structs in self.removes())
+        yield from (self.rows("add", structs) for structs in self.adds())
+
     def rows(self, action: str, structs: pa.StructArray) -> pa.Table:
         """`add` or `remove` actions as rows of `schema`."""
         columns = [
@@ -166,6 +173,19 @@ def in_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
                 pending, left_rows, left_bytes = [], num_rows, _BATCH_BYTES
     if pending:
         yield pa.concat_tables(pending).combine_chunks()
+
+
+def small_joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows with small tables put together: a row group costs much, and so does each."""
+    pending: list[pa.Table] = []
+    for table in tables:
+        if sum(map(len, pending)) + len(table) > _SMALL_ROWS:
+            if pending:
+                yield pa.concat_tables(pending)
+            pending = []
+        pending.append(table)
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 def unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:

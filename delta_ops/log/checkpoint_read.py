@@ -16,7 +16,6 @@ import pyarrow as pa
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import (
     CURE,
-    Piece,
     iter_pieces,
     load_footers,
     reading,
@@ -128,9 +127,12 @@ def _state_actions(
     actions: list[Any] = []
     for piece in iter_pieces(storage, parts, footers, _columns_of_state):
         with reading(storage, piece.part):
-            actions.extend(_decoded_rows(piece))
-            if "txn" in piece.columns:
-                actions.extend(_transactions(piece))
+            for batch in piece.file.iter_batches(
+                columns=piece.columns, row_groups=piece.row_groups
+            ):
+                actions.extend(_decoded_rows(batch))
+                if "txn" in piece.columns:
+                    actions.extend(_transactions(batch))
     return tuple(actions)
 
 
@@ -190,24 +192,19 @@ def _columns_of_state(schema: pa.Schema) -> Sequence[str]:
     return names
 
 
-def _decoded_rows(piece: Piece) -> Iterator[Any]:
-    names = [name for name in piece.columns if name in _DECODERS]
-    if not names:
-        return
-    for batch in piece.file.iter_batches(columns=names, row_groups=piece.row_groups):
-        for name in names:
-            for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
-                yield _DECODERS[name](body)
+def _decoded_rows(batch: pa.RecordBatch) -> Iterator[Any]:
+    for name in (name for name in batch.schema.names if name in _DECODERS):
+        for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
+            yield _DECODERS[name](body)
 
 
-def _transactions(piece: Piece) -> Iterator[SetTransaction]:
+def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
     """By columns: a table may hold one identifier for each of very many sources."""
-    for batch in piece.file.iter_batches(columns=["txn"], row_groups=piece.row_groups):
-        rows = conform(present_rows(batch.column("txn"), "txn"), _TXN)
-        for app_id, version, last_updated in zip(
-            *(column.to_pylist() for column in rows.columns), strict=True
-        ):
-            yield SetTransaction(app_id=app_id, version=version, last_updated=last_updated)
+    rows = conform(present_rows(batch.column("txn"), "txn"), _TXN)
+    for app_id, version, last_updated in zip(
+        *(column.to_pylist() for column in rows.columns), strict=True
+    ):
+        yield SetTransaction(app_id=app_id, version=version, last_updated=last_updated)
 
 
 def _stream(

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log.checkpoint_content import Content
+from delta_ops.log.checkpoint_content import Content, small_joined
 from delta_ops.log.checkpoint_parts import delete_if_empty, load_footers
 from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
 from delta_ops.log.multi_part_write import write_parts
@@ -110,19 +110,14 @@ def write_checkpoint(
 def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
     snapshot = content.snapshot
     storage, directory = snapshot.storage, snapshot.log_directory
-    counts = {"adds": 0, "others": 0}
+    counts = {"adds": 0, "rows": 0}
 
     def write(sink: IO[bytes]) -> None:
         with pq.ParquetWriter(sink, content.schema, **CHECKPOINT_PARQUET) as writer:
-            for rows in (
-                content.state_rows(),
-                *(content.rows("remove", structs) for structs in content.removes()),
-            ):
+            for rows in small_joined(content.all_rows()):
                 writer.write_table(rows)
-                counts["others"] += len(rows)
-            for structs in content.adds():
-                writer.write_table(content.rows("add", structs))
-                counts["adds"] += len(structs)
+                counts["rows"] += len(rows)
+                counts["adds"] += len(rows) - rows["add"].null_count
                 on_event(progress(snapshot, counts["adds"]))
 
     path = f"{directory}/{checkpoint_name(snapshot.version)}"
@@ -137,7 +132,7 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
         kind="classic",
         num_files=1,
         num_reused=0,
-        num_actions=sum(counts.values()),
+        num_actions=counts["rows"],
         num_add_files=counts["adds"],
         size_bytes=info.size,
         expired_tombstones=content.num_expired,

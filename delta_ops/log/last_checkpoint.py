@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -82,9 +83,11 @@ def checksum_of(hint: Mapping[str, Any]) -> str:
 
     Source: PROTOCOL.md, "JSON checksum".
     """
-    leaves = _leaves({name: value for name, value in hint.items() if name != "checksum"}, ())
-    pairs = sorted(("+".join(path).encode(), text) for path, text in leaves)
-    canonical = ",".join(f"{path.decode()}={text}" for path, text in pairs)
+    leaves: list[tuple[bytes, str]] = []
+    for name, value in hint.items():
+        if name != "checksum":
+            _collect_leaves(value, _quoted(name), leaves)
+    canonical = ",".join(f"{path.decode()}={text}" for path, text in sorted(leaves))
     return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -106,21 +109,22 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    match value:
-        case dict():
-            for name, inner in value.items():
-                yield from _leaves(inner, (*path, _quoted(name)))
-        case list():
-            for i, inner in enumerate(value):
-                yield from _leaves(inner, (*path, str(i)))
-        case _Number():
-            yield path, str(value)
-        case str():
-            yield path, _quoted(value)
-        case _:
-            yield path, json.dumps(value)
+def _collect_leaves(value: Any, path: str, into: list[tuple[bytes, str]]) -> None:
+    """Paths and texts; each table that is opened pays for this, and a schema has hundreds."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _collect_leaves(inner, f"{path}+{_quoted(name)}", into)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            _collect_leaves(inner, f"{path}+{i}", into)
+    elif isinstance(value, _Number):
+        into.append((path.encode(), str(value)))
+    elif isinstance(value, str):
+        into.append((path.encode(), _quoted(value)))
+    else:
+        into.append((path.encode(), json.dumps(value)))
 
 
+@lru_cache(maxsize=1024)  # a schema has few names, hundreds of times
 def _quoted(text: str) -> str:
     return f'"{quote(text, safe="")}"'

@@ -132,9 +132,7 @@ def _create(storage: Storage, path: str, rows: Sequence[pa.Table]) -> FileInfo |
 
     def write(sink: IO[bytes]) -> None:
         with pq.ParquetWriter(sink, rows[0].schema, **CHECKPOINT_PARQUET) as writer:
-            for table in rows:
-                if len(table):
-                    writer.write_table(table, row_group_size=BATCH_ROWS)
+            writer.write_table(pa.concat_tables(rows), row_group_size=BATCH_ROWS)
 
     delete_if_empty(storage, path)
     try:
