@@ -143,9 +143,10 @@ def test_a_checkpoint_of_any_kind_is_the_replay_to_us_and_to_deltalake(
     log = busy(kind, tmp_path, **properties)
     before, foreign = log.snapshot(), by_deltalake(tmp_path)
     expected = state(before)
-    for version in (2, 4, 5):
-        written = write_checkpoint(log.snapshot(version), now_ms=0, part_rows=kind[2])
-        assert written is not None
+    for version in (2, 4):
+        write_checkpoint(log.snapshot(version), now_ms=0, part_rows=kind[2])
+    written = write_checkpoint(log.snapshot(), now_ms=0, part_rows=kind[2])
+    assert written is not None
     after = DeltaLog(tmp_path).snapshot()
     assert after.commits_since_checkpoint == 0
     assert state(after) == expected
