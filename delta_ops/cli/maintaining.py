@@ -40,12 +40,25 @@ _CENTURY_HOURS = 100 * 365 * 24
 
 @click.command()
 @table_argument
+@click.option(
+    "--part-rows",
+    type=click.IntRange(min=1),
+    help="Write a checkpoint of several files, of about so many live files each, where there are "
+    "more. Without it the table's delta.checkpointPolicy decides.",
+)
 @dry_run_option
 @json_option
-def checkpoint(table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool) -> None:
+def checkpoint(
+    table: str,
+    storage_options: dict[str, Any],
+    part_rows: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Write the checkpoint of the latest version unless it is there."""
     log = open_table(table, storage_options)
-    result = create_checkpoint(log, dry_run=dry_run)
+    with progress(wanted=not as_json) as on_event:
+        result = create_checkpoint(log, part_rows=part_rows, dry_run=dry_run, on_event=on_event)
     written = result.written
     if as_json:
         show_json(
@@ -55,6 +68,9 @@ def checkpoint(table: str, storage_options: dict[str, Any], dry_run: bool, as_js
                 "version": result.plan.version,
                 "has_work": result.plan.has_work,
                 "written": written is not None,
+                "kind": result.plan.kind,
+                "num_files": written.num_files if written else None,
+                "num_reused": written.num_reused if written else None,
                 "num_actions": written.num_actions if written else None,
                 "size_bytes": written.size_bytes if written else None,
                 "expired_tombstones": written.expired_tombstones if written else None,

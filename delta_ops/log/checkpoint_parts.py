@@ -170,6 +170,15 @@ def _open_native(storage: Storage, part: FileInfo, footer: Footer) -> pq.Parquet
         return pq.ParquetFile(source, metadata=footer.metadata, pre_buffer=True, **_OPTIONS)
 
 
+def delete_if_empty(storage: Storage, path: str) -> None:
+    """Make room where a writer died before its first byte; readers pass such a file over."""
+    try:
+        if storage.stat(path).size == 0:
+            storage.delete(path)
+    except FileNotFoundError:
+        pass
+
+
 @contextmanager
 def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
     """Errors of Arrow and of the store, in our own words; `FileNotFoundError` with the part."""

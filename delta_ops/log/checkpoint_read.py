@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import (
     CURE,
-    Piece,
     iter_pieces,
     load_footers,
     open_small,
@@ -163,7 +162,7 @@ def _read_at_once(
     batches = file.read(columns=wanted, use_threads=False).to_batches() if wanted else []
     actions: list[Any] = []
     for batch in batches:
-        actions.extend(_decoded(batch, [name for name in names if name in _DECODERS]))
+        actions.extend(_decoded_rows(batch))
         if "txn" in names:
             actions.extend(_transactions(batch))
     return tuple(actions), {
@@ -185,12 +184,12 @@ def _state_actions(
 ) -> tuple[Any, ...]:
     actions: list[Any] = []
     for piece in iter_pieces(storage, parts, footers, _columns_of_state):
-        names = [name for name in piece.columns if name in _DECODERS]
         with reading(storage, piece.part):
-            for batch in _batches(piece, names):
-                actions.extend(_decoded(batch, names))
-            if "txn" in piece.columns:
-                for batch in _batches(piece, ["txn"]):
+            for batch in piece.file.iter_batches(
+                columns=piece.columns, row_groups=piece.row_groups
+            ):
+                actions.extend(_decoded_rows(batch))
+                if "txn" in piece.columns:
                     actions.extend(_transactions(batch))
     return tuple(actions)
 
@@ -255,13 +254,8 @@ def _columns_of_state(schema: pa.Schema) -> Sequence[str]:
     return names
 
 
-def _batches(piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    if columns:
-        yield from piece.file.iter_batches(columns=columns, row_groups=piece.row_groups)
-
-
-def _decoded(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[Any]:
-    for name in names:
+def _decoded_rows(batch: pa.RecordBatch) -> Iterator[Any]:
+    for name in (name for name in batch.schema.names if name in _DECODERS):
         for body in present_rows(batch.column(name), name).to_pylist(maps_as_pydicts="strict"):
             yield _DECODERS[name](body)
 

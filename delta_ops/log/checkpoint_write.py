@@ -1,51 +1,35 @@
-"""Checkpoints written: the classic single file.
+"""Checkpoints written: the kind that the table asks for, and the hint that points at it.
 
 Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers) and "Checkpoint Schema".
 
-The rows are the snapshot's, streamed: actions that are not about files, tombstones that have not
-expired, then live files. A checkpoint is created, never replaced: two writers of one version write
-the same state, so whoever comes second has nothing to do. An empty file is no checkpoint, and is.
+A checkpoint is created, never replaced: two writers of one version write the same state, so whoever
+comes second has nothing to do. An empty file is no checkpoint, and is replaced. Readers see a
+checkpoint once its last file is there; the hint comes after that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.log.checkpoint_parts import load_footers
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.log.checkpoint_content import Content, small_joined
+from delta_ops.log.checkpoint_parts import delete_if_empty, load_footers
 from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
+from delta_ops.log.multi_part_write import write_parts
+from delta_ops.log.sidecar_write import write_top_and_sidecars
 from delta_ops.log.snapshot import Snapshot
-from delta_ops.protocol.actions import SetTransaction
-from delta_ops.protocol.arrow_schemas import (
-    ADD,
-    DOMAIN_METADATA,
-    METADATA,
-    PROTOCOL,
-    REMOVE,
-    TXN,
-)
+from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.features import has_v2_checkpoints
 from delta_ops.protocol.file_names import checkpoint_name
-from delta_ops.protocol.json_codec import json_body
 from delta_ops.storage import Storage
 
-# The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
-_TOMBSTONE = pa.schema([field for field in REMOVE if field.name not in ("tags", "stats")])
-_SCHEMA = pa.schema(
-    [
-        ("txn", TXN),
-        ("add", pa.struct(list(ADD))),
-        ("remove", pa.struct(list(_TOMBSTONE))),
-        ("metaData", METADATA),
-        ("protocol", PROTOCOL),
-        ("domainMetadata", DOMAIN_METADATA),
-    ]
-)
-_BATCH_ROWS = 65_536
+CheckpointKind = Literal["classic", "multi-part", "v2"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,38 +37,91 @@ class WrittenCheckpoint:
     """What a checkpoint came to."""
 
     version: int
+    kind: CheckpointKind
+    num_files: int
+    """Files of the log that it consists of, sidecars included."""
+    num_reused: int
+    """Sidecars among them that were there before."""
     num_actions: int
     num_add_files: int
     size_bytes: int
+    """Of all its files."""
     expired_tombstones: int
     """Left out because their retention is over."""
 
 
-def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | None:
-    """Write the classic checkpoint of a snapshot's version and point the hint at it.
+def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> CheckpointKind:
+    """The kind of checkpoint that a table asks for.
+
+    Args:
+        part_rows: As for `write_checkpoint`.
+
+    Raises:
+        InvalidRequestError: A property cannot be understood, `part_rows` is not positive, or the
+            table must not have checkpoints of many parts.
+    """
+    is_v2 = has_v2_checkpoints(snapshot.protocol)
+    if part_rows is not None:
+        if part_rows < 1:
+            raise InvalidRequestError(f"part_rows is {part_rows}; give a number from 1 on, or None")
+        if is_v2:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: a table with the feature v2Checkpoint must not have checkpoints "
+                "of many parts; leave part_rows out"
+            )
+        return "multi-part"
+    # Without the feature, readers need not know the V2 kind, whatever the property says.
+    return "v2" if is_v2 and snapshot.properties.checkpoint_policy == "v2" else "classic"
+
+
+def write_checkpoint(
+    snapshot: Snapshot,
+    *,
+    now_ms: int,
+    part_rows: int | None = None,
+    on_event: OnEvent = ignore,
+) -> WrittenCheckpoint | None:
+    """Write the checkpoint of a snapshot's version and point the hint at it.
+
+    Args:
+        now_ms: Milliseconds since the Unix epoch; by it tombstones and transactions expire.
+        part_rows: Write a checkpoint of several parts, of about so many live files each, where
+            there are more. Parts are put together in files of the system's temporary folder.
 
     Returns:
         None if the version has its checkpoint already.
 
     Raises:
+        InvalidRequestError: As `checkpoint_kind`.
         LogCorruptError: What stands in its place cannot be read.
     """
+    kind = checkpoint_kind(snapshot, part_rows)
+    content = Content(snapshot=snapshot, now_ms=now_ms)
+    has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
+    if has_one and kind != "classic":
+        return None  # a second one could be created: its files have other names
+    if kind == "v2":
+        return _written_v2(content, on_event)
+    if part_rows is not None and snapshot.num_files > part_rows:
+        return _written_parts(content, -(-snapshot.num_files // part_rows), on_event)
+    return _written_classic(content, on_event)
+
+
+def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    snapshot = content.snapshot
     storage, directory = snapshot.storage, snapshot.log_directory
-    tombstones = snapshot.tombstones()
-    kept = tombstones.filter(unexpired(tombstones, now_ms, snapshot))
-    counts = {"actions": 0, "adds": 0}
+    counts = {"adds": 0, "rows": 0}
 
     def write(sink: IO[bytes]) -> None:
-        with pq.ParquetWriter(
-            sink, _SCHEMA, compression="snappy", write_page_checksum=True
-        ) as writer:
-            for batch in _rows(snapshot, kept, now_ms):
-                writer.write_table(batch)
-                counts["actions"] += len(batch)
-                counts["adds"] += len(batch) - batch["add"].null_count
+        with pq.ParquetWriter(sink, content.schema, **CHECKPOINT_PARQUET) as writer:
+            for rows in small_joined(content.all_rows()):
+                writer.write_table(rows)
+                counts["rows"] += len(rows)
+                counts["adds"] += len(rows) - rows["add"].null_count
+                on_event(progress(snapshot, counts["adds"]))
 
     path = f"{directory}/{checkpoint_name(snapshot.version)}"
-    _delete_if_empty(storage, path)
+    delete_if_empty(storage, path)
     try:
         info = storage.create_from_stream(path, write)
     except FileExistsError:
@@ -92,22 +129,73 @@ def write_checkpoint(snapshot: Snapshot, *, now_ms: int) -> WrittenCheckpoint | 
         return None
     written = WrittenCheckpoint(
         version=snapshot.version,
-        num_actions=counts["actions"],
+        kind="classic",
+        num_files=1,
+        num_reused=0,
+        num_actions=counts["rows"],
         num_add_files=counts["adds"],
         size_bytes=info.size,
-        expired_tombstones=len(tombstones) - len(kept),
+        expired_tombstones=content.num_expired,
     )
-    write_hint(
-        storage,
-        directory,
-        LastCheckpoint(
-            version=written.version,
-            size=written.num_actions,
-            size_in_bytes=written.size_bytes,
-            num_of_add_files=written.num_add_files,
-        ),
-    )
+    _point_at(snapshot, written, schema=content.schema)
     return written
+
+
+def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint:
+    snapshot = content.snapshot
+    found = write_parts(content, parts, lambda done: on_event(progress(snapshot, done)))
+    written = WrittenCheckpoint(
+        version=snapshot.version,
+        kind="multi-part",
+        num_files=found.parts,
+        num_reused=0,
+        num_actions=found.num_actions,
+        num_add_files=found.num_add_files,
+        size_bytes=found.size_bytes,
+        expired_tombstones=content.num_expired,
+    )
+    _point_at(snapshot, written, parts=found.parts, schema=content.schema)
+    return written
+
+
+def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
+    snapshot = content.snapshot
+    found = write_top_and_sidecars(content, lambda done: on_event(progress(snapshot, done)))
+    written = WrittenCheckpoint(
+        version=snapshot.version,
+        kind="v2",
+        num_files=1 + found.num_sidecars,
+        num_reused=found.num_reused,
+        num_actions=found.num_actions,
+        num_add_files=found.num_add_files,
+        size_bytes=found.size_bytes,
+        expired_tombstones=found.num_expired,
+    )
+    _point_at(snapshot, written)
+    return written
+
+
+def progress(snapshot: Snapshot, done: int) -> Progress:
+    """So many live files are in a checkpoint; how many there will be is known at its end."""
+    return Progress(table=snapshot.uri, operation="checkpoint", done=done, total=None)
+
+
+def _point_at(
+    snapshot: Snapshot,
+    written: WrittenCheckpoint,
+    *,
+    parts: int | None = None,
+    schema: pa.Schema | None = None,
+) -> None:
+    hint = LastCheckpoint(
+        version=written.version,
+        size=written.num_actions,
+        size_in_bytes=written.size_bytes,
+        parts=parts,
+        num_of_add_files=written.num_add_files,
+        checkpoint_schema=None if schema is None else schema_from_arrow(schema),
+    )
+    write_hint(snapshot.storage, snapshot.log_directory, hint)
 
 
 def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
@@ -117,94 +205,3 @@ def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
     write_hint(
         storage, directory, LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
     )
-
-
-def _delete_if_empty(storage: Storage, path: str) -> None:
-    """Make room where a writer died before its first byte; readers pass such a file over."""
-    try:
-        if storage.stat(path).size == 0:
-            storage.delete(path)
-    except FileNotFoundError:
-        pass
-
-
-def unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:
-    """Which tombstones must stay: those whose retention is not over.
-
-    Source: PROTOCOL.md, "Action Reconciliation". One without a deletion timestamp has expired.
-    """
-    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
-    return pc.fill_null(pc.greater(tombstones["deletionTimestamp"], horizon_ms), False)
-
-
-def live_transactions(snapshot: Snapshot, now_ms: int) -> list[SetTransaction]:
-    """Transaction identifiers that have not expired.
-
-    They expire only where the user has set `delta.setTransactionRetentionDuration`; one without
-    `lastUpdated` never does, since its age is not known.
-    """
-    retention_ms = snapshot.properties.set_transaction_retention_ms
-    return [
-        txn
-        for txn in snapshot.transactions().values()
-        if retention_ms is None
-        or txn.last_updated is None
-        or txn.last_updated > now_ms - retention_ms
-    ]
-
-
-def _rows(snapshot: Snapshot, tombstones: pa.Table, now_ms: int) -> Iterator[pa.Table]:
-    singles = [
-        {"protocol": json_body(snapshot.protocol)},
-        {"metaData": json_body(snapshot.metadata)},
-        *({"txn": json_body(txn)} for txn in live_transactions(snapshot, now_ms)),
-        *({"domainMetadata": json_body(domain)} for domain in snapshot.domain_metadata().values()),
-    ]
-    yield pa.Table.from_pylist([_with_pairs(row) for row in singles], schema=_SCHEMA)
-    yield from _wrapped("remove", [tombstones.select(_TOMBSTONE.names)])
-    yield from _wrapped("add", snapshot.stream_live(ADD.names))
-
-
-def _wrapped(action: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    struct = _SCHEMA.field(action).type
-    for table in tables:
-        for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-            columns = [_conformed(batch, field) for field in struct]
-            rows = pa.StructArray.from_arrays(columns, fields=list(struct))
-            yield pa.table(
-                [
-                    rows if field.name == action else pa.nulls(len(rows), field.type)
-                    for field in _SCHEMA
-                ],
-                schema=_SCHEMA,
-            )
-
-
-def _conformed(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-    if field.name == "dataChange":
-        # A checkpoint changes no data: the reference writes false for every file.
-        return pa.array([False]).take(pa.array([0] * len(batch), pa.int8()))
-    return batch.column(field.name)
-
-
-def _with_pairs(row: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    """Maps as pairs, as Arrow takes them."""
-    ((name, body),) = row.items()
-    if name != "metaData":
-        return row
-    stored = dict(body)
-    stored["configuration"] = _pairs(stored["configuration"])
-    stored["format"] = {
-        **_dict(stored["format"]),
-        "options": _pairs(_dict(stored["format"])["options"]),
-    }
-    return {name: stored}
-
-
-def _dict(value: object) -> dict[str, object]:
-    assert isinstance(value, dict)
-    return value
-
-
-def _pairs(value: object) -> list[tuple[str, object]]:
-    return list(_dict(value).items())

@@ -48,7 +48,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.file_names import checksum_name
+from delta_ops.protocol.file_names import V2CheckpointName, checksum_name, log_file_name
 from delta_ops.protocol.file_size_histogram import histogram_to_json
 from delta_ops.protocol.json_codec import json_body
 from delta_ops.storage import Storage
@@ -181,8 +181,13 @@ def stored_bytes(snapshot: Snapshot | None) -> int:
     """Bytes of the checkpoint that a snapshot rests on; 0 where all files are in memory."""
     while snapshot is not None and snapshot.checkpoint is None:
         snapshot = snapshot.base
-    parts = snapshot.checkpoint.parts if snapshot and snapshot.checkpoint else ()
-    return sum(part.size for part in parts)
+    if snapshot is None or snapshot.checkpoint is None:
+        return 0
+    parts = snapshot.checkpoint.parts
+    is_v2 = isinstance(log_file_name(parts[0].path.rpartition("/")[2]), V2CheckpointName)
+    opened = snapshot.opened_checkpoint if is_v2 else None
+    sidecars = [] if opened is None else [file for file in opened.files if file not in parts]
+    return sum(file.size for file in (*parts, *sidecars))
 
 
 def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
+from delta_ops.protocol.schema import StructType, schema_to_json
 from delta_ops.storage import Storage
 
+_SCHEMA_CHARS = 20_000
+"""As in the reference."""
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -28,7 +32,11 @@ class LastCheckpoint:
     size: int
     """Actions in the checkpoint."""
     size_in_bytes: int | None = None
+    parts: int | None = None
+    """Files of a multi-part checkpoint; None of another."""
     num_of_add_files: int | None = None
+    checkpoint_schema: StructType | None = None
+    """Of a checkpoint in Parquet."""
 
 
 def load_hint(storage: Storage, directory: str) -> int | None:
@@ -60,8 +68,10 @@ def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
     body = {
         "version": hint.version,
         "size": hint.size,
+        "parts": hint.parts,
         "sizeInBytes": hint.size_in_bytes,
         "numOfAddFiles": hint.num_of_add_files,
+        "checkpointSchema": _short_schema(hint.checkpoint_schema),
     }
     present: dict[str, Any] = {n: value for n, value in body.items() if value is not None}
     present["checksum"] = checksum_of(present)
@@ -70,14 +80,22 @@ def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
     )
 
 
+def _short_schema(schema: StructType | None) -> Any:
+    """The schema as JSON; None if it is so long that every reader would pay for it."""
+    text = "" if schema is None else schema_to_json(schema)
+    return json.loads(text) if 0 < len(text) <= _SCHEMA_CHARS else None
+
+
 def checksum_of(hint: Mapping[str, Any]) -> str:
     """The MD5 of the canonical form of a hint, its own `checksum` aside.
 
     Source: PROTOCOL.md, "JSON checksum".
     """
-    leaves = _leaves({name: value for name, value in hint.items() if name != "checksum"}, ())
-    pairs = sorted(("+".join(path).encode(), text) for path, text in leaves)
-    canonical = ",".join(f"{path.decode()}={text}" for path, text in pairs)
+    leaves: list[tuple[bytes, str]] = []
+    for name, value in hint.items():
+        if name != "checksum":
+            _collect_leaves(value, _quoted(name), leaves)
+    canonical = ",".join(f"{path.decode()}={text}" for path, text in sorted(leaves))
     return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -99,21 +117,22 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    match value:
-        case dict():
-            for name, inner in value.items():
-                yield from _leaves(inner, (*path, _quoted(name)))
-        case list():
-            for i, inner in enumerate(value):
-                yield from _leaves(inner, (*path, str(i)))
-        case _Number():
-            yield path, str(value)
-        case str():
-            yield path, _quoted(value)
-        case _:
-            yield path, json.dumps(value)
+def _collect_leaves(value: Any, path: str, into: list[tuple[bytes, str]]) -> None:
+    """Paths and texts; each table that is opened pays for this, and a schema has hundreds."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _collect_leaves(inner, f"{path}+{_quoted(name)}", into)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            _collect_leaves(inner, f"{path}+{i}", into)
+    elif isinstance(value, _Number):
+        into.append((path.encode(), str(value)))
+    elif isinstance(value, str):
+        into.append((path.encode(), _quoted(value)))
+    else:
+        into.append((path.encode(), json.dumps(value)))
 
 
+@lru_cache(maxsize=1024)  # a schema has few names, hundreds of times
 def _quoted(text: str) -> str:
     return f'"{quote(text, safe="")}"'

@@ -108,7 +108,7 @@ def matching(
     partitions = partition_types(table)
     types = {
         stored: partitions[name]
-        for name, stored in _stored_names(table).items()
+        for name, stored in stored_names(table).items()
         if stored in looked_at
     }
     batches = [_matching(batch, resolved, types, table, time_zone) for batch in adds.to_batches()]
@@ -202,7 +202,7 @@ def partition_types(table: TableShape) -> Mapping[str, DataType]:
     return {name: find_field(table.schema, name).data_type for name in table.partition_columns}
 
 
-def _stored_names(table: TableShape) -> Mapping[str, str]:
+def stored_names(table: TableShape) -> Mapping[str, str]:
     """The name of each partition column in `partitionValues`."""
     return {
         name: physical_name(find_field(table.schema, name)) if table.is_mapped else name
@@ -223,13 +223,27 @@ def _view_column(name: str, adds: pa.Table, table: TableShape, time_zone: str) -
             return column
 
 
+def parsed_partition_values(adds: pa.Table, table: TableShape) -> pa.StructArray:
+    """Typed partition values, by their names in files.
+
+    Args:
+        adds: With `path` and `partitionValues`.
+
+    Raises:
+        LogPathError: A value is none of its column's type.
+    """
+    logical = _partition_struct(adds, table, "UTC")
+    names = [stored_names(table)[field.name] for field in logical.type]
+    return pa.StructArray.from_arrays(logical.flatten(), names=names)
+
+
 def _partition_struct(adds: pa.Table, table: TableShape, time_zone: str) -> pa.StructArray:
     maps = adds["partitionValues"].combine_chunks()
     types = partition_types(table)
     if not types:
         return pa.array([{}] * len(maps), pa.struct([]))
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
-    stored = _stored_names(table)
+    stored = stored_names(table)
     arrays = []
     for name, data_type in types.items():
         texts = _values_of(maps, stored[name])

@@ -77,7 +77,9 @@ def maintain(
                     optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
                 )
             case "checkpoint":
-                results.append(create_checkpoint(log, dry_run=dry_run, clock=clock))
+                results.append(
+                    create_checkpoint(log, dry_run=dry_run, clock=clock, on_event=on_event)
+                )
             case "clean_up_log":
                 results.append(
                     clean_up_log(

@@ -88,6 +88,15 @@ DOMAIN_METADATA = pa.struct(
     [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]
 )
 
+_VALUES = ("partitionValues.key_value.key", "partitionValues.key_value.value")
+CHECKPOINT_PARQUET: Mapping[str, Any] = {
+    "compression": "snappy",
+    "write_page_checksum": True,
+    # What repeats; elsewhere a dictionary is begun and given up.
+    "use_dictionary": [f"{action}.{name}" for action in ("add", "remove") for name in _VALUES],
+}
+"""How a checkpoint's Parquet files are written; what is compressed best by the reference is."""
+
 
 def hashed(schema: pa.Schema) -> pa.Schema:
     """`ADD` or `REMOVE` with a `PATH_HASH`."""

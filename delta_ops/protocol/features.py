@@ -85,7 +85,9 @@ FEATURES = (
         is_kept=True,
     ),
     Feature("deletionVectors", True, is_opened=True, is_read=True, is_kept=True),
-    Feature("v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True),
+    Feature(
+        "v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True, is_written=True
+    ),
     Feature("typeWidening", True, is_opened=True, is_read=True),
     Feature("typeWidening-preview", True, is_opened=True, is_read=True),
     Feature("variantType", True, is_opened=True, is_read=True),
@@ -229,6 +231,11 @@ def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:
     names = {*known, *(than.writer_features or ()), *(than.reader_features or ())}
     features = [known.get(name, Feature(name)) for name in sorted(names)]
     return [f.name for f in features if _has_feature(than, f) and not _has_feature(protocol, f)]
+
+
+def has_v2_checkpoints(protocol: Protocol) -> bool:
+    """Whether checkpoints may be of the V2 kind, and must not have many parts."""
+    return _has_feature(protocol, _BY_NAME["v2Checkpoint"])
 
 
 def _has_feature(protocol: Protocol, feature: Feature) -> bool:

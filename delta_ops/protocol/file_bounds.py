@@ -98,8 +98,8 @@ def _at(values: Mapping[str, Any], path: ColumnPath) -> Any:
 
 def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
     """As written; none if they are the wrong way round."""
-    low = _typed(_at(stats.min_values, path), data_type)
-    high = _typed(_at(stats.max_values, path), data_type)
+    low = typed_value(_at(stats.min_values, path), data_type)
+    high = typed_value(_at(stats.max_values, path), data_type)
     return (None, None) if low is not None and high is not None and low > high else (low, high)
 
 
@@ -107,8 +107,8 @@ def _may_be_rounded(data_type: DataType) -> bool:
     return isinstance(data_type, DecimalType) and data_type.precision > _EXACT_DIGITS
 
 
-def _typed(value: Any, data_type: DataType) -> Any:
-    """A value of the type, or None if the JSON value is none."""
+def typed_value(value: Any, data_type: DataType) -> Any:
+    """A bound of JSON as a value of the type; None if it is none."""
     try:
         match value:
             case bool():

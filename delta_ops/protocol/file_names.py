@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from uuid import UUID
 
 LAST_CHECKPOINT = "_last_checkpoint"
 
@@ -82,6 +83,16 @@ def commit_name(version: int) -> str:
 def checkpoint_name(version: int) -> str:
     """The name of the classic single-file checkpoint of a version."""
     return f"{version:020d}.checkpoint.parquet"
+
+
+def checkpoint_part_name(version: int, part: int, parts: int) -> str:
+    """The name of one part, from 1 on, of the multi-part checkpoint of a version."""
+    return f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
+def v2_checkpoint_name(version: int, unique: UUID) -> str:
+    """The name of the top-level file, in JSON, of a V2 checkpoint of a version."""
+    return f"{version:020d}.checkpoint.{unique}.json"
 
 
 def checksum_name(version: int) -> str:

@@ -55,6 +55,12 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
+def depend_on_root(log_paths: pa.Array) -> bool:
+    """Whether the canonical form of one of them is another in a table at another place."""
+    touched = log_paths.filter(pc.match_substring_regex(log_paths, _NEEDS_WORK))
+    return any(is_absolute(unquote(path)) for path in touched.to_pylist())
+
+
 def canonical_path(log_path: str, table_uri: str) -> str:
     """The decoded path of a file as the log names it: relative if inside the table, else absolute.
 

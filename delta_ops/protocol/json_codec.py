@@ -91,14 +91,21 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
     return list(_taken_apart(parsed, others, adds, removes))
 
 
-def encode_action(action: Action) -> str:
-    """The action as one line of JSON, without the line's end."""
+def json_object(action: Action | Sidecar | CheckpointMetadata) -> dict[str, dict[str, Any]]:
+    """The action's body under its name, absent fields left out."""
     name, body = _encoded(action)
-    return json.dumps({name: body}, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return {name: body}
 
 
-def encode_commit(actions: Iterable[Action]) -> bytes:
-    """The bytes of a commit file.
+def encode_action(action: Action | Sidecar | CheckpointMetadata) -> str:
+    """The action as one line of JSON, without the line's end."""
+    return json.dumps(
+        json_object(action), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+
+
+def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> bytes:
+    """The bytes of a commit file, or of the top-level file of a V2 checkpoint.
 
     Raises:
         InvalidRequestError: A value has no JSON, such as half of a surrogate pair.
@@ -294,7 +301,7 @@ def _names(values: Any) -> tuple[str, ...] | None:
     return None if values is None else tuple(_text(value) for value in values)
 
 
-def _encoded(action: Action) -> tuple[str, dict[str, Any]]:
+def _encoded(action: Action | Sidecar | CheckpointMetadata) -> tuple[str, dict[str, Any]]:
     match action:
         case AddFile():
             return "add", _present(_add_body(action), always=("partitionValues",))
@@ -337,6 +344,14 @@ def _encoded(action: Action) -> tuple[str, dict[str, Any]]:
             }
         case CommitInfo():
             return "commitInfo", dict(action.values)
+        case Sidecar():
+            return "sidecar", {
+                "path": action.path,
+                "sizeInBytes": action.size_in_bytes,
+                "modificationTime": action.modification_time,
+            }
+        case CheckpointMetadata():
+            return "checkpointMetadata", {"version": action.version}
 
 
 def _add_body(add: AddFile) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any
@@ -36,6 +37,7 @@ _TEXT_BYTES = 2 << 20
 _SMALL_COMMIT = 1 << 13
 """Bytes of a commit that is parsed by one call, though that makes more of its lines than needed."""
 _BATCH_ROWS = 1 << 14
+_NULL_ROWS = 1 << 14
 _NUM_PLAIN = 6
 """Of the fields in the schemas: those that every writer gives come first."""
 # To make one takes as long as some lines.
@@ -262,9 +264,21 @@ def _table(rows: pa.Table, name: str, empty: pa.Table, hashes: array[int]) -> pa
     columns = actions.flatten()
     if any(map(_has_key_twice, columns)):
         raise pa.ArrowInvalid("a map has a key twice")
-    absent = [pa.nulls(len(hashes), field.type) for field in list(schema)[len(columns) : -1]]
+    absent = [_nulls(len(hashes), field.type) for field in list(schema)[len(columns) : -1]]
     path_hashes = pa.Array.from_buffers(pa.int64(), len(hashes), [None, pa.py_buffer(hashes)])
     return pa.table([*columns, *absent, path_hashes], schema=schema)
+
+
+def _nulls(num_rows: int, data_type: pa.DataType) -> pa.ChunkedArray:
+    """So many nulls, of which there is one block in memory however many tables have them."""
+    block = _null_block(data_type)
+    whole, rest = divmod(num_rows, len(block))
+    return pa.chunked_array([*[block] * whole, block.slice(0, rest)], data_type)
+
+
+@cache
+def _null_block(data_type: pa.DataType) -> pa.Array:
+    return pa.nulls(_NULL_ROWS, data_type)
 
 
 def _has_key_twice(column: pa.ChunkedArray) -> bool:

@@ -140,7 +140,7 @@ def stats_from_footer(
     groups = [metadata.row_group(i) for i in numbers]
     nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
     data_columns = _without(schema, partition_columns)
-    for path, data_type in _indexed(data_columns, num_indexed_columns, stats_columns):
+    for path, data_type in indexed_leaves(data_columns, num_indexed_columns, stats_columns):
         index = found.get(".".join(path))
         if index is None or isinstance(data_type, ArrayType | MapType):
             continue
@@ -171,10 +171,10 @@ def _without(schema: StructType, partition_columns: Collection[str]) -> StructTy
     return StructType(tuple(each for each in schema.fields if each.name.lower() not in left_out))
 
 
-def _indexed(
+def indexed_leaves(
     schema: StructType, num_indexed_columns: int, stats_columns: Sequence[ColumnPath] | None
 ) -> Iterator[tuple[ColumnPath, DataType]]:
-    """The leaves that get statistics."""
+    """The leaves that get statistics: a struct's fields; an array or a map is one."""
     wanted = None if stats_columns is None else {_lower(path) for path in stats_columns}
     for position, (path, data_type) in enumerate(leaves(schema)):
         prefixes = {_lower(path)[: i + 1] for i in range(len(path))}

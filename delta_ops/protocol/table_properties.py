@@ -22,12 +22,14 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.stats import ColumnPath
 
 IsolationLevel = Literal["Serializable", "WriteSerializable"]
+CheckpointPolicy = Literal["classic", "v2"]
 CompressionCodec = Literal["uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd"]
 
 _ISOLATION_LEVELS: Mapping[str, IsolationLevel] = {
     "serializable": "Serializable",
     "writeserializable": "WriteSerializable",
 }
+_CHECKPOINT_POLICIES: Mapping[str, CheckpointPolicy] = {"classic": "classic", "v2": "v2"}
 _CODECS: Mapping[str, CompressionCodec] = {
     "uncompressed": "uncompressed",
     "none": "uncompressed",
@@ -63,6 +65,8 @@ class TableProperties:
     """`delta.appendOnly`: rows may be rearranged, not changed or removed."""
     checkpoint_interval: int = 10
     """`delta.checkpointInterval`: commits from one checkpoint to the next."""
+    checkpoint_policy: CheckpointPolicy = "classic"
+    """`delta.checkpointPolicy`."""
     write_stats_as_json: bool = True
     """`delta.checkpoint.writeStatsAsJson`."""
     write_stats_as_struct: bool = False
@@ -117,6 +121,9 @@ def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
         append_only=read("delta.appendOnly", _flag, defaults.append_only),
         checkpoint_interval=read(
             "delta.checkpointInterval", _positive, defaults.checkpoint_interval
+        ),
+        checkpoint_policy=read(
+            "delta.checkpointPolicy", _checkpoint_policy, defaults.checkpoint_policy
         ),
         write_stats_as_json=read(
             "delta.checkpoint.writeStatsAsJson", _flag, defaults.write_stats_as_json
@@ -277,6 +284,10 @@ def _size_bytes(text: str) -> int:
 
 def _isolation_level(text: str) -> IsolationLevel:
     return _one_of(text, _ISOLATION_LEVELS)
+
+
+def _checkpoint_policy(text: str) -> CheckpointPolicy:
+    return _one_of(text, _CHECKPOINT_POLICIES)
 
 
 def _codec(text: str) -> CompressionCodec:

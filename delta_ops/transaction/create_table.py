@@ -63,6 +63,7 @@ def new_metadata(
 def new_protocol(schema: StructType, properties: TableProperties) -> Protocol:
     """The lowest protocol that the schema's types and the properties allow."""
     for_readers = ["timestampNtz"] if any(t == TIMESTAMP_NTZ for t in _types(schema)) else []
+    for_readers += ["v2Checkpoint"] if properties.checkpoint_policy == "v2" else []
     for_writers = ["inCommitTimestamp"] if properties.in_commit_timestamps else []
     if not for_readers and not for_writers:
         return Protocol(min_reader_version=1, min_writer_version=2)

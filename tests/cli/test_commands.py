@@ -270,3 +270,9 @@ def test_files_that_cannot_be_deleted_are_an_error(
     assert result.exit_code == 1
     assert json.loads(result.stdout)["failures"] == [path]
     assert "1 file could not be deleted" in result.stderr
+
+
+def test_a_checkpoint_of_several_files(table: Path) -> None:
+    done = output("checkpoint", table, "--part-rows", "2")
+    assert (done["kind"], done["num_files"], done["num_reused"]) == ("multi-part", 2, 0)
+    assert DeltaLog(table).snapshot().commits_since_checkpoint == 0

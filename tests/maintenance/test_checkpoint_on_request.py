@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from delta_ops.errors import TableNotFoundError
-from delta_ops.maintenance import checkpoint_due, create_checkpoint
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.events import Progress
+from delta_ops.maintenance import checkpoint_due, create_checkpoint, plan_checkpoint
 from tests.maintenance.aged_tables import Table
 from tests.tables import by_deltalake
 
@@ -73,3 +74,30 @@ def test_due_by_the_commits_since_the_last_one(tmp_path: Path, count: int, due: 
 def test_without_a_table_there_is_nothing_to_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         create_checkpoint(Table(tmp_path / "t").log)
+
+
+def test_the_hook_and_the_request_write_the_kind_that_the_table_asks_for(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    properties = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}
+    for number in range(5):
+        table.write([number], configuration=properties)
+    assert plan_checkpoint(table.log.snapshot()).kind == "v2"
+    events: list[object] = []
+    result = create_checkpoint(table.log, clock=table.clock, on_event=events.append)
+    assert result.written is not None
+    assert (result.written.kind, result.written.num_add_files) == ("v2", 5)
+    log = tmp_path / "t" / "_delta_log"
+    assert {path.name[:20] for path in log.glob("*.checkpoint.*.json")} == {
+        f"{3:020d}",
+        f"{4:020d}",
+    }
+    assert not list(log.glob("*.checkpoint*.parquet"))
+    assert [event.done for event in events if isinstance(event, Progress)][-1] == 5
+    assert [row["id"] for row in table.rows()] == [0, 1, 2, 3, 4]
+
+
+def test_parts_are_refused_where_the_table_must_not_have_them(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1], configuration={"delta.checkpointPolicy": "v2"})
+    with pytest.raises(InvalidRequestError, match="leave part_rows out"):
+        create_checkpoint(table.log, part_rows=1)

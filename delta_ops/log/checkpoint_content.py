@@ -1,0 +1,241 @@
+"""What a checkpoint holds: the rows of a snapshot, in the columns that the table asks for.
+
+Source: PROTOCOL.md, "Checkpoint Schema" and "Action Reconciliation". The content is the same
+whatever kind of checkpoint it is written to: actions that are not about files, tombstones that have
+not expired, and live files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.log import pruning
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.actions import Action, SetTransaction
+from delta_ops.protocol.arrow_schemas import (
+    ADD,
+    DOMAIN_METADATA,
+    METADATA,
+    PROTOCOL,
+    REMOVE,
+    TXN,
+)
+from delta_ops.protocol.json_codec import json_object
+from delta_ops.protocol.parsed_columns import Tree, arrow_type, parsed_stats, stats_shape
+
+# The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
+REMOVE_ROW = pa.struct([field for field in REMOVE if field.name not in ("tags", "stats")])
+BATCH_ROWS = 65_536
+"""Of a row group: each costs some milliseconds, and is in memory while it is written."""
+
+
+_BATCH_BYTES = 64 << 20
+_SMALL_ROWS = 4_096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a checkpoint of a snapshot holds at a time."""
+
+    snapshot: Snapshot
+    now_ms: int
+    """Milliseconds since the Unix epoch; by it tombstones and transactions expire."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of a checkpoint in Parquet, an action each."""
+        return pa.schema(
+            [
+                ("txn", TXN),
+                ("add", self.add_type),
+                ("remove", REMOVE_ROW),
+                ("metaData", METADATA),
+                ("protocol", PROTOCOL),
+                ("domainMetadata", DOMAIN_METADATA),
+            ]
+        )
+
+    @cached_property
+    def add_type(self) -> pa.StructType:
+        """The fields of `add`: statistics as JSON, as a struct, both or none."""
+        properties = self.snapshot.properties
+        left_out = () if properties.write_stats_as_json else ("stats",)
+        fields = [field for field in ADD if field.name not in left_out]
+        if properties.write_stats_as_struct:
+            if self.snapshot.partition_columns:
+                empty = pruning.parsed_partition_values(ADD.empty_table(), self.snapshot)
+                fields.append(pa.field("partitionValues_parsed", empty.type))
+            fields.append(pa.field("stats_parsed", arrow_type(self._stats_shape)))
+        return pa.struct(fields)
+
+    @cached_property
+    def _stats_shape(self) -> Tree:
+        table = self.snapshot
+        return stats_shape(
+            table.schema, table.partition_columns, table.properties, is_mapped=table.is_mapped
+        )
+
+    @cached_property
+    def state(self) -> tuple[Action, ...]:
+        """The actions that are not about files, in an order that is always the same."""
+        snapshot = self.snapshot
+        transactions = live_transactions(snapshot, self.now_ms)
+        domains = snapshot.domain_metadata()
+        return (
+            snapshot.protocol,
+            snapshot.metadata,
+            *sorted(transactions, key=lambda txn: txn.app_id),
+            *(domains[name] for name in sorted(domains)),
+        )
+
+    def state_rows(self) -> pa.Table:
+        """`state` as rows of `schema`."""
+        rows = [_with_pairs(json_object(action)) for action in self.state]
+        return pa.Table.from_pylist(rows, schema=self.schema)
+
+    @cached_property
+    def tombstones(self) -> pa.Table:
+        """Removed files whose retention is not over; schema `REMOVE`."""
+        known = self._known_tombstones
+        return known.filter(unexpired(known, self.now_ms, self.snapshot))
+
+    @property
+    def num_expired(self) -> int:
+        """Tombstones of the log that are left out."""
+        return len(self._known_tombstones) - len(self.tombstones)
+
+    @cached_property
+    def _known_tombstones(self) -> pa.Table:
+        return self.snapshot.tombstones()
+
+    def removes(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.StructArray]:
+        """The tombstones, in arrays of so many rows but for the last."""
+        for batch in in_batches([self.tombstones], batch_rows):
+            yield _struct([batch[field.name] for field in REMOVE_ROW], REMOVE_ROW)
+
+    def adds(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.StructArray]:
+        """The live files, in arrays of so many rows but for the last.
+
+        Raises:
+            LogCorruptError: A file of the checkpoint before is gone or malformed.
+            LogPathError: A file has a partition value that is none of its column's type.
+        """
+        for batch in in_batches(self.snapshot.stream_live(ADD.names), batch_rows):
+            yield _struct(
+                [self._add_column(field, batch) for field in self.add_type], self.add_type
+            )
+
+    def _add_column(self, field: pa.Field, batch: pa.Table) -> pa.Array:
+        match field.name:
+            case "dataChange":
+                # A checkpoint changes no data: the reference writes false for every file.
+                return pa.repeat(pa.scalar(False), len(batch))
+            case "partitionValues_parsed":
+                return pruning.parsed_partition_values(batch, self.snapshot)
+            case "stats_parsed":
+                return parsed_stats(batch["stats"], self._stats_shape)
+        return batch[field.name]
+
+    def all_rows(self) -> Iterator[pa.Table]:
+        """Everything, as rows of `schema`."""
+        yield self.state_rows()
+        yield from (self.rows("remove", structs) for structs in self.removes())
+        yield from (self.rows("add", structs) for structs in self.adds())
+
+    def rows(self, action: str, structs: pa.StructArray) -> pa.Table:
+        """`add` or `remove` actions as rows of `schema`."""
+        columns = [
+            structs if field.name == action else pa.nulls(len(structs), field.type)
+            for field in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+
+def in_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of one chunk and so many rows; of fewer where rows are large."""
+    pending: list[pa.Table] = []
+    left_rows, left_bytes = num_rows, _BATCH_BYTES
+    for table in tables:
+        row_bytes = max(table.nbytes // max(len(table), 1), 1)
+        start = 0
+        while start < len(table):
+            piece = table.slice(start, min(left_rows, max(left_bytes // row_bytes, 1)))
+            pending.append(piece)
+            start, left_rows = start + len(piece), left_rows - len(piece)
+            left_bytes -= len(piece) * row_bytes
+            if not left_rows or left_bytes < row_bytes:
+                yield pa.concat_tables(pending).combine_chunks()
+                pending, left_rows, left_bytes = [], num_rows, _BATCH_BYTES
+    if pending:
+        yield pa.concat_tables(pending).combine_chunks()
+
+
+def small_joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows with small tables put together: a row group costs much, and so does each."""
+    pending: list[pa.Table] = []
+    for table in tables:
+        if sum(map(len, pending)) + len(table) > _SMALL_ROWS:
+            if pending:
+                yield pa.concat_tables(pending)
+            pending = []
+        pending.append(table)
+    if pending:
+        yield pa.concat_tables(pending)
+
+
+def unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:
+    """Which tombstones must stay: those whose retention is not over.
+
+    Source: PROTOCOL.md, "Action Reconciliation". One without a deletion timestamp has expired.
+    """
+    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
+    return pc.fill_null(pc.greater(tombstones["deletionTimestamp"], horizon_ms), False)
+
+
+def live_transactions(snapshot: Snapshot, now_ms: int) -> list[SetTransaction]:
+    """Transaction identifiers that have not expired.
+
+    They expire only where the user has set `delta.setTransactionRetentionDuration`; one without
+    `lastUpdated` never does, since its age is not known.
+    """
+    retention_ms = snapshot.properties.set_transaction_retention_ms
+    return [
+        txn
+        for txn in snapshot.transactions().values()
+        if retention_ms is None
+        or txn.last_updated is None
+        or txn.last_updated > now_ms - retention_ms
+    ]
+
+
+def _struct(columns: list[pa.Array], data_type: pa.StructType) -> pa.StructArray:
+    arrays = [c.chunk(0) if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(data_type))
+
+
+def _with_pairs(row: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    """Maps as pairs, as Arrow takes them."""
+    ((name, body),) = row.items()
+    if name != "metaData":
+        return row
+    stored = dict(body)
+    stored["configuration"] = _pairs(stored["configuration"])
+    stored["format"] = {
+        **_dict(stored["format"]),
+        "options": _pairs(_dict(stored["format"])["options"]),
+    }
+    return {name: stored}
+
+
+def _dict(value: object) -> dict[str, object]:
+    assert isinstance(value, dict)
+    return value
+
+
+def _pairs(value: object) -> list[tuple[str, object]]:
+    return list(_dict(value).items())
