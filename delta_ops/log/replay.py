@@ -51,10 +51,14 @@ class FileRows:
         return len(self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Hashes are of no use in another process."""
+        """Hashes are of no use in another process, and blocks that slices share are large."""
         has_hashes = PATH_HASH in self.rows.column_names
         rows = self.rows.drop_columns([PATH_HASH]) if has_hashes else self.rows
-        return _unpickled, (rows, self.canonical, self.identified, has_hashes)
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, rows.schema) as writer:
+            writer.write_table(rows)
+        sent = stream.getvalue().to_pybytes()
+        return _unpickled, (sent, self.canonical, self.identified, has_hashes)
 
     @property
     def paths(self) -> pa.ChunkedArray:
@@ -76,11 +80,12 @@ class FileRows:
 
 
 def _unpickled(
-    rows: pa.Table,
+    sent: bytes,
     canonical: pa.ChunkedArray | None,
     identified: pa.ChunkedArray | None,
     has_hashes: bool,
 ) -> FileRows:
+    rows = pa.ipc.open_stream(sent).read_all()
     if has_hashes:
         hashes = pa.array(map(hash, rows["path"].to_pylist()), pa.int64())
         rows = rows.append_column(PATH_HASH, hashes)
