@@ -51,14 +51,10 @@ class FileRows:
         return len(self.rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Hashes are of no use in another process, and blocks that slices share are large."""
+        """Hashes are of no use in another process."""
         has_hashes = PATH_HASH in self.rows.column_names
         rows = self.rows.drop_columns([PATH_HASH]) if has_hashes else self.rows
-        stream = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream, rows.schema) as writer:
-            writer.write_table(rows)
-        sent = stream.getvalue().to_pybytes()
-        return _unpickled, (sent, self.canonical, self.identified, has_hashes)
+        return _unpickled, (rows, self.canonical, self.identified, has_hashes)
 
     @property
     def paths(self) -> pa.ChunkedArray:
@@ -80,12 +76,11 @@ class FileRows:
 
 
 def _unpickled(
-    sent: bytes,
+    rows: pa.Table,
     canonical: pa.ChunkedArray | None,
     identified: pa.ChunkedArray | None,
     has_hashes: bool,
 ) -> FileRows:
-    rows = pa.ipc.open_stream(sent).read_all()
     if has_hashes:
         hashes = pa.array(map(hash, rows["path"].to_pylist()), pa.int64())
         rows = rows.append_column(PATH_HASH, hashes)

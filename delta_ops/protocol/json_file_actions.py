@@ -271,9 +271,10 @@ def _table(rows: pa.Table, name: str, empty: pa.Table, hashes: array[int]) -> pa
 
 def _nulls(num_rows: int, data_type: pa.DataType) -> pa.ChunkedArray:
     """So many nulls, of which there is one block in memory however many tables have them."""
-    block = _null_block(data_type)
-    whole, rest = divmod(num_rows, len(block))
-    return pa.chunked_array([*[block] * whole, block.slice(0, rest)], data_type)
+    whole, rest = divmod(num_rows, _NULL_ROWS)
+    blocks = [_null_block(data_type)] * whole if whole else []
+    # No slice of the block: that would take the whole of it along to another process.
+    return pa.chunked_array([*blocks, pa.nulls(rest, data_type)], data_type)
 
 
 @cache
