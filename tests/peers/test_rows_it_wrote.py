@@ -68,7 +68,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
         f"INSERT INTO {{t}} (id, zoned, local) VALUES "
         f"(100, TIMESTAMP'0001-01-01 00:00:00Z', {local}'9999-12-31 23:59:59.999999')",
         "DELETE FROM {t} WHERE id IN (0, 7, 19)",
-        "UPDATE {t} SET s.z.w = -1, d38_0 = -d38_0 WHERE id IN (3, 4)",
+        "UPDATE {t} SET s.z.w = -1, d9_2 = -d9_2 WHERE id IN (3, 4)",
     )
     assert_same_rows(delta_spark, table, 1, 4)
     assert da.count_rows(DeltaLog(table)) == 18
