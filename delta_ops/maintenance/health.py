@@ -245,7 +245,7 @@ def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Find
             _share(figures.files_with_stats, files) if files else 1.0,
             limits.stats_coverage,
             "share",
-            "let repair add the missing statistics: a file without any is never skipped",
+            "run repair, which adds missing statistics: a file without any is never skipped",
         ),
     )
 
