@@ -32,7 +32,7 @@ def opened(server: S3Server, prefix: str = "") -> Storage:
 
 
 def paths(storage: Storage) -> list[str]:
-    return [info.path for info in storage.list_tree("")]
+    return sorted(info.path for info in storage.list_tree(""))
 
 
 def test_a_store_that_is_not_known_is_asked_once_and_nothing_is_left(s3_server: S3Server) -> None:
