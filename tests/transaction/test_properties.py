@@ -47,7 +47,6 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         pytest.param({"delta.enableChangeDataCapture": "true"}, "changeDataFeed", id="other name"),
         pytest.param({"delta.checkpointInterval": 5}, "must be texts", id="a number"),
         pytest.param({"owner": True}, "must be texts", id="a flag"),
-        pytest.param({"delta.checkpointPolicy": "v2"}, "v2Checkpoint", id="checkpoints"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_for_old_and_new_tables(
@@ -94,3 +93,11 @@ def test_what_a_table_is_called_is_a_text(tmp_path: Path, what: str) -> None:
     named: dict[str, Any] = {what: 5}
     with pytest.raises(InvalidRequestError, match=f"the table's {what} is 5"):
         begin(DeltaLog(tmp_path)).create_table(schema, **named)
+
+
+def test_v2_checkpoints_are_for_tables_that_have_the_feature(tmp_path: Path) -> None:
+    wanted = {"delta.checkpointPolicy": "v2"}
+    with pytest.raises(InvalidRequestError, match="v2Checkpoint"):
+        begin(table(tmp_path / "old")).set_properties(wanted)
+    da.write(tmp_path / "new", pa.table({"id": [1]}), configuration=wanted)
+    assert "v2Checkpoint" in (DeltaLog(tmp_path / "new").snapshot().protocol.reader_features or ())
