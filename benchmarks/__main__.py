@@ -18,6 +18,7 @@ BENCHMARKS = (
     "small_appends",
     "read_rows",
     "contention",
+    "checkpoints",
     "vacuum",
     "log_cleanup",
     "health",

@@ -24,9 +24,10 @@ _AHEAD_BYTES = 256 << 20
 """Of rows that are read while the caller takes the ones before."""
 _LOCAL_READS = (os.cpu_count() or 1) + 1
 """Of a disk, at once: decoding is what takes the time, and one thread takes the rows."""
-_LOCAL_READ_BYTES = 1 << 19
 _LOCAL_READ_FILES = 8
 """That one thread reads one after the other: to hand over each costs as much as to read it."""
+_LOCAL_READ_BYTES = 1 << 19
+"""Of these files together."""
 
 
 def read_all(

@@ -23,7 +23,7 @@ def maintenance_txn(
     """The txn of a request: with the version planned on, or that of the request for ever.
 
     Args:
-        operation: `restore`, `revert`, `repair`.
+        operation: `optimize`, `restore`, `revert`, `repair`.
         request: What is asked for; the same text for the same work.
         request_id: The caller's own, of one request and all its reruns.
     """

@@ -9,7 +9,6 @@ commit that did not happen is deleted, unless nobody can tell whether it happene
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from delta_ops.arrow import rewrite
@@ -17,12 +16,13 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog
+from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.rewriting import Rewriting
 from delta_ops.maintenance.small_files import small_files, target_size_bytes
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate_text import predicate_text
-from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
 from delta_ops.transaction.rewrite_group import Rewriter
 
 
@@ -84,7 +84,7 @@ def optimize(
         rewriting.run(files, plan, min_files=min_files)
         if not rewriting.rewrites:
             return OptimizeResult(plan=plan, dry_run=False)
-        txn = (_app_id(snapshot.metadata.id, target, predicate), snapshot.version)
+        txn = maintenance_txn("optimize", snapshot, f"{target} {predicate!r}")
         committed = None
         while committed is None:
             try:
@@ -119,7 +119,7 @@ def optimize(
 def _commit(
     transaction: Transaction,
     rewriting: Rewriting,
-    txn: tuple[str, int],
+    txn: TxnId,
     target: int,
     predicate: Predicate | None,
 ) -> CommitResult:
@@ -140,12 +140,3 @@ def _commit(
             "numAddedBytes": sum(add.size for add in rewriting.outputs),
         },
     )
-
-
-def _app_id(table_id: str, target: int, predicate: Predicate | None) -> str:
-    """The same for the same request, so that the table keeps one txn for all runs of a job.
-
-    A clone starts its versions anew and may have taken over the txns: it has another id.
-    """
-    request = f"{table_id} {target} {predicate!r}"
-    return f"delta_ops:optimize:{hashlib.sha256(request.encode()).hexdigest()[:16]}"

@@ -16,6 +16,7 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, Unsupport
 from delta_ops.events import Committed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
+from delta_ops.maintenance.identity import MAINTENANCE_PREFIX
 from delta_ops.maintenance.vacuum_plan import VacuumPlan
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.features import validate_writable
@@ -122,7 +123,7 @@ def commit_end(
 
 def _app_id(snapshot: Snapshot, phase: str) -> str:
     """A clone starts its versions anew and may have taken over the txns: it has another id."""
-    return f"delta_ops:vacuum:{snapshot.metadata.id}:{phase}"
+    return f"{MAINTENANCE_PREFIX}vacuum:{snapshot.metadata.id}:{phase}"
 
 
 def _commit(
