@@ -257,7 +257,7 @@ class _Plan:
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
                 f"{self._end.version}: column {path} was {was.name} and became {becomes.name}; "
-                "read the versions before and after that one by one"
+                "end before the commit that changed it, or begin after it"
             )
 
     def _files_of(

@@ -9,8 +9,8 @@ row that is wanted. Of a file in a store, that is all that is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
-from delta_ops.arrow.file_columns import FileColumns, lacks_ids
+from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
@@ -135,26 +136,26 @@ class _Rows(NamedTuple):
 def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
     storage, path = scan.storage, stored.path
     if storage.has_native_input:
-        with open_parquet(storage.open_input(path)) as file:
-            names = _names_in(scan, file.schema_arrow)
+        with closing(open_parquet(storage.open_input(path))) as file:
+            leaves = _leaves_in(scan, file.schema_arrow)
             groups = _row_groups(scan, file.metadata)
-            yield from _rows_of_groups(file, names, groups, use_threads)
+            yield from _rows_of_groups(file, leaves, groups, use_threads)
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
     footer = read_footer(storage, info)
-    names = _names_in(scan, footer.metadata.schema.to_arrow_schema())
+    leaves = _leaves_in(scan, footer.metadata.schema.to_arrow_schema())
     groups = _row_groups(scan, footer.metadata)
-    for window in plan_windows(footer, names, groups, WINDOW_BYTES // 2):
+    for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         content = read_window(storage, info, footer, window)
-        with open_parquet(pa.BufferReader(content), footer.metadata) as file:
-            yield from _rows_of_groups(file, names, window.row_groups, use_threads)
+        with closing(open_parquet(pa.BufferReader(content), footer.metadata)) as file:
+            yield from _rows_of_groups(file, leaves, window.row_groups, use_threads)
 
 
-def _names_in(scan: FileScan, stored: pa.Schema) -> list[str]:
+def _leaves_in(scan: FileScan, stored: pa.Schema) -> list[int]:
     if scan.columns.mode == "id" and lacks_ids(stored):
         raise ValueError("its columns have no ids, and those of the table are mapped by id")
-    return scan.columns.names_in(stored)
+    return scan.columns.leaves_in(stored)
 
 
 def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
@@ -162,20 +163,18 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
 
 
 def _rows_of_groups(
-    file: pq.ParquetFile, names: Sequence[str], row_groups: Sequence[int], use_threads: bool
+    file: ParquetReader, leaves: Sequence[int], row_groups: Sequence[int], use_threads: bool
 ) -> Iterator[_Rows]:
-    metadata = file.metadata
-    counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    counts = [group.num_rows for group in groups]
     firsts = [0, *accumulate(counts)]
-    batch_rows = _batch_rows(metadata, frozenset(names))
+    batch_rows = _batch_rows(groups, leaves, firsts[-1])
     for neighbours in _runs(row_groups):
         first = firsts[neighbours[0]]
-        if not names:
+        if not leaves:
             yield _Rows(first, sum(counts[i] for i in neighbours), None)
             continue
-        for batch in file.iter_batches(
-            batch_rows, row_groups=neighbours, columns=names, use_threads=use_threads
-        ):
+        for batch in file.iter_batches(batch_rows, neighbours, leaves, use_threads):
             yield _Rows(first, len(batch), batch)
             first += len(batch)
 
@@ -192,19 +191,11 @@ def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _batch_rows(metadata: pq.FileMetaData, names: Set[str]) -> int:
-    leaves = [i for i in range(metadata.num_columns) if _is_within(metadata, i, names)]
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+def _batch_rows(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[int], num_rows: int) -> int:
     num_bytes = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
     # Equal values take next to nothing in a file, and as much as others in a batch.
-    per_row: int = max(num_bytes // max(metadata.num_rows, 1), _VALUE_BYTES * len(leaves), 1)
+    per_row: int = max(num_bytes // max(num_rows, 1), _VALUE_BYTES * len(leaves), 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
-
-
-def _is_within(metadata: pq.FileMetaData, leaf: int, names: Set[str]) -> bool:
-    """Whether a leaf is one of the columns, or in one, by dotted paths."""
-    parts = metadata.schema.column(leaf).path.split(".")
-    return any(path in names for path in accumulate(parts, "{}.{}".format))
 
 
 def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
@@ -282,6 +273,9 @@ def _reading(storage: Storage, version: int, stored: StoredFile) -> Iterator[Non
         if size >= stored.size:
             raise
         reason = f"has {size} bytes, and {stored.size} by the log; restore it from a backup"
+        raise DataFileError(table, version, path, reason) from error
+    except OtherTypeError as error:
+        reason = f"cannot be read ({error}); read a version, or changes to one, that has its type"
         raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = f"cannot be read ({_first_line(error)}); restore it from a backup"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -50,6 +51,10 @@ ToColumns = Callable[[Sequence[pa.Array], int], list[pa.Array]]
 """From the columns that were read, and their length, to the table's."""
 
 
+class OtherTypeError(ValueError):
+    """A column is of a type in a file that none becomes which the table may have had."""
+
+
 class _Latest(Generic[T]):
     """What was found for the schema that came last: files of a table mostly have the same."""
 
@@ -72,24 +77,24 @@ class FileColumns:
     """As the table has it, without partition columns."""
     mode: str
     """Of column mapping."""
-    _names: _Latest[list[str]] = field(
+    _leaves: _Latest[list[int]] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
     )
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
     )
 
-    def names_in(self, stored: pa.Schema) -> list[str]:
-        """What to read of a file with this schema: columns, or fields of structs by dotted path."""
-        return self._names.of(stored, self._names_in)
+    def leaves_in(self, stored: pa.Schema) -> list[int]:
+        """The numbers of the leaf columns to read of a file with this schema."""
+        return self._leaves.of(stored, self._leaves_in)
 
     def converter(self, read: pa.Schema) -> ToColumns:
         """How to make the table's columns of those that were read."""
         return self._plans.of(read, self._plan)
 
-    def _names_in(self, stored: pa.Schema) -> list[str]:
+    def _leaves_in(self, stored: pa.Schema) -> list[int]:
         wanted = renamed(self.schema, _naming(self.mode))
-        return list(_paths(list(stored), wanted, _stored_name(self.mode)))
+        return list(_leaves(list(stored), wanted, _stored_name(self.mode), 0))
 
     def _plan(self, read: pa.Schema) -> ToColumns:
         names = _Names(_stored_name(self.mode), _naming(self.mode))
@@ -133,26 +138,37 @@ def _id_of(each: pa.Field) -> str:
     return metadata.get(_PARQUET_ID, b"").decode()
 
 
-def _paths(
-    stored: Sequence[pa.Field], wanted: StructType, name_of: Callable[[pa.Field], str]
-) -> Iterable[str]:
+def _leaves(
+    stored: Sequence[pa.Field], wanted: StructType, name_of: Callable[[pa.Field], str], first: int
+) -> Iterable[int]:
     """Of lists and maps all is read, of structs only what is wanted."""
-    exact = {name_of(each): each for each in stored}
-    any_case = {name.lower(): each for name, each in exact.items()}
+    counts = [_num_leaves(each.type) for each in stored]
+    starts = accumulate(counts, initial=first)
+    exact = {
+        name_of(each): (each.type, range(start, start + count))
+        for each, start, count in zip(stored, starts, counts, strict=False)
+    }
+    any_case = {name.lower(): found for name, found in exact.items()}
     for each in wanted.fields:
         found = exact.get(each.name, any_case.get(each.name.lower()))
         if found is None:
             continue
-        if pt.is_struct(found.type) and isinstance(each.data_type, StructType):
-            inner = list(_paths(list(found.type), each.data_type, name_of))
+        data_type, leaves = found
+        if pt.is_struct(data_type) and isinstance(each.data_type, StructType):
+            inner = list(_leaves(list(data_type), each.data_type, name_of, leaves.start))
             # Which of the structs are null, any of their fields tells.
-            yield from (f"{found.name}.{path}" for path in inner or _first_leaf(found.type))
+            yield from inner or leaves[:1]
         else:
-            yield found.name
+            yield from leaves
 
 
-def _first_leaf(struct: pa.DataType) -> Iterable[str]:
-    return [struct.field(0).name] if struct.num_fields else []
+def _num_leaves(data_type: pa.DataType) -> int:
+    """Columns of Parquet that hold it."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _num_leaves(data_type.storage_type)
+    if not pt.is_nested(data_type):
+        return 1
+    return sum(_num_leaves(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
 class _Names(NamedTuple):
@@ -243,7 +259,7 @@ def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
     if pt.is_null(target):
         return lambda array: pa.nulls(len(array))
     if not _is_readable(source, target):
-        raise ValueError(f"column {path} is {source} in it, and {target} in the table")
+        raise OtherTypeError(f"column {path} is {source} in it, and {target} in the table")
     if pt.is_integer(source) and pt.is_decimal(target):
         return lambda array: integer_to_decimal(array, target)
     if pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == "ns":

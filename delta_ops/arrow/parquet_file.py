@@ -8,7 +8,6 @@ choose, so the reader alone is given another one; only Arrow's own class takes i
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,22 +16,23 @@ from pyarrow._parquet import ParquetReader
 _SLOW_POOL, _FAST_POOL = "mimalloc", "jemalloc"
 
 
-def open_parquet(source: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def open_parquet(source: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> ParquetReader:
     """The file; closing it closes the source.
 
     Args:
         source: On a disk or in memory.
         metadata: The file's footer, where it was read before.
     """
-    # Other threads would only hand over what is there.
-    options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": False}
-    file = pq.ParquetFile(source, metadata=metadata, **options)
-    pool = _pool()
-    if pool is not None:
-        reader = ParquetReader(memory_pool=pool)
-        reader.open(source, metadata=file.metadata, arrow_extensions_enabled=True, **options)
-        file.reader = reader
-    return file
+    reader = ParquetReader(memory_pool=_pool())
+    reader.open(
+        source,
+        metadata=metadata,
+        coerce_int96_timestamp_unit="us",
+        arrow_extensions_enabled=True,
+        # Other threads would only hand over what is there.
+        pre_buffer=False,
+    )
+    return reader
 
 
 @cache

@@ -24,6 +24,7 @@ from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
     Footer,
     Window,
+    leaves_among,
     open_window,
     plan_windows,
     read_footer,
@@ -142,7 +143,8 @@ def _row_groups(footer: Footer) -> Sequence[int]:
 def _reads(storage: Storage, chosen: _Chosen) -> Iterator[tuple[int, Callable[[], _Read]]]:
     for part, footer, columns in chosen:
         with reading(storage, part):
-            windows = list(plan_windows(footer, columns, _row_groups(footer), WINDOW_BYTES // 2))
+            leaves = leaves_among(footer.metadata, columns)
+            windows = list(plan_windows(footer, leaves, _row_groups(footer), WINDOW_BYTES // 2))
         for window in windows:
             yield window.num_bytes, partial(_read, storage, part, footer, window, columns)
 

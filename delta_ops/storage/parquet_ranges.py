@@ -96,14 +96,20 @@ def read_footer(storage: Storage, file: FileInfo) -> Footer:
     return Footer(metadata=metadata, size=size, content=content)
 
 
+def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[int]:
+    """The numbers of the leaf columns that are, or are in, one of these by its dotted path."""
+    leaves = range(metadata.num_columns)
+    return [i for i in leaves if _is_among(metadata.schema.column(i).path, columns)]
+
+
 def plan_windows(
-    footer: Footer, columns: Collection[str], row_groups: Iterable[int], max_bytes: int
+    footer: Footer, leaves: Sequence[int], row_groups: Iterable[int], max_bytes: int
 ) -> Iterator[Window]:
     """The windows that hold these columns of these row groups.
 
     Args:
         footer: Of the file.
-        columns: Leaf columns, or groups of them.
+        leaves: Numbers of leaf columns.
         row_groups: Ascending.
         max_bytes: Of a window; one row group is one, however large it is.
 
@@ -111,15 +117,12 @@ def plan_windows(
         ValueError: A column would lie outside of the file.
     """
     metadata = footer.metadata
-    wanted = [
-        i for i in range(metadata.num_columns) if _is_among(metadata.schema.column(i).path, columns)
-    ]
     groups: list[int] = []
     ranges: list[ByteRange] = []
     num_bytes = 0
     for group in row_groups:
         of_group = metadata.row_group(group)
-        of_next = [_range_of(of_group.column(i), footer.size) for i in wanted]
+        of_next = [_range_of(of_group.column(i), footer.size) for i in leaves]
         next_bytes = sum(end - start for start, end in of_next)
         if groups and num_bytes + next_bytes > max_bytes:
             yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))

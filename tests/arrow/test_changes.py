@@ -172,6 +172,18 @@ def test_a_type_that_became_another_is_refused(tmp_path: Path) -> None:
     assert changes(log, 0, 1) == [(1, "a", "insert", 1)]
 
 
+def test_a_file_that_the_commit_removes_which_changed_a_type_says_where_to_read_it(
+    tmp_path: Path,
+) -> None:
+    changed = StructType((StructField("id", STRING), StructField("p", STRING)))
+    add = file(tmp_path, "x", 1)
+    log = table_of(tmp_path, [add])
+    other = create(tmp_path / "other", changed, [], FEED, ("p",)).snapshot().metadata
+    commit(log, 2, [other, remove(add)])
+    with pytest.raises(DataFileError, match=r"is int64 in it, and string .* that has its type"):
+        changes(log, 2)
+
+
 def test_versions_for_which_the_feed_was_off_are_refused(tmp_path: Path) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], configuration={})
     on = replace(log.snapshot().metadata, configuration=FEED)

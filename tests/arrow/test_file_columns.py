@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from delta_ops.arrow.file_columns import FileColumns
-from delta_ops.protocol.schema import INTEGER, LONG, ArrayType, DataType, StructField, StructType
+from delta_ops.protocol.schema import (
+    INTEGER,
+    LONG,
+    STRING,
+    ArrayType,
+    DataType,
+    StructField,
+    StructType,
+)
 
 
 def mapped(name: str, physical: str, data_type: DataType, *, nullable: bool = True) -> StructField:
@@ -59,3 +69,48 @@ def test_the_same_names_with_other_ids_are_other_columns() -> None:
         field = pa.field("c", pa.int64(), metadata={"PARQUET:field_id": str(number)})
         convert = columns.converter(pa.schema([field]))
         assert convert([pa.array([5])], 1)[0].to_pylist() == expected
+
+
+def test_leaves_are_numbered_as_in_the_file() -> None:
+    point = pa.struct({"x": pa.int8(), "y": pa.list_(pa.struct({"z": pa.string()}))})
+    types = {
+        "plain": pa.int64(),
+        "point": point,
+        "counts": pa.map_(pa.string(), point),
+        "uuid": pa.uuid(),
+        "few": pa.dictionary(pa.int8(), pa.string()),
+        "pair": pa.list_(pa.float32(), 2),
+        "point.x": pa.int32(),
+        "last": pa.bool_(),
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.schema(types).empty_table(), sink)
+    file = pq.ParquetFile(sink)
+    inner = StructType((StructField("Y", ArrayType(StructType((StructField("z", STRING),)))),))
+    columns = (
+        *(StructField(name, LONG) for name in reversed(types) if name != "point"),
+        StructField("point", inner),
+    )
+    leaves = FileColumns(schema=StructType(columns), mode="none").leaves_in(file.schema_arrow)
+    assert [file.metadata.schema.column(i).path for i in leaves] == [
+        "last",
+        "point.x",
+        "pair.list.element",
+        "few",
+        "uuid",
+        "counts.key_value.key",
+        "counts.key_value.value.x",
+        "counts.key_value.value.y.list.element.z",
+        "plain",
+        "point.y.list.element.z",
+    ]
+    assert leaves[1] != 1
+
+
+def test_a_struct_of_which_no_field_is_there_is_read_by_its_first() -> None:
+    sink = io.BytesIO()
+    stored = pa.struct({"a": pa.struct({"b": pa.int8()}), "c": pa.int8()})
+    pq.write_table(pa.schema({"n": pa.int8(), "s": stored}).empty_table(), sink)
+    wanted = StructType((StructField("s", StructType((StructField("new", LONG),))),))
+    columns = FileColumns(schema=wanted, mode="none")
+    assert columns.leaves_in(pq.ParquetFile(sink).schema_arrow) == [1]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.storage.parquet_ranges import (
     Footer,
+    leaves_among,
     open_window,
     plan_windows,
     read_footer,
@@ -59,12 +60,17 @@ def parquet(num_rows: int, row_group_size: int) -> bytes:
     return sink.getvalue()
 
 
+def leaves_of(footer: Footer, *columns: str) -> list[int]:
+    return leaves_among(footer.metadata, columns)
+
+
 def read(
     storage: Storage, footer: Footer, columns: Sequence[str], groups: Sequence[int], max_bytes: int
 ) -> tuple[pa.Table, int]:
     """The columns of the row groups, and in how many windows they came."""
     tables = []
-    for window in plan_windows(footer, columns, groups, max_bytes):
+    leaves = leaves_of(footer, *columns)
+    for window in plan_windows(footer, leaves, groups, max_bytes):
         file = open_window(footer, read_window(storage, storage.stat(PATH), footer, window))
         tables.append(file.read_row_groups(list(window.row_groups), columns=list(columns)))
     return pa.concat_tables(tables), len(tables)
@@ -94,8 +100,9 @@ def test_columns_far_apart_are_asked_for_apart_and_near_ones_together() -> None:
     content = parquet(40_000, 40_000)
     storage = put(content)
     footer = read_footer(storage, storage.stat(PATH))
-    (apart,) = plan_windows(footer, ["s.x", "number"], [0], 1 << 30)
-    (together,) = plan_windows(footer, ["list", "text", "number"], [0], 1 << 30)
+    (apart,) = plan_windows(footer, leaves_of(footer, "s.x", "number"), [0], 1 << 30)
+    near = leaves_of(footer, "list", "text", "number")
+    (together,) = plan_windows(footer, near, [0], 1 << 30)
     assert (len(apart.ranges), len(together.ranges)) == (2, 1)
     assert apart.num_bytes < len(content) / 2
 
@@ -111,7 +118,7 @@ def test_a_long_range_is_asked_for_in_parts() -> None:
             ranges.extend(wanted)
             return super().read_ranges(path, wanted)
 
-    (window,) = plan_windows(footer, ["noise"], [0], 1)
+    (window,) = plan_windows(footer, leaves_of(footer, "noise"), [0], 1)
     read_window(Seen(storage, lambda *_: None), storage.stat(PATH), footer, window)
     assert len(window.ranges) == 1
     assert len(ranges) > 1
