@@ -166,10 +166,13 @@ class LocalStorage:
     def open_input(self, path: str) -> pa.NativeFile:
         """See `Storage`."""
         place = self.locate(validate(path))
-        if os.path.isdir(place):  # for which Arrow's error has no number
-            raise _not_found(place)
         with _reading(place):
-            return pa.OSFile(place)
+            try:
+                return pa.OSFile(place)
+            except OSError as error:
+                if os.path.isdir(place):  # for which Arrow's error has no number
+                    raise _not_found(place) from error
+                raise
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         """See `Storage`."""
