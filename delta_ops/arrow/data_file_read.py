@@ -251,8 +251,14 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     if scan.condition is None:
         yield from batches
         return
+    # Brings in all of the datasets of Arrow, which only a predicate needs.
+    from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
+
+    keep = Declaration("filter", FilterNodeOptions(scan.condition))
     for batch in batches:
-        yield from pa.Table.from_batches([batch]).filter(scan.condition).to_batches()
+        rows = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
+        # Here and now: to hand it over to Arrow's threads costs as much as to do it.
+        yield from Declaration.from_sequence([rows, keep]).to_table(use_threads=False).to_batches()
 
 
 @contextmanager
