@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,8 +21,19 @@ pytest_plugins = [
     "tests.peers.delta_spark",
 ]
 
+_OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
 TIME_ZONE = "spark.sql.session.timeZone"
 _REPORTED = pytest.StashKey[list[str]]()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """What goes to one process: a file, or all that needs a JVM, so that none has two sessions."""
+    return _JvmInOneProcess(config, log)
+
+
+class _JvmInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
+    def _split_scope(self, nodeid: str) -> str:
+        return "jvm" if nodeid.startswith(_OF_JVM) else str(super()._split_scope(nodeid))
 
 
 @pytest.fixture

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+# What `pyarrow.acero` gives its users, without the datasets that it imports: ten times as quick.
+from pyarrow._acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
 from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
@@ -251,9 +254,6 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     if scan.condition is None:
         yield from batches
         return
-    # Brings in all of the datasets of Arrow, which only a predicate needs.
-    from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
-
     keep = Declaration("filter", FilterNodeOptions(scan.condition))
     for batch in batches:
         rows = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
