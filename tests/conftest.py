@@ -23,7 +23,7 @@ pytest_plugins = [
 
 _OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
 TIME_ZONE = "spark.sql.session.timeZone"
-_REPORTED = pytest.StashKey[list[str]]()
+_REPORTED = "reported"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
@@ -39,14 +39,14 @@ class _JvmInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is no
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Takes a sentence of what was measured, for the summary at the end of the run."""
-    return request.config.stash.setdefault(_REPORTED, []).append
+    return lambda sentence: request.node.user_properties.append((_REPORTED, sentence))
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for sentence in config.stash.get(_REPORTED, []):
-        terminalreporter.write_line(sentence)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for each in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, sentence in each.user_properties:
+            if name == _REPORTED:
+                terminalreporter.write_line(sentence)
 
 
 @pytest.fixture(scope="session")
