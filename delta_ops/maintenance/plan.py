@@ -35,8 +35,9 @@ from delta_ops.maintenance.small_files import small_file_sizes, target_size_byte
 from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
 from delta_ops.protocol.file_paths import is_absolute
 
-Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log", "compact_log"]
-"""Log compaction is never due: only some engines gain by it, and who runs them asks for it."""
+Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
+"""Log compaction is never due: only some engines gain by it, and who runs them asks for it. Repair
+is due by health only: it fills in statistics, and takes no entry out of the table."""
 
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
 """That `any_is_there` looks at."""

@@ -245,7 +245,7 @@ def _texts(commits: Iterable[ParsedLines]) -> Iterator[bytes]:
 
 
 @cache
-def _schema(has_adds: bool, has_removes: bool, num_fields: int | None) -> pa.Schema:  # noqa: FBT001
+def _schema(has_adds: bool, has_removes: bool, num_fields: int | None) -> pa.Schema:
     kinds = (("add", ADD, has_adds), ("remove", REMOVE, has_removes))
     return pa.schema(
         [

@@ -37,7 +37,7 @@ from delta_ops.maintenance.plan import Operation
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.stats import num_records, parse_stats
 from tests.counting_storage import CountingStorage
-from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten
+from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten, undescribed
 from tests.tables import add, metadata, remove, write_log
 
 STATS = '{"numRecords":10}'
@@ -88,6 +88,7 @@ def test_a_table_that_is_well_has_nothing_due(tmp_path: Path) -> None:
         pytest.param(fragmented, "commits_since_checkpoint", "checkpoint", id="commits"),
         pytest.param(fragmented, "commit_bytes_since_checkpoint", "checkpoint", id="bytes"),
         pytest.param(overwritten, "expired_tombstones", "vacuum", id="removed files"),
+        pytest.param(undescribed, "stats_coverage", "repair", id="files without statistics"),
     ],
 )
 def test_an_operation_cures_what_is_due(
@@ -176,7 +177,7 @@ def test_statistics_cover_the_files_that_say_how_many_rows_they_have(tmp_path: P
     files = [add("a", stats=STATS), add("b"), add("c", stats="{}"), add("d", stats="junk")]
     log = of_files(tmp_path, *files)
     assert finding(log, "stats_coverage").value == 0.25
-    assert finding(log, "stats_coverage").verdict == "look"
+    assert finding(log, "stats_coverage").verdict == "due"
     assert finding(log, "stats_coverage", stats_coverage=0.25).verdict == "ok"
 
 
