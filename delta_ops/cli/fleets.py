@@ -191,13 +191,20 @@ def _found(
         try:
             found = find_tables(place, storage_options, nested=nested)
             if not found.tables and not found.failures:
-                raise TableNotFoundError(redact(place))
+                failures.append(_no_table(redact(place)))
             uris.update(dict.fromkeys(found.tables))
         except DeltaOpsError as error:
             failures.append(TableHealth(table=redact(place), failure=failure_of(error)))
             continue
         failures += [TableHealth(table=t, failure=f) for t, f in found.failures.items()]
     return list(uris), failures
+
+
+def _no_table(place: str) -> TableHealth:
+    message = f"{place}: there is no Delta table here, nor in a folder below; check the path"
+    return TableHealth(
+        table=place, failure=Failure(kind=TableNotFoundError.__name__, message=message)
+    )
 
 
 def _taken(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:

@@ -102,6 +102,7 @@ def test_json_is_an_object_for_each_table(lake: Path) -> None:
     assert well["failure"] is busy["failure"] is None
     assert busy["figures"]["num_files"] == 4
     assert absent["failure"]["kind"] == "TableNotFoundError"
+    assert "nor in a folder below" in absent["failure"]["message"]
 
 
 def test_maintain_tells_found_planned_done_skipped_and_saved(lake: Path) -> None:
