@@ -1,8 +1,8 @@
 """The commands over many tables: `health` and `maintain`.
 
 Exit codes, for schedulers: 0 all is well; 3 something is to be done (`health`, and `maintain` in a
-dry run) or was done (`maintain`); 1 a table failed, whatever the others did; 2 the command was not
-understood.
+dry run) or was done (`maintain`); 4 `maintain` leaves something for a person to do, whatever else
+was done; 1 a table failed, whatever the others did; 2 the command was not understood.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from delta_ops.storage.paths import redact
 
 TABLE_FAILED = 1
 SOMETHING_DUE = 3
+SOMETHING_LEFT = 4
 
 _NAMES = [field.name for field in fields(HealthThresholds)]
 
@@ -150,8 +151,10 @@ def maintain_command(
 ) -> None:
     """Do what the health of tables asks for; of all tables below a prefix.
 
-    Exits with 0 if nothing was due, 3 if something was done (or would be, with --dry-run), 1 if a
-    table failed.
+    What is not safe to do unasked, or cannot be done by delta-ops, is left for a person and told.
+
+    Exits with 0 if nothing was due, 3 if something was done (or would be, with --dry-run), 4 if
+    something is left to do, 1 if a table failed.
     """
     uris, unread = _found(tables, storage_options, nested=nested)
     failures = [TableMaintenance(table=row.table, failure=row.failure) for row in unread]
@@ -168,12 +171,13 @@ def maintain_command(
     if as_json:
         _show_each(map(_maintenance_json, failures))
     else:
-        columns = ("table", "due", "bytes freed", "files fewer", "done or failed")
+        columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
         show_rows(columns, map(_maintenance_row, rows))
         click.echo(_summary(len(rows), sum(row.failure is not None for row in rows)))
     _exit(
         any(row.failure is not None or _undone(row) for row in rows),
         any(row.result is not None and row.result.results for row in rows),
+        has_left=any(row.left for row in rows),
     )
 
 
@@ -187,13 +191,20 @@ def _found(
         try:
             found = find_tables(place, storage_options, nested=nested)
             if not found.tables and not found.failures:
-                raise TableNotFoundError(redact(place))
+                failures.append(_no_table(redact(place)))
             uris.update(dict.fromkeys(found.tables))
         except DeltaOpsError as error:
             failures.append(TableHealth(table=redact(place), failure=failure_of(error)))
             continue
         failures += [TableHealth(table=t, failure=f) for t, f in found.failures.items()]
     return list(uris), failures
+
+
+def _no_table(place: str) -> TableHealth:
+    message = f"{place}: there is no Delta table here, nor in a folder below; check the path"
+    return TableHealth(
+        table=place, failure=Failure(kind=TableNotFoundError.__name__, message=message)
+    )
 
 
 def _taken(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:
@@ -221,6 +232,7 @@ def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
         "found": health_json(row.report)["findings"] if row.report else None,
         "planned": list(row.report.operations) if row.report else [],
         "skipped": list(row.skipped),
+        "left": list(row.left),
         "done": row.result.figures if row.result and not row.result.dry_run else None,
         "saved": row.saved,
         "dry_run": row.result.dry_run if row.result else None,
@@ -289,16 +301,14 @@ def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
     saved = row.saved
     if row.failure is not None:
         said = row.failure.message
-    elif row.skipped:
-        said = f"left alone: {', '.join(row.skipped)}"
     elif row.result is None:
-        said = "nothing was due"
+        said = "nothing could be done" if row.skipped else "nothing was due"
     elif row.result.dry_run:
         said = "would run"
     else:
         did = (f"{name.replace('_', ' ')} {n:,}" for name, n in row.result.figures.items() if n)
         said = ", ".join(did) or "nothing was left to do"
-    return row.table, due, size_text(saved["bytes"]), saved["live_files"], said
+    return row.table, due, size_text(saved["bytes"]), saved["live_files"], said, "; ".join(row.left)
 
 
 def _summary(tables: int, failed: int) -> str:
@@ -306,13 +316,15 @@ def _summary(tables: int, failed: int) -> str:
 
 
 def _undone(row: TableMaintenance) -> bool:
-    """Whether an operation could not delete what it should."""
+    """Whether an operation could not delete, or read, what it should."""
     figures = row.result.figures if row.result else {}
     return any(n for name, n in figures.items() if name.endswith("_failures"))
 
 
-def _exit(has_failed: bool, is_due: bool) -> None:
+def _exit(has_failed: bool, is_due: bool, *, has_left: bool = False) -> None:
     if has_failed:
         raise click.exceptions.Exit(TABLE_FAILED)
+    if has_left:
+        raise click.exceptions.Exit(SOMETHING_LEFT)
     if is_due:
         raise click.exceptions.Exit(SOMETHING_DUE)

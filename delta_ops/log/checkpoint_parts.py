@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, LogCorruptError, StorageError
-from delta_ops.protocol.checkpoint_rows import validate_names
+from delta_ops.protocol.checkpoint_rows import Fields, stored_fields
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
 from delta_ops.storage.parquet_ranges import (
@@ -52,8 +52,8 @@ _SMALL_BYTES = 256 << 10
 _SMALL_ROWS = 10_000
 """A file of no more than both is read and opened once, for all that is wanted of it."""
 
-Choose = Callable[[pa.Schema], Sequence[str]]
-"""Takes a part's schema; gives the columns that are wanted, as `ParquetFile.iter_batches` does."""
+Choose = Callable[[Fields], Sequence[str]]
+"""Takes what a part has; gives the columns that are wanted, as `ParquetFile.iter_batches` does."""
 
 
 def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Footer]:
@@ -128,9 +128,7 @@ def _chosen(
         for part in group:
             footer = footers[part.path]
             with reading(storage, part):
-                schema = footer.metadata.schema.to_arrow_schema()
-                validate_names(schema)
-                columns = choose(schema)
+                columns = choose(stored_fields(footer.metadata.schema.to_arrow_schema()))
             if columns:
                 yield part, footer, columns
 

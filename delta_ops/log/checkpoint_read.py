@@ -37,10 +37,11 @@ from delta_ops.protocol.actions import (
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, TXN, conform
 from delta_ops.protocol.checkpoint_rows import (
     ACTIONS,
-    column_names,
+    Fields,
     present_rows,
+    stored_fields,
     the_one,
-    validate_names,
+    validate_fields,
     validate_version,
 )
 from delta_ops.protocol.json_codec import (
@@ -154,10 +155,9 @@ def _read_at_once(
     file: pq.ParquetFile, ahead: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[Any, ...], Mapping[str, pa.Table]]:
     """The actions that are not about files, and those about files with the columns `ahead`."""
-    schema = file.schema_arrow
-    validate_names(schema)
-    names = list(_columns_of_state(schema))
-    of_files = {action: _columns_of(schema, action, wanted) for action, wanted in ahead.items()}
+    stored = stored_fields(file.schema_arrow)
+    names = list(_columns_of_state(stored))
+    of_files = {action: _columns_of(stored, action, wanted) for action, wanted in ahead.items()}
     wanted = [*names, *chain.from_iterable(of_files.values())]
     batches = file.read(columns=wanted, use_threads=False).to_batches() if wanted else []
     actions: list[Any] = []
@@ -247,10 +247,10 @@ _DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-def _columns_of_state(schema: pa.Schema) -> Sequence[str]:
-    names = [name for name in ("txn", *_DECODERS) if name in schema.names]
+def _columns_of_state(stored: Fields) -> Sequence[str]:
+    names = [name for name in ("txn", *_DECODERS) if name in stored]
     for name in names:
-        column_names(schema, name)
+        validate_fields(stored, name)
     return names
 
 
@@ -272,13 +272,13 @@ def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
         yield SetTransaction(app_id=app_id, version=version, last_updated=last_updated)
 
 
-def _columns_of(stored: pa.Schema, action: str, wanted: Collection[str]) -> Sequence[str]:
+def _columns_of(stored: Fields, action: str, wanted: Collection[str]) -> Sequence[str]:
     """What is read of a part to have these columns of its file actions."""
-    if action not in stored.names:
+    if action not in stored:
         return ()
-    names = column_names(stored, action)
-    chosen = names & {*wanted, ACTIONS[action].key, ACTIONS[action].witness}
-    if "stats" in wanted and "stats_parsed" in names:
+    validate_fields(stored, action)
+    chosen = {*wanted, ACTIONS[action].key, ACTIONS[action].witness}.intersection(stored[action])
+    if "stats" in wanted and "stats_parsed" in stored[action]:
         chosen.add("stats_parsed")
     return [f"{action}.{name}" for name in sorted(chosen)]
 
@@ -300,7 +300,8 @@ def _stream(
                     columns=piece.columns, row_groups=piece.row_groups
                 ):
                     rows = present_rows(batch.column(0), action)
-                    yield conform(with_json_stats(rows), schema)
+                    if len(rows):
+                        yield conform(with_json_stats(rows), schema)
     except FileNotFoundError as error:
         raise LogCorruptError(
             storage.uri,

@@ -114,6 +114,8 @@ def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
     Args:
         rows: Columns `path` and `deletionVector`, as in the log, among others.
     """
+    if not len(rows):
+        return FileRows(rows=rows)
     rows = evened(rows)
     stored = rows["path"].chunks
     paths = in_parallel(partial(canonical_paths, table_uri=table_uri), stored)
@@ -183,7 +185,8 @@ def _not_in(newer: Tail, files: FileRows) -> FileRows:
 
 
 def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:
-    return files.filter(pc.invert(pc.is_in(files.keys, value_set=known)))
+    is_known = pc.is_in(files.keys, value_set=known)
+    return files.filter(pc.invert(is_known)) if pc.any(is_known).as_py() else files
 
 
 def _in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:

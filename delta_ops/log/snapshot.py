@@ -192,8 +192,9 @@ class Snapshot:
         for files in self._stream_live(columns):
             if "partitionValues" in columns and self.partition_columns:
                 self._validate_partition_values(files.rows["partitionValues"])
-            yield pa.table(
-                {n: files.paths if n == CANONICAL_PATH else files.rows[n] for n in columns}
+            yield pa.Table.from_arrays(
+                [files.paths if n == CANONICAL_PATH else files.rows[n] for n in columns],
+                names=list(columns),
             )
 
     def _validate_partition_values(self, values: pa.ChunkedArray) -> None:
@@ -240,6 +241,8 @@ class Snapshot:
         with naming_place(self._place_of_checkpoint):
             tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
         schema = pa.schema([REMOVE.field(name) for name in columns])
+        if not any(map(len, tables)):  # of most tables
+            return schema.empty_table()
         return pa.concat_tables(tables, promote_options="none").select(schema.names).cast(schema)
 
     def transactions(self) -> Mapping[str, SetTransaction]:

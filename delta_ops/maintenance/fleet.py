@@ -88,6 +88,14 @@ class TableMaintenance:
         return tuple(f.measure for f in self.report.findings if f.verdict == "due")
 
     @property
+    def left(self) -> tuple[str, ...]:
+        """What only a person or another engine can do, a sentence each."""
+        found = self.report.findings if self.report else ()
+        to_do = [f for f in found if f.verdict == "look" or f.measure in self.skipped]
+        done = self.result.left if self.result else ()
+        return (*(f"{f.measure}: {f.advice}" for f in to_do), *done)
+
+    @property
     def saved(self) -> dict[str, int]:
         """What the table has less of than before."""
         figures = self.result.figures if self.result and not self.result.dry_run else {}

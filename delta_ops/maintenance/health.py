@@ -42,7 +42,7 @@ Measure = Literal[
 ]
 VERDICTS: tuple[Verdict, ...] = ("ok", "look", "due")
 """From the best to the one that wants something done."""
-_ORDER: tuple[Operation, ...] = ("vacuum", "optimize", "checkpoint", "clean_up_log")
+_ORDER: tuple[Operation, ...] = ("vacuum", "optimize", "repair", "checkpoint", "clean_up_log")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,13 +240,20 @@ def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Find
             "ratio",
             "rewrite the largest files in several, so that tasks that read them take as long",
         ),
-        _look_below(
-            "stats_coverage",
-            _share(figures.files_with_stats, files) if files else 1.0,
-            limits.stats_coverage,
-            "share",
-            "run repair, which adds missing statistics: a file without any is never skipped",
-        ),
+        _stats_coverage(_share(figures.files_with_stats, files) if files else 1.0, limits),
+    )
+
+
+def _stats_coverage(share: float, limits: HealthThresholds) -> Finding:
+    is_due = share < limits.stats_coverage
+    return Finding(
+        measure="stats_coverage",
+        value=share,
+        threshold=limits.stats_coverage,
+        unit="share",
+        verdict="due" if is_due else "ok",
+        operation="repair",
+        advice=_CURES["repair"] if is_due else "",
     )
 
 
@@ -299,6 +306,7 @@ def _of_features(figures: HealthFigures) -> Finding:
 _CURES: Mapping[Operation, str] = {
     "vacuum": "vacuum: removed files are past their retention and still there",
     "optimize": "optimize: small files of a partition fit together",
+    "repair": "repair, which adds statistics: a file without any is never skipped",
     "checkpoint": "checkpoint: readers replay every commit since the last one",
     "clean_up_log": "clean up the log: its oldest files are past their retention",
 }

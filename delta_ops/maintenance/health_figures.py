@@ -26,9 +26,10 @@ from delta_ops.log.segment import (
 )
 from delta_ops.log.snapshot import load_snapshot
 from delta_ops.maintenance.admission import validate_maintainable
-from delta_ops.maintenance.log_cleanup_plan import plan_clean_up_log
+from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan, plan_of_listed
 from delta_ops.maintenance.optimize_plan import plan_optimize, small_below
-from delta_ops.maintenance.plan import any_is_there, expired_paths
+from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, any_is_there
+from delta_ops.maintenance.reachable import removed_before
 from delta_ops.maintenance.small_files import target_size_bytes
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -39,7 +40,7 @@ from delta_ops.storage import FileInfo
 _ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats")
 _Partition = frozenset[tuple[str, str | None]]
 """Partition values; equal for files of one partition, in whatever order they name the columns."""
-_REMOVES = ("path", "deletionTimestamp", "size", "deletionVector")
+_REMOVES = (*TOMBSTONE_COLUMNS, "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +124,6 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     live = _Live(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
     horizon_ms = now_ms - properties.deleted_file_retention_ms
-    expired = expired_paths(snapshot, tombstones, horizon_ms)
-    cleanup = plan_clean_up_log(files, now_ms=now_ms, retention_ms=properties.log_retention_ms)
     earliest = earliest_version(listing)
     return HealthFigures(
         version=snapshot.version,
@@ -146,12 +145,12 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         commit_bytes_since_checkpoint=_commit_bytes(listing, snapshot),
         log_files=len(files),
         log_bytes=sum(info.size for info in files),
-        deletable_log_files=len(cleanup.files),
+        deletable_log_files=_deletable_log_files(snapshot, files, now_ms),
         cleanup_is_enabled=properties.enable_expired_log_cleanup,
         tombstones=len(tombstones),
         tombstone_bytes=pc.sum(tombstones["size"], min_count=0).as_py(),
-        expired_tombstones=len(expired),
-        expired_file_is_there=any_is_there(snapshot, expired, horizon_ms),
+        expired_tombstones=len(removed_before(tombstones, horizon_ms)),
+        expired_file_is_there=any_is_there(snapshot, tombstones, horizon_ms),
         log_retention_ms=properties.log_retention_ms,
         deleted_file_retention_ms=properties.deleted_file_retention_ms,
         earliest_version=earliest,
@@ -232,6 +231,13 @@ class _Live:
 def _partitions(values: pa.ChunkedArray) -> Iterator[_Partition]:
     for pairs in values.to_pylist():
         yield frozenset(pairs or ())
+
+
+def _deletable_log_files(snapshot: Snapshot, files: Sequence[FileInfo], now_ms: int) -> int:
+    try:
+        return len(plan_of_listed(snapshot, files, now_ms=now_ms).files)
+    except FileNotFoundError:  # cleaned up since it was listed
+        return len(load_log_cleanup_plan(snapshot, now_ms=now_ms).files)
 
 
 def _commit_bytes(listing: LogListing, snapshot: Snapshot) -> int:

@@ -84,7 +84,8 @@ def load_log_cleanup_plan(
     validate_log_deletable(snapshot)
     for _ in range(_LISTINGS):
         try:
-            return _load_plan(snapshot, now_ms, keep_versions)
+            files = list(snapshot.storage.list_from(snapshot.log_directory, ""))
+            return plan_of_listed(snapshot, files, now_ms=now_ms, keep_versions=keep_versions)
         except FileNotFoundError as error:  # another clean-up deleted it since it was listed
             gone = error
     raise LogCorruptError(
@@ -134,9 +135,24 @@ def clean_up_log(
     return _deleted(log, plan, on_event)
 
 
-def _load_plan(snapshot: Snapshot, now_ms: int, keep_versions: Collection[int]) -> LogCleanupPlan:
+def plan_of_listed(
+    snapshot: Snapshot,
+    files: Sequence[FileInfo],
+    *,
+    now_ms: int,
+    keep_versions: Collection[int] = (),
+) -> LogCleanupPlan:
+    """`load_log_cleanup_plan` of what was listed of the log; who deletes asks whether it may.
+
+    Args:
+        snapshot: The latest version.
+        files: Those that are directly in the log directory.
+
+    Raises:
+        FileNotFoundError: One of them is gone.
+        LogCorruptError: As `load_log_cleanup_plan`.
+    """
     storage, properties = snapshot.storage, snapshot.properties
-    files = list(storage.list_from(snapshot.log_directory, ""))
     retention_ms = properties.log_retention_ms
     is_protected = "checkpointProtection" in (snapshot.protocol.writer_features or ())
     plan = plan_clean_up_log(

@@ -7,7 +7,7 @@ clean-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
@@ -18,11 +18,17 @@ from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_compaction import LogCompactionResult, compact_log
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
+from delta_ops.maintenance.repair import RepairResult, repair
 from delta_ops.maintenance.vacuum import VacuumResult, vacuum
 from delta_ops.transaction.rewrite_group import Rewriter
 
 OperationResult = (
-    VacuumResult | OptimizeResult | CheckpointResult | LogCleanupResult | LogCompactionResult
+    VacuumResult
+    | OptimizeResult
+    | RepairResult
+    | CheckpointResult
+    | LogCleanupResult
+    | LogCompactionResult
 )
 
 
@@ -39,6 +45,12 @@ class MaintenanceResult:
     def figures(self) -> dict[str, int]:
         """What was done, as counts and bytes by name."""
         return {name: value for result in self.results for name, value in _figures(result).items()}
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What was found and is not safe to do unasked: a sentence each."""
+        repairs = (result for result in self.results if isinstance(result, RepairResult))
+        return tuple(sentence for result in repairs for sentence in _left(result))
 
 
 def maintain(
@@ -76,6 +88,8 @@ def maintain(
                 results.append(
                     optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
                 )
+            case "repair":
+                results.append(repair(log, dry_run=dry_run, clock=clock, on_event=on_event))
             case "checkpoint":
                 results.append(
                     create_checkpoint(log, dry_run=dry_run, clock=clock, on_event=on_event)
@@ -110,6 +124,11 @@ def _figures(result: OperationResult) -> dict[str, int]:
                 "files_after_compaction": result.files_added,
                 "compacted_bytes": result.bytes_removed,
             }
+        case RepairResult():
+            return {
+                "described_files": result.described_files,
+                "repair_failures": len(result.failures),
+            }
         case CheckpointResult():
             written = result.written
             return {
@@ -130,6 +149,21 @@ def _figures(result: OperationResult) -> dict[str, int]:
                 "log_versions_compacted": len(result.plan.commits) if result.written else 0,
                 "log_compaction_bytes": result.size_bytes,
             }
+
+
+def _left(result: RepairResult) -> Iterator[str]:
+    plan = result.plan
+    if plan.missing:
+        yield (
+            f"{len(plan.missing)} data files are gone, such as {plan.missing[0].path}: bring them "
+            "back from a backup, or give up their rows with a repair that removes what is missing"
+        )
+    if plan.missing_vectors:
+        yield (
+            f"{len(plan.missing_vectors)} deletion vectors are gone, such as that of "
+            f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
+            "version"
+        )
 
 
 def _known(name: str, value: int | None) -> dict[str, int]:

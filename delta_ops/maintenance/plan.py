@@ -18,7 +18,7 @@ vacuum run once in a while even when it is not due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,14 +30,17 @@ from delta_ops.maintenance.admission import validate_deletable
 from delta_ops.maintenance.checkpoint import plan_checkpoint
 from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan
 from delta_ops.maintenance.optimize_plan import plan_optimize
-from delta_ops.maintenance.reachable import removed_before
+from delta_ops.maintenance.reachable import removed_before, unneeded_paths
 from delta_ops.maintenance.small_files import small_file_sizes, target_size_bytes
 from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
-from delta_ops.protocol.file_paths import canonical_paths, is_absolute
+from delta_ops.protocol.file_paths import is_absolute
 
-Operation = Literal["vacuum", "optimize", "checkpoint", "clean_up_log", "compact_log"]
-"""Log compaction is never due: only some engines gain by it, and who runs them asks for it."""
+Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
+"""Log compaction is never due: only some engines gain by it, and who runs them asks for it. Repair
+is due by health only: it fills in statistics, and takes no entry out of the table."""
 
+TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
+"""That `any_is_there` looks at."""
 _SAMPLE = 16
 
 
@@ -92,9 +95,9 @@ def plan_maintenance(
         small_file_sizes(snapshot, target), target_size_bytes=target, min_files=min_files
     )
     horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
-    expired = expired_paths(snapshot, snapshot.tombstones(), horizon_ms)
+    tombstones = snapshot.tombstones(TOMBSTONE_COLUMNS)
     due: dict[Operation, bool] = {
-        "vacuum": any_is_there(snapshot, expired, horizon_ms, keep),
+        "vacuum": any_is_there(snapshot, tombstones, horizon_ms, keep),
         "optimize": optimize.has_work,
         "checkpoint": checkpoint.is_due,
         "clean_up_log": cleanup.has_work and cleanup.is_enabled,
@@ -103,29 +106,18 @@ def plan_maintenance(
         version=snapshot.version,
         commits_since_checkpoint=checkpoint.commits_since_checkpoint,
         small_files=optimize.num_files,
-        expired_tombstones=len(expired),
+        expired_tombstones=len(removed_before(tombstones, horizon_ms)),
         deletable_log_files=len(cleanup.files),
         operations=tuple(operation for operation, is_due in due.items() if is_due),
     )
 
 
-def expired_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> list[str]:
-    """The files of the tombstones that are older than the horizon, decoded."""
-    if not len(tombstones):
-        return []
-    expired = removed_before(tombstones, horizon_ms)
-    return [
-        path
-        for chunk in expired["path"].chunks
-        for path in canonical_paths(chunk, snapshot.uri).to_pylist()
-    ]
-
-
 def any_is_there(
-    snapshot: Snapshot, paths: Sequence[str], horizon_ms: int, keep: Collection[str] = ()
+    snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int, keep: Collection[str] = ()
 ) -> bool:
-    """Whether vacuum would find one of these removed files, as far as a sample of them tells."""
-    deletable = _deletable(paths, snapshot, keep)
+    """Whether vacuum would find a file that only tombstones older than the horizon name, as far as
+    a sample of these files tells."""
+    deletable = _deletable(unneeded_paths(snapshot, tombstones, horizon_ms), snapshot, keep)
     step = max(1, -(-len(deletable) // _SAMPLE))
     for path in deletable[::-1][::step]:
         try:
@@ -137,7 +129,7 @@ def any_is_there(
     return False
 
 
-def _deletable(paths: Sequence[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
+def _deletable(paths: Iterable[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
     """Those that vacuum would delete if they are there, in its order."""
     visible = visible_prefixes(snapshot.partition_columns)
     kept = set(keep)

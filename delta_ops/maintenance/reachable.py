@@ -23,11 +23,13 @@ from delta_ops.log.commit_file import Commit, read_commit
 from delta_ops.log.history import monotone_times
 from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.deletion_vectors import INLINE, MalformedVectorError, stored_path
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_absolute
 
 _ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
 """Paths that may mean a file by another name."""
+_VECTOR = "deletionVector"
 
 
 def reachable_paths(snapshot: Snapshot, *, now_ms: int, retention_ms: int) -> set[str]:
@@ -88,7 +90,7 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
 
 def _live_paths(snapshot: Snapshot) -> set[str]:
     paths: set[str] = set()
-    for files in snapshot.stream_live(["path", "deletionVector"]):
+    for files in snapshot.stream_live(["path", _VECTOR]):
         paths.update(_protected(files, snapshot))
     return paths
 
@@ -98,6 +100,35 @@ def _named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     yield from _protected(commit.adds, snapshot)
     for cdc in commit.cdc:
         yield from _names_of(canonical_path(cdc.path, snapshot.uri))
+
+
+def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> set[str]:
+    """Decoded paths of what expired tombstones name and nothing else does.
+
+    A file that got another deletion vector is removed with the old one and live with the new one:
+    its rows stay, and only the file of the old vector may go.
+
+    Args:
+        tombstones: Of the snapshot; `path`, `deletionTimestamp` and `deletionVector`.
+        horizon_ms: Milliseconds since the Unix epoch; older tombstones have expired.
+
+    Raises:
+        LogCorruptError: The log names a deletion vector in a way that cannot be understood.
+    """
+    expired = removed_before(tombstones, horizon_ms)
+    if not len(expired):
+        return set()
+    found = set(vector_paths(expired[_VECTOR], snapshot))
+    for chunk in expired["path"].chunks:
+        found.update(canonical_paths(chunk, snapshot.uri).to_pylist())
+    found.difference_update(_protected(removed_since(tombstones, horizon_ms), snapshot))
+    candidates = pa.array(list(found), pa.string())
+    for files in snapshot.stream_live(["path", _VECTOR, CANONICAL_PATH]):
+        paths = files[CANONICAL_PATH]
+        is_named = pc.or_(pc.is_in(paths, value_set=candidates), pc.is_valid(files[_VECTOR]))
+        is_odd = pc.match_substring_regex(files["path"], f"{_ODD}|%")
+        found.difference_update(_protected(files.filter(pc.or_(is_named, is_odd)), snapshot))
+    return found
 
 
 def removed_since(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
@@ -125,7 +156,7 @@ def _protected(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
         for path in paths.filter(is_odd).to_pylist():
             yield from _names_of(path)
         yield from (path for path in chunk.filter(is_odd).to_pylist() if "%" in path)
-    yield from vector_paths(files["deletionVector"], snapshot)
+    yield from vector_paths(files[_VECTOR], snapshot)
 
 
 def vector_paths(vectors: pa.ChunkedArray, snapshot: Snapshot) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 Three ops. The first one finds the tables and cuts them into batches, the second does for a batch
 what the tables' health asks for, the third adds up. A table that fails does not stop the rest: the
-batch's run goes on, and the last op fails with what failed. What was found, planned, done, skipped
-and saved stands in the metadata of each batch. Unlike `build_maintenance_job` it needs no asset for
-a table, so that nothing is observed.
+batch's run goes on, and the last op fails with what failed. What was found, planned, done, skipped,
+left to a person and saved stands in the metadata of each batch. Unlike `build_maintenance_job` it
+needs no asset for a table, so that nothing is observed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +46,9 @@ class FleetMaintenanceConfig(dg.Config):
         default=None, ge=0, description="So many are vacuumed, if their files are there."
     )
     expired_log_files: int | None = Field(default=None, ge=0)
+    stats_coverage: float | None = Field(
+        default=None, ge=0, le=1, description="Below this share of files, statistics are filled in."
+    )
 
     def thresholds(self) -> HealthThresholds:
         """Those that were given, and the defaults."""
@@ -156,6 +159,7 @@ def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
         ),
         "delta/done": _of_each(rows, _done),
         "delta/skipped": _of_each(rows, lambda row: list(row.skipped)),
+        "delta/left": _of_each(rows, lambda row: list(row.left)),
         "delta/saved": _of_each(rows, lambda row: {n: v for n, v in row.saved.items() if v}),
         "delta/failed": dg.MetadataValue.json(_failed(rows)),
     }
@@ -200,7 +204,7 @@ def _failed(rows: Sequence[TableMaintenance]) -> dict[str, str]:
     for row in rows:
         undone = {n: v for n, v in _done(row).items() if n.endswith("_failures")}
         if undone and row.table not in failed:
-            failed[row.table] = f"files that could not be deleted: {undone}"
+            failed[row.table] = f"files that could not be deleted or read: {undone}"
     return failed
 
 

@@ -106,7 +106,7 @@ def hashed(schema: pa.Schema) -> pa.Schema:
 def evened(table: pa.Table) -> pa.Table:
     """The same rows in chunks that are worth a call each."""
     chunks = max((column.num_chunks for column in table.columns), default=0)
-    return table.combine_chunks() if chunks * _SMALL_CHUNK > len(table) else table
+    return table.combine_chunks() if chunks > 1 and chunks * _SMALL_CHUNK > len(table) else table
 
 
 def add_files(table: pa.Table) -> list[AddFile]:
@@ -189,6 +189,8 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     )
     if not same and not pa.types.is_null(kind):
         raise TypeError(f"{field.name} is {stored} and has to be {field.type}")
+    if column.null_count == len(column):  # sooner made than cast
+        return pa.nulls(len(column), field.type)
     cast = column.cast(field.type)
     return _present_vectors(cast) if field.type == DELETION_VECTOR else cast
 

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 T = TypeVar("T")
+
+
+_FEW_ROWS = 256
+
+Fields = Mapping[str, Sequence[str]]
+"""By column of a checkpoint, the names of the struct's fields."""
 
 
 class _Fields(NamedTuple):
@@ -43,25 +50,28 @@ ACTIONS: Mapping[str, _Fields] = {
 }
 
 
-def validate_names(schema: pa.Schema) -> None:
-    """A column that is there twice would be read as either."""
+def stored_fields(schema: pa.Schema) -> Fields:
+    """What columns a checkpoint has; one that is there twice would be read as either."""
     names = list(schema.names)
-    for column in schema:
-        if pa.types.is_struct(column.type):
-            names += [f"{column.name}.{field.name}" for field in column.type]
+    types = schema.types
+    fields = {
+        name: [field.name for field in stored] if pa.types.is_struct(stored) else []
+        for name, stored in zip(names, types, strict=True)
+    }
+    for name, inner in fields.items():
+        names += [f"{name}.{each}" for each in inner]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the column {twice} is there twice")
+    return fields
 
 
-def column_names(schema: pa.Schema, action: str) -> set[str]:
-    """The fields that the action's column has, with all that it must have."""
-    stored = schema.field(action).type
-    names = {field.name for field in stored} if pa.types.is_struct(stored) else set()
+def validate_fields(fields: Fields, action: str) -> None:
+    """Refuse a checkpoint whose column of the action lacks one that it must have."""
+    names = fields[action]
     missing = next((name for name in ACTIONS[action].required if name not in names), None)
     if missing is not None:
         raise ValueError(f"its {action} has no {missing}")
-    return names
 
 
 def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
@@ -72,14 +82,12 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     """
     key, witness, _ = ACTIONS[action]
     if structs.null_count == len(structs):
-        structs = structs.slice(0, 0)
+        return structs.slice(0, 0)
     without_views = _without_views(structs.type)
     if structs.type != without_views:
         structs = structs.cast(without_views)
     if structs.null_count:
-        structs = structs.drop_null()
-    if not len(structs):
-        return structs
+        structs = _without_nulls(structs)
     if structs.field(key).null_count == 0:  # in nearly all checkpoints
         if action == "add":
             _validate_sizes(structs.field("size"))
@@ -109,6 +117,20 @@ def the_one(values: Sequence[T], action: str) -> T | None:
     return values[0] if values else None
 
 
+def _without_nulls(structs: pa.StructArray) -> pa.StructArray:
+    """Actions of a kind mostly stand together: a few runs are sooner taken than rows are chosen."""
+    if len(structs) > _FEW_ROWS:
+        return structs.drop_null()
+    runs: list[pa.StructArray] = []
+    start = 0
+    for is_there, run in groupby(structs.is_valid().to_pylist()):
+        length = len(list(run))
+        if is_there:
+            runs.append(structs.slice(start, length))
+        start += length
+    return runs[0] if len(runs) == 1 else pa.concat_arrays(runs)
+
+
 @lru_cache(maxsize=64)
 def _without_views(data_type: pa.DataType) -> pa.DataType:
     """The type with texts that Arrow can filter: so far it cannot do so with views."""
@@ -132,5 +154,5 @@ def _without_views(data_type: pa.DataType) -> pa.DataType:
 def _validate_sizes(sizes: pa.Array) -> None:
     if sizes.null_count:
         raise ValueError("an action add has no size")
-    if pa.types.is_integer(sizes.type) and pc.any(pc.less(sizes, 0)).as_py():
+    if pa.types.is_integer(sizes.type) and pc.min(sizes).as_py() < 0:
         raise ValueError("an action add has a negative size")

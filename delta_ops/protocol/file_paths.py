@@ -36,7 +36,6 @@ _STORES = {
 }
 _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
-_IN_FEW = re.compile(_NEEDS_WORK)
 _FEW = 100
 
 
@@ -78,7 +77,7 @@ def canonical_path(log_path: str, table_uri: str) -> str:
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     """`canonical_path` of each; the same array where none of them needs work."""
     # To prepare the pattern takes Arrow as long as to look at some hundred paths.
-    if len(log_paths) <= _FEW and not any(map(_IN_FEW.search, log_paths.to_pylist())):
+    if len(log_paths) <= _FEW and not any(map(_may_need_work, log_paths.to_pylist())):
         return log_paths
     touched = pc.match_substring_regex(log_paths, _NEEDS_WORK)
     if not pc.any(touched).as_py():
@@ -91,6 +90,11 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
         ),
         pa.string(),
     )
+
+
+def _may_need_work(path: str) -> bool:
+    """Whether `_NEEDS_WORK` could match; sooner told."""
+    return "%" in path or ":" in path or "//" in path or "/." in path or path.startswith(("/", "."))
 
 
 def _canonical(log_path: str, table_uri: str, roots: Callable[[], Sequence[str]]) -> str:

@@ -197,8 +197,8 @@ def _taken_apart(
     for lines, of_commit in zip(parsed, others, strict=True):
         num_adds, num_removes = len(lines.add_hashes), len(lines.remove_hashes)
         yield CommitActions(
-            adds=adds.slice(add, num_adds),
-            removes=removes.slice(remove, num_removes),
+            adds=adds.slice(add, num_adds) if len(adds) > num_adds else adds,
+            removes=removes.slice(remove, num_removes) if len(removes) > num_removes else removes,
             others=of_commit,
         )
         add, remove = add + num_adds, remove + num_removes

@@ -112,13 +112,7 @@ def file_tables(commits: Sequence[ParsedLines]) -> tuple[pa.Table, pa.Table]:
         removes += commit.remove_hashes
     # Whoever asks for no more than there is gets it sooner.
     num_fields = _NUM_PLAIN if all(commit.is_plain for commit in commits) else None
-    schema = pa.schema(
-        [
-            pa.field(name, pa.struct(list(fields)[:num_fields]))
-            for name, fields, hashes in (("add", ADD, adds), ("remove", REMOVE, removes))
-            if hashes
-        ]
-    )
+    schema = _schema(bool(adds), bool(removes), num_fields)
     tables = [_rows(text, schema) for text in _texts(commits)]
     rows = pa.concat_tables(tables) if tables else schema.empty_table()
     return _table(rows, "add", _NO_ADDS, adds), _table(rows, "remove", _NO_REMOVES, removes)
@@ -248,6 +242,18 @@ def _texts(commits: Iterable[ParsedLines]) -> Iterator[bytes]:
             begin = last
     if pieces:
         yield b"\n".join(pieces)
+
+
+@cache
+def _schema(has_adds: bool, has_removes: bool, num_fields: int | None) -> pa.Schema:
+    kinds = (("add", ADD, has_adds), ("remove", REMOVE, has_removes))
+    return pa.schema(
+        [
+            pa.field(name, pa.struct(list(fields)[:num_fields]))
+            for name, fields, is_there in kinds
+            if is_there
+        ]
+    )
 
 
 def _rows(text: bytes, schema: pa.Schema) -> pa.Table:

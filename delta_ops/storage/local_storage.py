@@ -54,6 +54,7 @@ logger = logging.getLogger(__name__)
 _SYNC_THREADS = 8  # those under way at once share one commit of the file system's journal
 _LISTED_FOR_EACH = 20
 """Names that are listed in less time than a checksum is looked for in vain."""
+_SMALL_BYTES = 1 << 16
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 
 
@@ -143,8 +144,7 @@ class LocalStorage:
         """See `Storage`."""
         place = os.path.join(self._root, validate(path))
         try:  # many small files are read so; a context manager would take as long as the file
-            with open(place, "rb", buffering=0) as file:
-                return file.readall()
+            return _content(place)
         except FileNotFoundError:
             raise
         except (IsADirectoryError, NotADirectoryError) as error:
@@ -345,6 +345,19 @@ def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
         stream.write(data)
 
     return write
+
+
+def _content(place: str) -> bytes:
+    """Of a file; a small one is read without the calls that ask how large it is."""
+    descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        content = os.read(descriptor, _SMALL_BYTES)
+        if not content or (len(content) < _SMALL_BYTES and not os.read(descriptor, 1)):
+            return content
+    finally:
+        os.close(descriptor)
+    with open(place, "rb", buffering=0) as file:
+        return file.readall()
 
 
 def _changed_ms(place: str) -> int:

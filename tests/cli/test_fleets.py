@@ -40,6 +40,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 SMALL = ("--threshold", "small_files=2")
+LONG = ("--threshold", "promised_time_travel_ms=8 days")
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,9 @@ SMALL = ("--threshold", "small_files=2")
         pytest.param(("maintain", "lake", *SMALL), 3, id="something was done"),
         pytest.param(("maintain", "lake", "--dry-run", *SMALL), 3, id="something would be done"),
         pytest.param(("maintain", "lake", "nowhere", *SMALL), 1, id="a table failed"),
+        pytest.param(("maintain", "lake", *SMALL, *LONG), 4, id="something is left"),
+        pytest.param(("maintain", "lake/well", *LONG), 4, id="nothing but what is left"),
+        pytest.param(("maintain", "lake", "nowhere", *LONG), 1, id="left, and failed"),
     ],
 )
 def test_exit_codes(
@@ -98,6 +102,7 @@ def test_json_is_an_object_for_each_table(lake: Path) -> None:
     assert well["failure"] is busy["failure"] is None
     assert busy["figures"]["num_files"] == 4
     assert absent["failure"]["kind"] == "TableNotFoundError"
+    assert "nor in a folder below" in absent["failure"]["message"]
 
 
 def test_maintain_tells_found_planned_done_skipped_and_saved(lake: Path) -> None:
@@ -120,6 +125,15 @@ def test_maintain_shows_a_row_for_each_table(lake: Path) -> None:
     assert rows[str(lake / "well")][4] == "nothing was due"
     assert rows[str(lake / "zone" / "busy")][1] == "optimize"
     assert "compacted files 4" in rows[str(lake / "zone" / "busy")][4]
+
+
+def test_maintain_tells_what_it_leaves(lake: Path) -> None:
+    lines = run("maintain", lake / "well", *LONG).stdout.splitlines()
+    said = dict(zip(lines[0].split("\t"), lines[1].split("\t"), strict=True))
+    assert said["done or failed"] == "nothing was due"
+    assert said["left to do"].startswith("promised_time_travel: raise delta.logRetentionDuration")
+    (row,) = printed(run("maintain", lake / "well", "--json", *LONG))
+    assert row["left"] == [said["left to do"]]
 
 
 def test_a_threshold_of_time_may_be_an_interval(lake: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin
 from delta_ops.clock import DAY_MS
+from delta_ops.log.commit_file import create_commit
 from tests.tables import rows
 
 NOW = 1_600_000_000_000
@@ -90,4 +92,15 @@ def overwritten(root: Path) -> Table:
     table.write([2], "b")
     table.write([3], "c", mode="overwrite")
     table.pass_time(days=8)
+    return table
+
+
+def undescribed(root: Path) -> Table:
+    """A file without statistics, as some writers leave it, and one that has them."""
+    table = Table(root)
+    table.write([1])
+    (written,) = table.log.snapshot().add_files()
+    bare = replace(written, stats=None, data_change=False)
+    create_commit(table.log.storage, table.log.log_directory, 1, [bare])
+    table.write([2])
     return table

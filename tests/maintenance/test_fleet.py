@@ -25,7 +25,7 @@ from delta_ops.maintenance.fleet import _find_tables
 from delta_ops.protocol.actions import Protocol
 from delta_ops.storage import open_storage
 from tests.counting_storage import CountingStorage
-from tests.maintenance.aged_tables import Table, fragmented
+from tests.maintenance.aged_tables import Table, fragmented, undescribed
 from tests.servers.s3 import S3Server
 from tests.tables import PROTOCOL, add, metadata, write_log
 
@@ -281,7 +281,23 @@ def test_a_table_that_cannot_be_written_is_skipped_with_what_was_due(tmp_path: P
     log = write_log(tmp_path, [[protocol, *(add(f"f{i}") for i in range(20))]])
     (row,) = maintain_fleet([log])
     assert (row.result, row.failure) == (None, None)
-    assert row.skipped == ("small_files",)
+    assert row.skipped == ("small_files", "stats_coverage")
+    assert [sentence.partition(":")[0] for sentence in row.left] == [*row.skipped, "features"]
+
+
+def test_files_that_are_gone_are_left_for_a_person(tmp_path: Path) -> None:
+    table = undescribed(tmp_path)
+    version = table.log.snapshot().version
+    bare, other = sorted(table.log.snapshot().add_files(), key=lambda add: add.stats is not None)
+    (tmp_path / other.path).unlink()
+    (row,) = maintain_fleet([table.log])
+    assert row.failure is None
+    assert row.result is not None
+    assert row.result.figures["described_files"] == 1
+    assert [other.path in sentence for sentence in row.left] == [True]
+    left = table.log.snapshot()
+    assert left.version == version + 1
+    assert {add.path for add in left.add_files()} == {bare.path, other.path}
 
 
 def test_maintenance_that_fails_is_a_row(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +25,19 @@ from delta_ops.maintenance import (
     Finding,
     HealthReport,
     HealthThresholds,
+    clean_up_log,
     create_checkpoint,
     health,
     health_json,
     maintain,
+    plan_maintenance,
 )
 from delta_ops.maintenance.health import Measure
 from delta_ops.maintenance.plan import Operation
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.stats import num_records, parse_stats
 from tests.counting_storage import CountingStorage
-from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten
+from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten, undescribed
 from tests.tables import add, metadata, remove, write_log
 
 STATS = '{"numRecords":10}'
@@ -84,6 +88,7 @@ def test_a_table_that_is_well_has_nothing_due(tmp_path: Path) -> None:
         pytest.param(fragmented, "commits_since_checkpoint", "checkpoint", id="commits"),
         pytest.param(fragmented, "commit_bytes_since_checkpoint", "checkpoint", id="bytes"),
         pytest.param(overwritten, "expired_tombstones", "vacuum", id="removed files"),
+        pytest.param(undescribed, "stats_coverage", "repair", id="files without statistics"),
     ],
 )
 def test_an_operation_cures_what_is_due(
@@ -172,7 +177,7 @@ def test_statistics_cover_the_files_that_say_how_many_rows_they_have(tmp_path: P
     files = [add("a", stats=STATS), add("b"), add("c", stats="{}"), add("d", stats="junk")]
     log = of_files(tmp_path, *files)
     assert finding(log, "stats_coverage").value == 0.25
-    assert finding(log, "stats_coverage").verdict == "look"
+    assert finding(log, "stats_coverage").verdict == "due"
     assert finding(log, "stats_coverage", stats_coverage=0.25).verdict == "ok"
 
 
@@ -296,6 +301,73 @@ def test_few_of_the_removed_files_are_looked_for_by_name(tmp_path: Path) -> None
     assert looked_at(log).figures.expired_tombstones == 1000
     calls = [method for method, _ in calls_of(log)]
     assert 1 <= calls.count("stat") <= 16
+
+
+OLD_VECTOR = DeletionVector(
+    storage_type="u",
+    path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^",
+    offset=1,
+    size_in_bytes=36,
+    cardinality=1,
+)
+OLD_VECTOR_PATH = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+
+
+def with_new_vector(root: Path, **of_new: Any) -> DeltaLog:
+    """A file that had no deletion vector, then one, and then another."""
+    removed = {"deletion_timestamp": 1}
+    new = replace(OLD_VECTOR, **of_new)
+    return write_log(
+        root,
+        [
+            [add("f")],
+            [remove("f", **removed), add("f", deletion_vector=OLD_VECTOR)],
+            [
+                remove("f", deletion_vector=OLD_VECTOR, **removed),
+                add("f", deletion_vector=new),
+            ],
+        ],
+    )
+
+
+def put_old(root: Path, path: str) -> None:
+    place = root / path
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(b"old")
+    os.utime(place, (1, 1))
+
+
+def test_a_file_that_lives_on_with_another_deletion_vector_is_not_waiting(tmp_path: Path) -> None:
+    log = with_new_vector(tmp_path, path_or_inline_dv="cd^-aqEH.-t@S}K{vb[*k^")
+    put_old(tmp_path, "f")
+    assert looked_at(log).figures.expired_tombstones == 2
+    assert finding(log, "expired_tombstones").verdict == "ok"
+    assert "vacuum" not in plan_maintenance(log, clock=lambda: NOW).operations
+    put_old(tmp_path, OLD_VECTOR_PATH)
+    assert finding(log, "expired_tombstones").verdict == "due"
+    assert "vacuum" in plan_maintenance(log, clock=lambda: NOW).operations
+
+
+def test_a_file_of_vectors_of_which_one_is_needed_is_not_waiting(tmp_path: Path) -> None:
+    log = with_new_vector(tmp_path, offset=50)
+    put_old(tmp_path, "f")
+    put_old(tmp_path, OLD_VECTOR_PATH)
+    assert finding(log, "expired_tombstones").verdict == "ok"
+
+
+def test_log_files_that_clean_up_would_leave_are_not_due(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    table.write([1], configuration={"delta.enableInCommitTimestamps": "true"})
+    table.write([2])
+    create_checkpoint(table.log, clock=table.clock)
+    for place in (tmp_path / "_delta_log").iterdir():
+        os.utime(place, (1, 1))  # as a copy may be; the commits say when they were made
+    table.pass_time(days=20)
+    assert clean_up_log(table.log, dry_run=True, clock=table.clock).plan.files == ()
+    assert finding(table.log, "expired_log_files", table.now_ms).verdict == "ok"
+    table.pass_time(days=20)
+    planned = clean_up_log(table.log, dry_run=True, clock=table.clock).plan.files
+    assert finding(table.log, "expired_log_files", table.now_ms).value == len(planned) > 0
 
 
 @pytest.mark.parametrize(
