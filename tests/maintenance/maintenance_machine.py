@@ -1,15 +1,7 @@
-"""A state machine of writers and of everybody's maintenance on one table, against a model of it.
+"""A state machine of our writers and our maintenance on one table, against a model of it.
 
-After each step every version that is still promised is read, by us and by deltalake. Our
-maintenance may be killed at any of its storage calls. What deltalake is known to do wrong is kept
-from it where it would, and nowhere else:
-
-- its clean-up of the log takes a part of a checkpoint for a whole one, and what it leaves behind
-  cannot be read (`_cleans_up`);
-- it goes by the age of each commit alone, so that versions within the
-  retention of the log are lost to it (`deltalake_may_have_cleaned_up`);
-- its log compaction loses removes, so that it is not asked for any;
-- of a table with deletion vectors it deletes the live ones, so that it only reads those.
+After each step every version that is still promised is read, by us and by deltalake. Maintenance
+may be killed at any of its storage calls.
 """
 
 from __future__ import annotations
@@ -24,7 +16,6 @@ from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -87,7 +78,7 @@ kills = st.none() | st.integers(1, 40)
 
 
 class MaintenanceMachine(RuleBasedStateMachine):
-    """Ours and deltalake's."""
+    """Of tables that we create, or of any that `create_empty` and `write` are for."""
 
     kinds: tuple[Kind, ...] = ("classic", "v2")
 
@@ -97,6 +88,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         self.table = MaintainedTable(self.folder / "t")
         self.kind: Kind = "classic"
         self.last_txn = 0
+        self.seen_files: set[str] = set()
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -139,8 +131,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def chosen(self, number: int) -> int:
         return self.table.promised[number % len(self.table.promised)]
 
-    # Time, and what lies about.
-
     @rule(days=st.sampled_from([1, 8, 40]))
     def age(self, days: int) -> None:
         self.table.ages(days)
@@ -148,8 +138,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
     @rule(path=st.sampled_from(["x.parquet", "p=a/y z.parquet", "other/deletion_vector.bin"]))
     def orphan(self, path: str) -> None:
         self.table.put_orphan(path)
-
-    # Ours.
 
     @precondition(lambda self: self.is_ours)
     @rule(rows=some_rows, app=apps, is_new=st.booleans())
@@ -268,130 +256,12 @@ class MaintenanceMachine(RuleBasedStateMachine):
         with suppress(Killed):
             run(DeltaLog("", storage=MortalStorage(self.table.log.storage, call, "before")))
 
-    # deltalake's.
-
-    def _hooks(self) -> PostCommitHookProperties:
-        return PostCommitHookProperties(cleanup_expired_logs=self._cleans_up())
-
-    def _cleans_up(self) -> bool:
-        return not self.table.has_incomplete_checkpoint()
-
-    def _deltalake_did(self, rows: list[Row] | Rows) -> None:
-        self.becomes(rows)
-        self.table.deltalake_may_have_cleaned_up()
-
-    @precondition(lambda self: self.is_ours)
-    @rule(rows=some_rows)
-    def deltalake_appends(self, rows: Rows) -> None:
-        with self.table.step():
-            write_deltalake(
-                str(self.table.root),
-                table_of(rows),
-                mode="append",
-                post_commithook_properties=self._hooks(),
-            )
-            self._deltalake_did([*self.rows, *rows])
-
-    @precondition(lambda self: self.is_ours)
-    @rule(least=least_ids, by_update=st.booleans())
-    def deltalake_changes_rows(self, least: int, by_update: bool) -> None:
-        table, hooks = DeltaTable(self.table.root), self._hooks()
-        matches = f"id >= {least}"
-        with self.table.step():
-            if by_update:
-                table.update({"id": "id - 1"}, predicate=matches, post_commithook_properties=hooks)
-                self._deltalake_did([(i - 1 if i >= least else i, p) for i, p in self.rows])
-            else:
-                table.delete(matches, post_commithook_properties=hooks)
-                self._deltalake_did([row for row in self.rows if row[0] < least])
-
-    @precondition(lambda self: self.is_ours)
-    @rule(rows=some_rows)
-    def deltalake_merges(self, rows: Rows) -> None:
-        """What is there goes, what is not comes."""
-        with self.table.step():
-            (
-                DeltaTable(self.table.root)
-                .merge(
-                    table_of(rows),
-                    "t.id = s.id and t.p = s.p",
-                    source_alias="s",
-                    target_alias="t",
-                    post_commithook_properties=self._hooks(),
-                )
-                .when_matched_delete()
-                .when_not_matched_insert_all()
-                .execute()
-            )
-            self._deltalake_did(merged(self.rows, rows))
-
-    @precondition(lambda self: self.is_ours)
-    @rule(by=st.sampled_from(["compact", "z order", "repair", "checkpoint", "clean up log"]))
-    def deltalake_maintains(self, by: str) -> None:
-        table, hooks = DeltaTable(self.table.root), self._hooks()
-        assume(by != "clean up log" or self._cleans_up())
-        with self.table.step():
-            match by:
-                case "compact":
-                    table.optimize.compact(post_commithook_properties=hooks)
-                case "z order":
-                    table.optimize.z_order(["id"], post_commithook_properties=hooks)
-                case "repair":
-                    table.repair(post_commithook_properties=hooks)
-                case "checkpoint":
-                    table.create_checkpoint()
-                case "clean up log":
-                    table.cleanup_metadata()
-            self._deltalake_did(self.rows)
-
-    @precondition(lambda self: self.is_ours)
-    @rule(is_full=st.booleans(), is_all=st.booleans(), keep=any_version)
-    def deltalake_vacuums(self, is_full: bool, is_all: bool, keep: int) -> None:
-        kept = self.chosen(keep)
-        with self.table.step():
-            DeltaTable(self.table.root).vacuum(
-                retention_hours=0 if is_all else None,
-                dry_run=False,
-                enforce_retention_duration=False,
-                full=is_full,
-                keep_versions=[kept],
-                post_commithook_properties=self._hooks(),
-            )
-            self._deltalake_did(self.rows)
-            retention_ms = 0 if is_all else self.table.state.retention_ms
-            self.table.may_have_vacuumed(retention_ms, keep=[kept])
-
-    @precondition(lambda self: self.is_ours)
-    @rule(version=any_version)
-    def deltalake_restores(self, version: int) -> None:
-        chosen = self.chosen(version)
-        assume(chosen < self.table.latest)  # else it refuses
-        then = self.table.states[chosen]
-        with self.table.step():
-            DeltaTable(self.table.root).restore(chosen, post_commithook_properties=self._hooks())
-            self.table.becomes(replace(then, txns=self.table.state.txns))
-            self.table.deltalake_may_have_cleaned_up()
-
-    @precondition(lambda self: self.is_ours)
-    @rule(number=any_version, is_foreign=st.booleans())
-    def lose_a_file_and_repair(self, number: int, is_foreign: bool) -> None:
-        adds = sorted(self.table.log.snapshot().add_files(), key=lambda add: add.path)
-        assume(len(adds) > 1)
-        lost = adds[number % len(adds)]
-        left = self.table.rows_without(lost)
-        with self.table.step():
-            self.table.loses_file(lost)
-            if is_foreign:
-                DeltaTable(self.table.root).repair(post_commithook_properties=self._hooks())
-                self._deltalake_did(left)
-            else:
-                repair(self.table.log, remove_missing=True)
-                self.becomes(left)
-
     @invariant()
     def every_promised_version_is_what_it_was(self) -> None:
-        if self.table.states:
+        files = self.table.files()
+        if files != self.seen_files:  # else all would be read as it was
             self.check()
+        self.seen_files = files
 
     def check(self) -> None:
         self.table.check()

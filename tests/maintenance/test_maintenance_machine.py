@@ -6,22 +6,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.maintenance.maintenance_machine import MaintenanceMachine
+from tests.maintenance.machine_with_deltalake import MachineWithDeltalake
 
-LONG = {"max_examples": 60, "stateful_step_count": 40}
+EXAMPLES, STEPS = 60, 40
 
-TestMaintenanceMachine = MaintenanceMachine.TestCase
+TestMaintenanceMachine = MachineWithDeltalake.TestCase
 TestMaintenanceMachine.settings = settings(
-    max_examples=8, stateful_step_count=15, deadline=None, derandomize=True
+    max_examples=5, stateful_step_count=12, deadline=None, derandomize=True
 )
 
 
 @pytest.mark.long
 def test_thousands_of_steps_leave_every_promised_version_as_it_was() -> None:
     run_state_machine_as_test(
-        MaintenanceMachine,
+        MachineWithDeltalake,
         settings=settings(
-            **LONG,
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
 from delta_ops.clock import HOUR_MS, system_clock
+from tests.maintenance.machine_with_deltalake import MachineWithDeltalake
 from tests.maintenance.maintenance_machine import (
     RETENTIONS,
-    MaintenanceMachine,
     Rows,
     any_version,
     apps,
@@ -52,12 +53,14 @@ def peer(delta_spark: DeltaSpark) -> Iterator[DeltaSpark]:
         delta_spark.sql(f"RESET {name}")
 
 
-class MachineWithDeltaSpark(MaintenanceMachine):
+class MachineWithDeltaSpark(MachineWithDeltalake):
     kinds = ("classic", "v2", "vectors", "vectors and v2")
 
-    def __init__(self, peer: DeltaSpark) -> None:
+    peer: ClassVar[DeltaSpark]
+    """Set before a run, for Hypothesis makes the instances."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self.peer = peer
         self.num_steps = 0
 
     @property
@@ -73,6 +76,12 @@ class MachineWithDeltaSpark(MaintenanceMachine):
             f"CREATE TABLE {self.name} (id bigint, p string) USING delta PARTITIONED BY (p) "
             f"TBLPROPERTIES ({listed})"
         )
+
+    def write(self, rows: Rows) -> None:
+        if self.is_ours:
+            super().write(rows)
+        else:
+            self.peer.write(self.table.root, table_of(rows))
 
     def did(self, rows: Rows | list[tuple[int, str]], **txns: int) -> None:
         """A commit, and what comes after it: a checkpoint, and with that a clean-up."""
@@ -183,8 +192,9 @@ class MachineWithDeltaSpark(MaintenanceMachine):
 
 
 def test_with_delta_spark_every_promised_version_is_what_it_was(peer: DeltaSpark) -> None:
+    MachineWithDeltaSpark.peer = peer
     run_state_machine_as_test(
-        lambda: MachineWithDeltaSpark(peer),
+        MachineWithDeltaSpark,
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
