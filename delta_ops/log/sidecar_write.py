@@ -17,8 +17,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import IO, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
@@ -38,11 +41,15 @@ from delta_ops.protocol.file_names import v2_checkpoint_name
 from delta_ops.protocol.file_paths import depend_on_root
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import in_parallel, run_ahead
 from delta_ops.storage.parquet_ranges import Footer
 
 SIDECAR_ROWS = 50_000
 """As in the reference."""
+_AT_ONCE = 4
+"""Sidecars that are under way: a store answers slowly, and to compress them takes a processor."""
+_AHEAD_BYTES = 64 << 20
+"""Of their rows in memory."""
 KEY_HASH = "deltaOpsKeyHash"
 """A column of our sidecars beside `add` and `remove`, which other readers pass over: of each row a
 hash of what identifies its file, which is the same for a table at another place."""
@@ -212,8 +219,10 @@ def _write_rest(content: Content) -> Iterator[KnownSidecar]:
     num_rows = len(content.snapshot.tail.adds) + sum(
         footers[info.path].metadata.num_rows for info in stored
     )
-    yield from _write_each(content, "remove", content.removes(SIDECAR_ROWS))
-    yield from _write_each(content, "add", content.adds(_even(num_rows)))
+    removes = _writes(content, "remove", content.removes(SIDECAR_ROWS))
+    adds = _writes(content, "add", content.adds(_even(num_rows)))
+    with closing(run_ahead(chain(removes, adds), _AHEAD_BYTES, _AT_ONCE)) as written:
+        yield from written
 
 
 def _even(num_rows: int) -> int:
@@ -222,11 +231,12 @@ def _even(num_rows: int) -> int:
     return max(1, -(-num_rows // count))
 
 
-def _write_each(
+def _writes(
     content: Content, kind: FileKind, batches: Iterable[pa.StructArray]
-) -> Iterator[KnownSidecar]:
+) -> Iterator[tuple[int, Callable[[], KnownSidecar]]]:
+    """For each sidecar the bytes of its rows, and what writes it."""
     for structs in batches:
-        yield _write_sidecar(content, kind, structs)
+        yield structs.nbytes, partial(_write_sidecar, content, kind, structs)
 
 
 def _write_sidecar(content: Content, kind: FileKind, structs: pa.StructArray) -> KnownSidecar:

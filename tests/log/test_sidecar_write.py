@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -259,3 +260,18 @@ def test_a_checkpoint_that_lost_a_sidecar_meanwhile_is_taken_back(tmp_path: Path
         write_checkpoint(cleaned.snapshot(), now_ms=0)
     assert not list((tmp_path / "_delta_log").glob(f"{1:020d}.checkpoint*"))
     assert log.snapshot(1).protocol == V2
+
+
+def test_new_ones_are_written_several_at_a_time(tmp_path: Path) -> None:
+    log = table(tmp_path, [files(0, 8 * ROWS)], SIDECARS)
+    meet = Barrier(4, timeout=10)
+
+    def on_call(_number: int, method: str, path: str, moment: str) -> None:
+        if (method, moment) == ("create_from_stream", "before") and "_sidecars" in path:
+            meet.wait()  # breaks unless four are under way
+
+    counted = DeltaLog("", storage=CountingStorage(log.storage, on_call))
+    written = write_checkpoint(counted.snapshot(), now_ms=0)
+    assert written is not None
+    assert (written.num_files, written.num_add_files) == (1 + 8, 8 * ROWS)
+    assert state(log.snapshot(0)) == state(counted.snapshot())

@@ -194,7 +194,10 @@ def rows_in(table: pa.Table) -> list[Row]:
 def table_of(rows: tuple[Row, ...] | list[Row] | File) -> pa.Table:
     ordered = sorted(rows)
     return pa.table(
-        {"id": pa.array([i for i, _ in ordered], pa.int64()), "p": [p for _, p in ordered]}
+        {
+            "id": pa.array([i for i, _ in ordered], pa.int64()),
+            "p": pa.array([p for _, p in ordered], pa.string()),
+        }
     )
 
 

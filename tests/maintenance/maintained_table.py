@@ -1,0 +1,216 @@
+"""A table under everybody's maintenance, and what each of its versions must still be.
+
+A version is promised until a vacuum had the right to delete one of its files, or a clean-up its
+log. Whoever writes or maintains runs by the machine's clock, as foreign engines do; what passes
+when a test says so are the days by which commits and files are old.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.arrow.scan import read_files
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.log.checksum import validate_checksum
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.file_names import commit_name
+from delta_ops.protocol.file_paths import canonical_path
+from tests.tables import live_paths
+from tests.transaction.row_changes import Row, rows_in
+
+LOG_RETENTION_MS = 30 * DAY_MS
+_PART = re.compile(r"(\d{20}\.checkpoint)\.\d{10}\.(\d{10})\.parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What can be seen of a version."""
+
+    rows: tuple[Row, ...]
+    """In order."""
+    txns: Mapping[str, int] = field(default_factory=dict)
+    """Of applications, without those of maintenance."""
+    retention_ms: int
+    """`delta.deletedFileRetentionDuration`."""
+
+
+class MaintainedTable:
+    """A table and its model."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = DeltaLog(root)
+        self.states: list[State] = []
+        """Of each version."""
+        self._removing: list[int | None] = []
+        """Of each version: when the step began that committed its removes; None without removes."""
+        self._committed_ms: list[int] = []
+        """By the files of the commits, which age."""
+        self._unpromised: set[int] = set()
+        self._forgotten: set[int] = set()
+        """Versions whose removed files a checkpoint may have forgotten."""
+        self._orphans: dict[Path, int] = {}
+        self._began_ms = 0
+
+    @property
+    def state(self) -> State:
+        return self.states[-1]
+
+    @property
+    def latest(self) -> int:
+        return len(self.states) - 1
+
+    @property
+    def promised(self) -> list[int]:
+        """The versions that must be readable, ascending; the latest is the last."""
+        return [version for version in range(len(self.states)) if version not in self._unpromised]
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Around whatever may commit; `becomes` says what it came to."""
+        self._began_ms = system_clock()
+        yield
+        assert self._num_new() == 0, "a commit that nobody told of"
+        self._forget()
+
+    def becomes(self, state: State) -> None:
+        """Note the versions since the last look; without any, nothing may have changed."""
+        num_new = self._num_new()
+        assert num_new or not self.states or state == self.state, "it should have committed"
+        for version in range(len(self.states), len(self.states) + num_new):
+            place = self._commit(version)
+            removes = any("remove" in json.loads(line) for line in place.read_text().splitlines())
+            self._removing.append(self._began_ms if removes else None)
+            self._committed_ms.append(place.stat().st_mtime_ns // 1_000_000)
+            self.states.append(state)
+
+    def may_have_vacuumed(
+        self, retention_ms: int, keep: Collection[int] = (), *, now_ms: int | None = None
+    ) -> None:
+        """Somebody had the right to delete what was removed so long before now."""
+        horizon_ms = (system_clock() if now_ms is None else now_ms) - retention_ms
+        self._unpromised |= (self._removed_before(horizon_ms) | self._forgotten) - set(keep)
+        for place, modified_ms in self._orphans.items():
+            assert modified_ms < horizon_ms or place.exists(), f"{place} was too young to go"
+
+    def may_have_cleaned_up(self) -> None:
+        """Somebody had the right to delete what of the log is older than its retention."""
+        cutoff_ms = (system_clock() - LOG_RETENTION_MS) // DAY_MS * DAY_MS
+        for version, until_ms in enumerate(self._committed_ms[1:]):
+            if until_ms <= cutoff_ms:
+                self._unpromised.add(version)
+
+    def deltalake_may_have_cleaned_up(self) -> None:
+        """It deletes old commits below the newest checkpoint, whatever rests on them.
+
+        So a version goes that was the latest a moment ago, if its own commit is old; and one whose
+        commit is young, if an older one is needed to get there.
+        """
+        cutoff_ms = system_clock() - LOG_RETENTION_MS
+        if any(committed_ms <= cutoff_ms for committed_ms in self._committed_ms):
+            names = [place.name for place in (self.root / "_delta_log").glob("*.checkpoint*")]
+            newest = max((int(name[:20]) for name in names), default=0)
+            self._unpromised |= set(range(newest))
+
+    def rows_without(self, file: AddFile) -> list[Row]:
+        """Of the latest version."""
+        left = [add for add in self.log.snapshot().add_files() if add.path != file.path]
+        tables = read_files(self.log.snapshot(), left, ["id", "p"])
+        return [row for table in tables for row in rows_in(table)]
+
+    def loses_file(self, file: AddFile) -> None:
+        """Delete a file behind everybody's back."""
+        path = canonical_path(file.path, self.log.uri)
+        for version in self.promised:
+            if path in live_paths(self.log, version):
+                self._unpromised.add(version)
+        (self.root / path).unlink()
+
+    def removed_ms(self, version: int) -> int:
+        """The earliest time at which a file of the version may have been removed; now if none."""
+        return min(self._removals_after(version), default=system_clock())
+
+    def ages(self, days: int) -> None:
+        """Every file, and so every commit, becomes so much older."""
+        past_ms = days * DAY_MS
+        for place in self.root.rglob("*"):
+            if place.is_file():
+                modified_ns = place.stat().st_mtime_ns - past_ms * 1_000_000
+                os.utime(place, ns=(modified_ns, modified_ns))
+        self._committed_ms = [each - past_ms for each in self._committed_ms]
+        self._orphans = {place: each - past_ms for place, each in self._orphans.items()}
+
+    def put_orphan(self, path: str) -> None:
+        """A file that no commit names."""
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"junk")
+        self._orphans[place] = place.stat().st_mtime_ns // 1_000_000
+
+    def has_incomplete_checkpoint(self) -> bool:
+        """Whether parts of a checkpoint are there and others are not."""
+        found = [_PART.fullmatch(place.name) for place in (self.root / "_delta_log").iterdir()]
+        names = [match.groups() for match in found if match]
+        return any(names.count(name) < int(name[1]) for name in names)
+
+    def files(self) -> set[str]:
+        """All that there are; none of them ever changes but the hint."""
+        return {str(place) for place in self.root.rglob("*") if place.is_file()}
+
+    def check(self) -> None:
+        """Read every promised version, by us and by deltalake."""
+        snapshot = self.log.snapshot()
+        assert snapshot.version == self.latest
+        validate_checksum(snapshot)
+        txns = {app: each.version for app, each in snapshot.transactions().items()}
+        assert {app: txns[app] for app in txns if app in self.state.txns} == self.state.txns
+        assert snapshot.properties.deleted_file_retention_ms == self.state.retention_ms
+        assert all((self.root / path).exists() for path in live_paths(self.log))
+        for version in self.promised:
+            expected = self.states[version].rows
+            found = rows_in(da.to_table(self.log.snapshot(version)))
+            assert tuple(sorted(found)) == expected, f"version {version} by us"
+            found = rows_in(as_deltalake_reads(self.root, version))
+            assert tuple(sorted(found)) == expected, f"version {version} by deltalake"
+
+    def num_committed(self) -> int:
+        """Versions that there are, those included that nobody has told of."""
+        number = len(self.states)
+        while self._commit(number).exists():
+            number += 1
+        return number
+
+    def _num_new(self) -> int:
+        return self.num_committed() - len(self.states)
+
+    def _commit(self, version: int) -> Path:
+        return self.root / "_delta_log" / commit_name(version)
+
+    def _forget(self) -> None:
+        """A checkpoint may have been written, which drops expired tombstones."""
+        self._forgotten |= self._removed_before(system_clock() - self.state.retention_ms)
+
+    def _removed_before(self, horizon_ms: int) -> set[int]:
+        """Versions of which a file was removed before the horizon."""
+        versions = range(self.latest)
+        return {v for v in versions if any(ms < horizon_ms for ms in self._removals_after(v))}
+
+    def _removals_after(self, version: int) -> list[int]:
+        return [ms for ms in self._removing[version + 1 :] if ms is not None]
+
+
+def as_deltalake_reads(root: Path, version: int) -> pa.Table:
+    """The rows, whatever features the table has that deltalake can read."""
+    query = QueryBuilder().register("t", DeltaTable(str(root), version))
+    return pa.table(query.execute("SELECT id, p FROM t"))

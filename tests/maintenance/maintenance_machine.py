@@ -1,0 +1,297 @@
+"""A state machine of our writers and our maintenance on one table, against a model of it.
+
+After each step every version that is still promised is read, by us and by deltalake. Maintenance
+may be killed at any of its storage calls.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+from hypothesis import assume
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.errors import InvalidRequestError
+from delta_ops.maintenance import (
+    clean_up_log,
+    compact_log,
+    create_checkpoint,
+    maintain,
+    optimize,
+    repair,
+    restore,
+    revert,
+    vacuum,
+)
+from tests.counting_storage import CountingStorage
+from tests.faulty_storage import Killed, MortalStorage
+from tests.maintenance.maintained_table import MaintainedTable, State
+from tests.transaction.row_changes import Row, table_of
+
+Kind = Literal["classic", "v2", "vectors", "vectors and v2"]
+Rows = tuple[Row, ...]
+
+PARTITIONS = ("a", "b c")
+RETENTIONS = {"interval 1 second": 1000, "interval 7 days": 7 * DAY_MS}
+OF_KIND: Mapping[Kind, Mapping[str, str]] = {
+    "classic": {},
+    "v2": {"delta.checkpointPolicy": "v2"},
+    "vectors": {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"},
+    "vectors and v2": {"delta.enableDeletionVectors": "true", "delta.checkpointPolicy": "v2"},
+}
+OURS: Mapping[str, Callable[[DeltaLog], object]] = {
+    "checkpoint": create_checkpoint,
+    "checkpoint of parts": lambda log: create_checkpoint(log, part_rows=1),
+    "clean up log": clean_up_log,
+    "compact log": compact_log,
+    "maintain": maintain,
+    "optimize": lambda log: optimize(log, target_size=1 << 20),
+    "repair": repair,
+    "vacuum": lambda log: vacuum(log, batch_files=1),
+    "vacuum lite": lambda log: _unless_refused(vacuum, log, mode="lite"),
+    "vacuum by inventory": lambda log: vacuum(log, inventory=_inventory(Path(log.storage.uri))),
+}
+FOR_WRITERS = ("checkpoint", "checkpoint of parts", "maintain", "optimize")
+"""Of ours, what a table has to be writable for by us."""
+
+partitions = st.sampled_from(PARTITIONS)
+ids = st.integers(0, 9)
+some_rows = st.lists(st.tuples(ids, partitions), min_size=1, max_size=4, unique=True).map(tuple)
+least_ids = st.sampled_from([0, 3, 7])
+apps = st.sampled_from(["writer 0", "writer 1"])
+any_version = st.integers(0, 99)
+"""Of those that are promised, counted from the oldest and round again."""
+kills = st.none() | st.integers(1, 40)
+"""The storage call at which a process is killed."""
+
+
+class MaintenanceMachine(RuleBasedStateMachine):
+    """Of tables that we create, or of any that `create_empty` and `write` are for."""
+
+    kinds: tuple[Kind, ...] = ("classic", "v2")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.table = MaintainedTable(self.folder / "t")
+        self.kind: Kind = "classic"
+        self.last_txn = 0
+        self.seen_files: set[str] = set()
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @initialize(data=st.data(), rows=some_rows, interval=st.sampled_from(["2", "5", "100"]))
+    def create(self, data: st.DataObject, rows: Rows, interval: str) -> None:
+        self.kind = data.draw(st.sampled_from(self.kinds))
+        retention = data.draw(st.sampled_from(sorted(RETENTIONS)))
+        properties = {
+            **OF_KIND[self.kind],
+            "delta.checkpointInterval": interval,
+            "delta.deletedFileRetentionDuration": retention,
+        }
+        with self.table.step():
+            self.create_empty(properties)
+            self.table.becomes(State(rows=(), retention_ms=RETENTIONS[retention]))
+            self.write(rows)
+            self.becomes(rows)
+
+    def create_empty(self, properties: dict[str, str]) -> None:
+        da.write(self.table.log, table_of([]), partition_by=["p"], configuration=properties)
+
+    def write(self, rows: Rows) -> None:
+        da.write(self.table.log, table_of(rows))
+
+    @property
+    def rows(self) -> Rows:
+        return self.table.state.rows
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we write rows to it."""
+        return self.kind in ("classic", "v2")
+
+    def becomes(self, rows: list[Row] | Rows, **txns: int) -> None:
+        state = self.table.state
+        new = replace(state, rows=tuple(sorted(rows)), txns={**state.txns, **txns})
+        self.table.becomes(new)
+
+    def chosen(self, number: int) -> int:
+        return self.table.promised[number % len(self.table.promised)]
+
+    @rule(days=st.sampled_from([1, 8, 40]))
+    def age(self, days: int) -> None:
+        self.table.ages(days)
+
+    @rule(path=st.sampled_from(["x.parquet", "p=a/y z.parquet", "other/deletion_vector.bin"]))
+    def orphan(self, path: str) -> None:
+        self.table.put_orphan(path)
+
+    @precondition(lambda self: self.is_ours)
+    @rule(rows=some_rows, app=apps, is_new=st.booleans())
+    def append(self, rows: Rows, app: str, is_new: bool) -> None:
+        """By a txn, which may have been written before, and may have been undone since."""
+        self.last_txn += is_new
+        is_done = self.table.state.txns.get(app, -1) >= self.last_txn
+        with self.table.step():
+            da.write(self.table.log, table_of(rows), txn=(app, self.last_txn))
+            if not is_done:
+                self.becomes([*self.rows, *rows], **{app: self.last_txn})
+
+    @precondition(lambda self: self.is_ours)
+    @rule(partition=partitions, rows=some_rows)
+    def replace_partition(self, partition: str, rows: Rows) -> None:
+        new = tuple({(number, partition) for number, _ in rows})
+        predicate = col("p") == partition
+        with self.table.step():
+            da.write(self.table.log, table_of(new), "overwrite", replace_where=predicate)
+            self.becomes([*(row for row in self.rows if row[1] != partition), *new])
+
+    @precondition(lambda self: self.is_ours)
+    @rule(retention=st.sampled_from(sorted(RETENTIONS)))
+    def promise(self, retention: str) -> None:
+        with self.table.step():
+            transaction = begin(self.table.log)
+            transaction.set_properties({"delta.deletedFileRetentionDuration": retention})
+            transaction.commit(operation="SET TBLPROPERTIES")
+            self.table.becomes(replace(self.table.state, retention_ms=RETENTIONS[retention]))
+
+    @rule(name=st.sampled_from(sorted(OURS)), kill=kills)
+    def maintain(self, name: str, kill: int | None) -> None:
+        assume(self.is_ours or name not in FOR_WRITERS)
+        assume(name != "checkpoint of parts" or self.kind == "classic")
+        with self.table.step():
+            self.killed_at(kill, OURS[name])
+            self.becomes(self.rows)
+            if name.startswith(("vacuum", "maintain")):
+                self.table.may_have_vacuumed(self.table.state.retention_ms)
+            if name in ("clean up log", "maintain"):
+                self.table.may_have_cleaned_up()
+
+    @rule(back_to=any_version, keep=any_version, is_lite=st.booleans(), kill=kills)
+    def vacuum_back_to(self, back_to: int, keep: int, is_lite: bool, kill: int | None) -> None:
+        """With the shortest retention that leaves a version whole, and one to be kept beside."""
+        kept = self.chosen(keep)
+        horizon_ms = self.table.removed_ms(self.chosen(back_to))
+        now_ms = max(system_clock(), horizon_ms)
+
+        def run(log: DeltaLog) -> object:
+            return _unless_refused(
+                vacuum,
+                log,
+                retention=timedelta(milliseconds=now_ms - horizon_ms),
+                enforce_retention=False,
+                keep_versions=[kept],
+                mode="lite" if is_lite else "full",
+                clock=lambda: now_ms,
+            )
+
+        with self.table.step():
+            self.killed_at(kill, run)
+            self.becomes(self.rows)
+            self.table.may_have_vacuumed(now_ms - horizon_ms, now_ms=now_ms, keep=[kept])
+
+    @precondition(lambda self: self.kind == "classic")
+    @rule()
+    def leave_a_part_of_a_checkpoint(self) -> None:
+        """As a process does that dies meanwhile, ours or another one."""
+        parts: list[str] = []
+
+        def die(_number: int, method: str, path: str, when: str) -> None:
+            if (method, when) == ("create_from_stream", "after") and ".checkpoint." in path:
+                parts.append(path)
+                raise Killed
+
+        log = DeltaLog("", storage=CountingStorage(self.table.log.storage, die))
+        with self.table.step():
+            try:
+                create_checkpoint(log, part_rows=1)
+            except Killed:
+                assert parts
+
+    @rule(version=any_version, kill=kills)
+    def restore(self, version: int, kill: int | None) -> None:
+        chosen = self.chosen(version)
+        then, now = self.table.states[chosen], self.table.state
+        before = self.table.num_committed()
+        with self.table.step():
+            self.killed_at(kill, lambda log: restore(log, version=chosen))
+            if kill is None or self.table.num_committed() > before:
+                txns = {app: then.txns.get(app, -1) for app in now.txns}
+                self.table.becomes(replace(then, txns=txns))
+
+    @rule(kill=kills)
+    def revert(self, kill: int | None) -> None:
+        """The last commit, if nobody has the right to have deleted what was before it."""
+        assume(self.table.promised[-2:] == [self.table.latest - 1, self.table.latest])
+        before, now = self.table.states[-2:]
+        number = self.table.num_committed()
+        with self.table.step():
+            try:
+                self.killed_at(kill, lambda log: revert(log, self.table.latest))
+            except InvalidRequestError as error:
+                if "it changed the schema, partitioning or properties" not in str(error):
+                    raise
+                return
+            if self.table.num_committed() > number or kill is None:
+                txns = {app: before.txns.get(app, -1) for app in now.txns}
+                self.table.becomes(replace(now, rows=before.rows, txns=txns))
+
+    def killed_at(self, call: int | None, run: Callable[[DeltaLog], object]) -> None:
+        if call is None:
+            run(self.table.log)
+            return
+        with suppress(Killed):
+            run(DeltaLog("", storage=MortalStorage(self.table.log.storage, call, "before")))
+
+    @invariant()
+    def every_promised_version_is_what_it_was(self) -> None:
+        files = self.table.files()
+        if files != self.seen_files:  # else all would be read as it was
+            self.check()
+        self.seen_files = files
+
+    def check(self) -> None:
+        self.table.check()
+
+
+def merged(rows: Rows, source: Rows) -> list[Row]:
+    """What `source` has goes from `rows`, and comes where it was not."""
+    left = [row for row in rows if row not in source]
+    return [*left, *(row for row in source if row not in rows)]
+
+
+def _inventory(root: Path) -> pa.Table:
+    found = [place for place in sorted(root.rglob("*")) if place.is_file()]
+    return pa.table(
+        {
+            "path": [str(place) for place in found],
+            "length": pa.array([place.stat().st_size for place in found], pa.int64()),
+            "isDir": pa.array([False] * len(found)),
+            "modificationTime": pa.array(
+                [place.stat().st_mtime_ns // 1_000_000 for place in found], pa.int64()
+            ),
+        }
+    )
+
+
+def _unless_refused(run: Callable[..., object], log: DeltaLog, **options: object) -> object:
+    """A vacuum by the log is refused where the log does not tell enough."""
+    try:
+        return run(log, **options)
+    except InvalidRequestError as error:
+        if not ("run a full vacuum" in str(error) or "cannot be kept" in str(error)):
+            raise
+        return None
