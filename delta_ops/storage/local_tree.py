@@ -21,7 +21,7 @@ from delta_ops.storage.contract import FileInfo, Wanted
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.paths import is_valid, validate
 
-_THREADS = 4
+_THREADS = 2
 _AHEAD = 64
 """Directories that are listed and not taken yet."""
 _FOUND_TOGETHER = 1000
