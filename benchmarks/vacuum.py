@@ -1,13 +1,15 @@
 """Vacuum dry runs, beside deltalake on the same table, each in a process of its own.
 
-    python benchmarks/vacuum.py [--files 200000] [--folders 200] [--rounds 5] [--folder DIR]
-        [--only disk] [--json]
+    python -m benchmarks.vacuum [--files 200000] [--folders 200] [--rounds 5] [--folder DIR]
+        [--s3-files 20000] [--only disk] [--json]
 
 Half of the files are live, the others are old and belong to nobody. What counts is from opening the
 table to the list of the files that would be deleted; imports do not count. The peer is
 `DeltaTable(path).vacuum(full=True, dry_run=True)`. Peak memory is the process's, with its imports.
-On the S3 server (moto, a process of this machine) a second run of ours, which is not timed, counts
-how many listings are under way at once: each is held back until eight are, or for a second.
+On the S3 server (moto, a process of this machine) there are fewer files: it looks at every object
+it has for each page of a listing, so that the time of a listing of all grows with their square.
+Runs that are not timed count the requests of each side, and in one of ours how many listings are
+under way at once: each is held back until eight are, or for a second.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, default=200_000)
     parser.add_argument("--folders", type=int, default=200)
+    parser.add_argument("--s3-files", type=int, default=20_000, help="on the S3 server")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", choices=["disk", "s3"])
@@ -81,19 +84,23 @@ def main() -> None:
     given = parser.parse_args()
     report: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        root = Path(folder) / "t"
-        live, strays = paths(given.files, given.folders)
-        make_log(root, live)
-        title = f"{given.files:,} files in {given.folders} folders"
         if given.only != "s3":
+            root = Path(folder) / "t"
+            live, strays = paths(given.files, given.folders)
+            make_log(root, live)
             make_files(root, [*live, *strays])
             address = str(root)
-            report[f"{title}, on disk"] = measure(
+            report[f"{given.files:,} files in {given.folders} folders, on disk"] = measure(
                 ((OURS, ON_DISK_OURS, address, {}), (PEER, ON_DISK_PEER, address, {})), given.rounds
             )
         if given.only != "disk":
+            root = Path(folder) / "s3"
+            live, strays = paths(given.s3_files, given.folders)
+            make_log(root, live)
             with s3_server() as server:
-                report[f"{title}, on S3"] = measure_s3(server, root, [*live, *strays], given.rounds)
+                report[f"{given.s3_files:,} files in {given.folders} folders, on S3"] = measure_s3(
+                    server, root, [*live, *strays], given.rounds
+                )
     print(json.dumps(report, indent=2) if given.json else as_markdown(report))
 
 
@@ -160,7 +167,12 @@ def measure_s3(server: S3Server, root: Path, names: list[str], rounds: int) -> d
     address = f"s3://{bucket}/t"
     # Its client is imported when a table is opened, the peer's is a part of the peer.
     ours = (f"{OURS}    import s3fs\n", ON_S3_OURS, address, server.storage_options)
-    found = measure((ours, (PEER, ON_S3_PEER, address, theirs)), rounds)
+    peers = (PEER, ON_S3_PEER, address, theirs)
+    found = measure((ours, peers), rounds)
+    for name, side in (("delta_ops_requests", ours), ("deltalake_requests", peers)):
+        with server.recording() as requests:
+            run(*side)
+        found[name] = len(requests)
     with server.holding(IN_FLIGHT, lists=True):
         run(*ours)
         return {**found, "listings_in_flight": server.most_held}
@@ -203,16 +215,22 @@ def run(imports: str, work: str, address: str, options: dict[str, Any]) -> tuple
 def as_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = [
         "| | delta_ops, s | deltalake, s | times faster | delta_ops, MB | deltalake, MB | memory | "
-        "listings in flight |",
-        "|---|---|---|---|---|---|---|---|",
+        "requests of each | listings in flight |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {name} | {of['delta_ops_s']} | {of['deltalake_s']} | {of['times_faster']} | "
         f"{of['delta_ops_mb']} | {of['deltalake_mb']} | {of['memory']} | "
-        f"{of.get('listings_in_flight', '')} |"
+        f"{_requests(of)} | {of.get('listings_in_flight', '')} |"
         for name, of in report.items()
     ]
     return "\n".join(lines)
+
+
+def _requests(of: dict[str, float]) -> str:
+    if "delta_ops_requests" not in of:
+        return ""
+    return f"{of['delta_ops_requests']}, {of['deltalake_requests']}"
 
 
 if __name__ == "__main__":

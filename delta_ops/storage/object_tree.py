@@ -27,6 +27,8 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 _LEVELS = 3
 _RUNS = 2 * MAX_CONCURRENCY
 """More than are listed at once, because some take longer than others."""
+_FULL = 0.9
+"""A page that is not filled by a run shows what comes after it, and so that it has ended."""
 _PAGES_OF_A_RUN = 8
 """What is listed of a run before it is handed out, so that memory is bounded."""
 
@@ -153,5 +155,5 @@ def _length_of_runs(number: int, sizes: Sequence[int], of_a_page: int) -> int:
     even = -(-number // _RUNS)
     if len(sizes) < 2:  # the page was full of one, which may be unlike the others
         return even
-    on_a_page = of_a_page // median_high(sizes)
+    on_a_page = int(_FULL * of_a_page) // median_high(sizes)
     return max(even, on_a_page) if on_a_page > 1 else 1
