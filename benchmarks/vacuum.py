@@ -25,7 +25,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.open_table import actions
 from delta_ops import DeltaLog
@@ -60,16 +60,26 @@ ON_S3_PEER = """
     )
 """
 CHILD = """
-import json, sys, time
+import json, os, sys, time
 address, options = sys.argv[1], json.loads(sys.argv[2])
 {imports}
-started = time.perf_counter()
+before, started = os.times(), time.perf_counter()
 {work}
-took = time.perf_counter() - started
+took, after = time.perf_counter() - started, os.times()
+cpu = after.user - before.user + after.system - before.system
 with open('/proc/self/status') as status:
     peak = next(line.split()[1] for line in status if line.startswith('VmHWM'))
-print(json.dumps([took, int(peak) // 1024, num_files]))
+print(json.dumps([took, cpu, int(peak) // 1024, num_files]))
 """
+
+
+class Run(NamedTuple):
+    """One dry run."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    num_files: float
 
 
 def main() -> None:
@@ -182,25 +192,28 @@ def measure(
     pair: tuple[tuple[str, str, str, dict[str, Any]], tuple[str, str, str, dict[str, Any]]],
     rounds: int,
 ) -> dict[str, float]:
-    found: tuple[list[tuple[float, float, int]], ...] = ([], [])
+    found: tuple[list[Run], ...] = ([], [])
     for number in range(rounds):
         for who in (0, 1) if number % 2 else (1, 0):
             found[who].append(run(*pair[who]))
-    (num_files,) = {count for of_one in found for _, _, count in of_one}
-    ours_s, peer_s = (statistics.median(s for s, _, _ in of_one) for of_one in found)
-    ours_mb, peer_mb = (statistics.median(m for _, m, _ in of_one) for of_one in found)
+    ours, peer = (
+        Run(*(statistics.median(values) for values in zip(*runs, strict=True))) for runs in found
+    )
+    assert {each.num_files for runs in found for each in runs} == {ours.num_files}
     return {
-        "files": num_files,
-        "delta_ops_s": round(ours_s, 2),
-        "deltalake_s": round(peer_s, 2),
-        "times_faster": round(peer_s / ours_s, 2),
-        "delta_ops_mb": ours_mb,
-        "deltalake_mb": peer_mb,
-        "memory": round(ours_mb / peer_mb, 2),
+        "files": ours.num_files,
+        "delta_ops_s": round(ours.seconds, 2),
+        "deltalake_s": round(peer.seconds, 2),
+        "times_faster": round(peer.seconds / ours.seconds, 2),
+        "delta_ops_cpu_s": round(ours.cpu_seconds, 2),
+        "deltalake_cpu_s": round(peer.cpu_seconds, 2),
+        "delta_ops_mb": ours.peak_mb,
+        "deltalake_mb": peer.peak_mb,
+        "memory": round(ours.peak_mb / peer.peak_mb, 2),
     }
 
 
-def run(imports: str, work: str, address: str, options: dict[str, Any]) -> tuple[float, float, int]:
+def run(imports: str, work: str, address: str, options: dict[str, Any]) -> Run:
     program = CHILD.format(imports=textwrap.dedent(imports), work=textwrap.dedent(work))
     done = subprocess.run(
         [sys.executable, "-c", program, address, json.dumps(options)],
@@ -208,18 +221,19 @@ def run(imports: str, work: str, address: str, options: dict[str, Any]) -> tuple
         stdout=subprocess.PIPE,
         text=True,
     )
-    seconds, megabytes, num_files = json.loads(done.stdout)
-    return seconds, megabytes, num_files
+    return Run(*json.loads(done.stdout))
 
 
 def as_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = [
-        "| | delta_ops, s | deltalake, s | times faster | delta_ops, MB | deltalake, MB | memory | "
+        "| | delta_ops, s | deltalake, s | times faster | CPU seconds of each | delta_ops, MB | "
+        "deltalake, MB | memory | "
         "requests of each | listings in flight |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {name} | {of['delta_ops_s']} | {of['deltalake_s']} | {of['times_faster']} | "
+        f"{of['delta_ops_cpu_s']}, {of['deltalake_cpu_s']} | "
         f"{of['delta_ops_mb']} | {of['deltalake_mb']} | {of['memory']} | "
         f"{_requests(of)} | {of.get('listings_in_flight', '')} |"
         for name, of in report.items()

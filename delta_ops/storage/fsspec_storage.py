@@ -311,9 +311,9 @@ class FsspecStorage:
         if "memory" in self._protocols:
             return self._find(directory)
         if (list_tree := way_to_list_tree(self._protocols)) is not None:
-            entries = list_tree(self._fs, self._full_directory(directory))
-            if entries is not None:
-                return entries
+            tree = list_tree(self._fs, self._full_directory(directory))
+            if tree is not None:
+                return tree
         files: list[Entry] = []
         branches = [directory]
         for _ in range(_LEVELS):

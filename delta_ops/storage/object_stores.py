@@ -148,7 +148,8 @@ def _time_s3(text: Any) -> datetime:
     if isinstance(text, str) and text.endswith("Z"):
         with suppress(ValueError):
             return datetime.fromisoformat(text)
-    from botocore.utils import parse_timestamp  # a table that is not on S3 does without
+    # A table that is not on S3 does without.
+    from botocore.utils import parse_timestamp  # type: ignore[import-untyped]
 
     return parse_timestamp(text)  # type: ignore[no-any-return]
 
