@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops.storage.object_tree import Listing, Page, list_objects
@@ -51,6 +51,7 @@ PART = st.text(alphabet="!0a~é\U0001f600", min_size=1, max_size=2)
 NAME = st.lists(PART, min_size=1, max_size=5).map("/".join)
 
 
+@settings(deadline=None)
 @given(
     names=st.sets(NAME, max_size=60),
     of_a_page=st.integers(1, 9),
