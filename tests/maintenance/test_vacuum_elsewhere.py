@@ -14,7 +14,7 @@ from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
-from tests.servers.s3 import S3Server, kinds
+from tests.servers.s3 import Request, S3Server, kinds
 from tests.tables import PROTOCOL, SHARED, add, metadata, needs_shared, rows
 
 TABLES = SHARED / "data" / "tables"
@@ -73,6 +73,11 @@ def write_log_to(log: DeltaLog) -> DeltaLog:
     return log
 
 
+def listings_in(requests: list[Request]) -> set[str]:
+    """What was listed; a busy server is asked again by its client."""
+    return {request.query for request in requests if request.kind == "LIST"}
+
+
 def days_later(days: float) -> int:
     return time.time_ns() // 1_000_000 + int(days * DAY_MS)
 
@@ -86,8 +91,7 @@ def test_directories_of_an_object_store_are_listed_several_at_a_time(
         most = s3_server.most_held
     assert len(result.plan.files) == 40 * 199
     assert most >= 8
-    listings = [request for request in requests if request.kind == "LIST"]
-    assert len(listings) <= 8 + 10
+    assert len(listings_in(requests)) <= 8 + 10
     assert not {"PUT", "POST", "DELETE"} & set(kinds(requests))
 
 
@@ -98,7 +102,7 @@ def test_a_table_of_small_folders_is_listed_by_few_requests(
         result = vacuum(of_many_folders, dry_run=True, clock=lambda: days_later(8))
     assert len(result.plan.files) == 40 * 59
     of_the_log, of_the_tree = 2, 4
-    assert kinds(requests)["LIST"] <= of_the_log + of_the_tree
+    assert len(listings_in(requests)) <= of_the_log + of_the_tree
 
 
 def test_objects_are_deleted_many_at_a_time(s3_server: S3Server, of_many_folders: DeltaLog) -> None:
