@@ -1,13 +1,15 @@
 """Vacuum dry runs, beside deltalake on the same table, each in a process of its own.
 
-    python benchmarks/vacuum.py [--files 200000] [--folders 200] [--rounds 5] [--folder DIR]
-        [--only disk] [--json]
+    python -m benchmarks.vacuum [--files 200000] [--folders 200] [--rounds 5] [--folder DIR]
+        [--s3-files 20000] [--only disk] [--json]
 
 Half of the files are live, the others are old and belong to nobody. What counts is from opening the
 table to the list of the files that would be deleted; imports do not count. The peer is
 `DeltaTable(path).vacuum(full=True, dry_run=True)`. Peak memory is the process's, with its imports.
-On the S3 server (moto, a process of this machine) a second run of ours, which is not timed, counts
-how many listings are under way at once: each is held back until eight are, or for a second.
+On the S3 server (moto, a process of this machine) there are fewer files: it looks at every object
+it has for each page of a listing, so that the time of a listing of all grows with their square.
+Runs that are not timed count the requests of each side, and in one of ours how many listings are
+under way at once: each is held back until eight are, or for a second.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.open_table import actions
 from delta_ops import DeltaLog
@@ -58,22 +60,33 @@ ON_S3_PEER = """
     )
 """
 CHILD = """
-import json, sys, time
+import json, os, sys, time
 address, options = sys.argv[1], json.loads(sys.argv[2])
 {imports}
-started = time.perf_counter()
+before, started = os.times(), time.perf_counter()
 {work}
-took = time.perf_counter() - started
+took, after = time.perf_counter() - started, os.times()
+cpu = after.user - before.user + after.system - before.system
 with open('/proc/self/status') as status:
     peak = next(line.split()[1] for line in status if line.startswith('VmHWM'))
-print(json.dumps([took, int(peak) // 1024, num_files]))
+print(json.dumps([took, cpu, int(peak) // 1024, num_files]))
 """
+
+
+class Run(NamedTuple):
+    """One dry run."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    num_files: float
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, default=200_000)
     parser.add_argument("--folders", type=int, default=200)
+    parser.add_argument("--s3-files", type=int, default=20_000, help="on the S3 server")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", choices=["disk", "s3"])
@@ -81,19 +94,23 @@ def main() -> None:
     given = parser.parse_args()
     report: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        root = Path(folder) / "t"
-        live, strays = paths(given.files, given.folders)
-        make_log(root, live)
-        title = f"{given.files:,} files in {given.folders} folders"
         if given.only != "s3":
+            root = Path(folder) / "t"
+            live, strays = paths(given.files, given.folders)
+            make_log(root, live)
             make_files(root, [*live, *strays])
             address = str(root)
-            report[f"{title}, on disk"] = measure(
+            report[f"{given.files:,} files in {given.folders} folders, on disk"] = measure(
                 ((OURS, ON_DISK_OURS, address, {}), (PEER, ON_DISK_PEER, address, {})), given.rounds
             )
         if given.only != "disk":
+            root = Path(folder) / "s3"
+            live, strays = paths(given.s3_files, given.folders)
+            make_log(root, live)
             with s3_server() as server:
-                report[f"{title}, on S3"] = measure_s3(server, root, [*live, *strays], given.rounds)
+                report[f"{given.s3_files:,} files in {given.folders} folders, on S3"] = measure_s3(
+                    server, root, [*live, *strays], given.rounds
+                )
     print(json.dumps(report, indent=2) if given.json else as_markdown(report))
 
 
@@ -160,7 +177,12 @@ def measure_s3(server: S3Server, root: Path, names: list[str], rounds: int) -> d
     address = f"s3://{bucket}/t"
     # Its client is imported when a table is opened, the peer's is a part of the peer.
     ours = (f"{OURS}    import s3fs\n", ON_S3_OURS, address, server.storage_options)
-    found = measure((ours, (PEER, ON_S3_PEER, address, theirs)), rounds)
+    peers = (PEER, ON_S3_PEER, address, theirs)
+    found = measure((ours, peers), rounds)
+    for name, side in (("delta_ops_requests", ours), ("deltalake_requests", peers)):
+        with server.recording() as requests:
+            run(*side)
+        found[name] = len(requests)
     with server.holding(IN_FLIGHT, lists=True):
         run(*ours)
         return {**found, "listings_in_flight": server.most_held}
@@ -170,25 +192,28 @@ def measure(
     pair: tuple[tuple[str, str, str, dict[str, Any]], tuple[str, str, str, dict[str, Any]]],
     rounds: int,
 ) -> dict[str, float]:
-    found: tuple[list[tuple[float, float, int]], ...] = ([], [])
+    found: tuple[list[Run], ...] = ([], [])
     for number in range(rounds):
         for who in (0, 1) if number % 2 else (1, 0):
             found[who].append(run(*pair[who]))
-    (num_files,) = {count for of_one in found for _, _, count in of_one}
-    ours_s, peer_s = (statistics.median(s for s, _, _ in of_one) for of_one in found)
-    ours_mb, peer_mb = (statistics.median(m for _, m, _ in of_one) for of_one in found)
+    ours, peer = (
+        Run(*(statistics.median(values) for values in zip(*runs, strict=True))) for runs in found
+    )
+    assert {each.num_files for runs in found for each in runs} == {ours.num_files}
     return {
-        "files": num_files,
-        "delta_ops_s": round(ours_s, 2),
-        "deltalake_s": round(peer_s, 2),
-        "times_faster": round(peer_s / ours_s, 2),
-        "delta_ops_mb": ours_mb,
-        "deltalake_mb": peer_mb,
-        "memory": round(ours_mb / peer_mb, 2),
+        "files": ours.num_files,
+        "delta_ops_s": round(ours.seconds, 2),
+        "deltalake_s": round(peer.seconds, 2),
+        "times_faster": round(peer.seconds / ours.seconds, 2),
+        "delta_ops_cpu_s": round(ours.cpu_seconds, 2),
+        "deltalake_cpu_s": round(peer.cpu_seconds, 2),
+        "delta_ops_mb": ours.peak_mb,
+        "deltalake_mb": peer.peak_mb,
+        "memory": round(ours.peak_mb / peer.peak_mb, 2),
     }
 
 
-def run(imports: str, work: str, address: str, options: dict[str, Any]) -> tuple[float, float, int]:
+def run(imports: str, work: str, address: str, options: dict[str, Any]) -> Run:
     program = CHILD.format(imports=textwrap.dedent(imports), work=textwrap.dedent(work))
     done = subprocess.run(
         [sys.executable, "-c", program, address, json.dumps(options)],
@@ -196,23 +221,30 @@ def run(imports: str, work: str, address: str, options: dict[str, Any]) -> tuple
         stdout=subprocess.PIPE,
         text=True,
     )
-    seconds, megabytes, num_files = json.loads(done.stdout)
-    return seconds, megabytes, num_files
+    return Run(*json.loads(done.stdout))
 
 
 def as_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = [
-        "| | delta_ops, s | deltalake, s | times faster | delta_ops, MB | deltalake, MB | memory | "
-        "listings in flight |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | delta_ops, s | deltalake, s | times faster | CPU seconds of each | delta_ops, MB | "
+        "deltalake, MB | memory | "
+        "requests of each | listings in flight |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {name} | {of['delta_ops_s']} | {of['deltalake_s']} | {of['times_faster']} | "
+        f"{of['delta_ops_cpu_s']}, {of['deltalake_cpu_s']} | "
         f"{of['delta_ops_mb']} | {of['deltalake_mb']} | {of['memory']} | "
-        f"{of.get('listings_in_flight', '')} |"
+        f"{_requests(of)} | {of.get('listings_in_flight', '')} |"
         for name, of in report.items()
     ]
     return "\n".join(lines)
+
+
+def _requests(of: dict[str, float]) -> str:
+    if "delta_ops_requests" not in of:
+        return ""
+    return f"{of['delta_ops_requests']}, {of['deltalake_requests']}"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ before or not at all:
 4. the other commits from the oldest on, and each checkpoint after the commits that rest on it;
 5. checksums, then sidecars, which by then no checkpoint names, then leftovers.
 
+The cutoff is by the store's clock, as the times of its files are.
 It may be killed at any call: the next run finds less to do.
 """
 
@@ -43,10 +44,13 @@ from delta_ops.maintenance.log_cleanup_plan import (
 )
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import FileInfo
+from delta_ops.storage.store_clock import store_time_ms
 
 _BATCH = 5000
 """Files that are deleted between two words of progress; a store takes as many as it can at once."""
 _LISTINGS = 3
+_SAME_TIME_MS = 60_000
+"""Next to the day after which unfinished files go; the cutoff is compared by itself."""
 _PROVEN = ("path", "partitionValues", "size")
 
 
@@ -99,7 +103,7 @@ def clean_up_log(
     log: DeltaLog,
     *,
     dry_run: bool = False,
-    clock: Clock = system_clock,
+    clock: Clock | None = None,
     keep_versions: Collection[int] = (),
     on_event: OnEvent = ignore,
 ) -> LogCleanupResult:
@@ -109,6 +113,8 @@ def clean_up_log(
     looks at `plan.is_enabled` first.
 
     Args:
+        clock: The store's own if None, which is asked only if there is something to delete; a dry
+            run, which writes nothing, goes by this machine's.
         keep_versions: Versions that must stay readable, however old they are, and so all after the
             first of them; looked into again before the first file goes.
 
@@ -119,9 +125,14 @@ def clean_up_log(
         InvalidRequestError: A property of the table cannot be understood.
     """
     snapshot = log.snapshot()
-    now_ms = clock()
+    now_ms = (clock or system_clock)()
     kept = frozenset(keep_versions)
     plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
+    if clock is None and plan.has_work and not dry_run:
+        store_ms = store_time_ms(log.storage)
+        if _would_differ(store_ms, now_ms, snapshot.properties.log_retention_ms):
+            now_ms = store_ms
+            plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
     while not dry_run and plan.commits + plan.checkpoints:
         _prove_boundary(log, plan)
         again = frozenset(keep_versions)
@@ -175,6 +186,12 @@ def plan_of_listed(
     top_level = top_level_files(files, plan) if candidates else []
     referenced = referenced_sidecars(storage, top_level, candidates)
     return with_orphans(plan, sidecars, referenced, now_ms=now_ms)
+
+
+def _would_differ(store_ms: int, now_ms: int, retention_ms: int) -> bool:
+    """Whether the store's clock and this machine's may lead to different plans."""
+    cutoffs = {cutoff_ms_of(each, retention_ms) for each in (store_ms, now_ms)}
+    return len(cutoffs) > 1 or abs(store_ms - now_ms) > _SAME_TIME_MS
 
 
 def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:

@@ -77,10 +77,10 @@ def maintain(
     """
     plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     results: list[OperationResult] = []
+    own_clock = None if clock is system_clock else clock  # else the store's, where files go
     for operation in plan.operations if operations is None else operations:
         match operation:
             case "vacuum":
-                own_clock = None if clock is system_clock else clock  # else the store's
                 results.append(
                     vacuum_with(log, dry_run=dry_run, clock=own_clock, on_event=on_event)
                 )
@@ -99,7 +99,7 @@ def maintain(
                     clean_up_log(
                         log,
                         dry_run=dry_run,
-                        clock=clock,
+                        clock=own_clock,
                         keep_versions=keep_versions,
                         on_event=on_event,
                     )

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -237,14 +237,14 @@ def _listing(storage: Storage, rules: PathRules, on_event: OnEvent) -> Iterator[
     """What of the table's files may go."""
     number = 0
 
-    def is_candidate(path: str) -> bool:
+    def candidates(paths: Sequence[str]) -> list[str]:
         nonlocal number
-        number += 1
-        if number % _LISTED_AT_A_TIME == 0:
+        told, number = number // _LISTED_AT_A_TIME, number + len(paths)
+        if number // _LISTED_AT_A_TIME > told:
             on_event(_progress(storage.uri, "list files", number, None))
-        return rules.is_candidate(path)
+        return rules.candidates(paths)
 
-    return storage.list_tree("", is_candidate)
+    return storage.list_tree("", candidates)
 
 
 def _found(

@@ -14,8 +14,10 @@ has been in it since the horizon: a younger one may have been made by a writer f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 from delta_ops.maintenance.leftovers import is_leftover, is_staged
@@ -27,6 +29,7 @@ from delta_ops.storage import FileInfo
 from delta_ops.storage.paths import is_hidden_staged
 
 _HIDING = ("_", ".")
+_PATH = attrgetter("path")  # to compare paths is much quicker than to compare whole values
 
 Reason = Literal["hidden", "of another table", "reachable", "on request", "young"]
 """Why a file stays: the first of these that holds."""
@@ -90,18 +93,35 @@ class PathRules:
             self.kept[reason] += 1
         return reason is None
 
+    def candidates(self, paths: Sequence[str]) -> list[str]:
+        """Those for which `is_candidate` holds, in any order.
+
+        Args:
+            paths: In one directory, at least one.
+        """
+        directory, slash, _ = paths[0].rpartition("/")
+        prefix = directory + slash
+        if self._is_in_hidden(directory) or prefix.startswith(self._other_tables) or self.keep:
+            return [path for path in paths if self.is_candidate(path)]
+        hiding = tuple(prefix + first for first in _HIDING)
+        plain = [path for path in paths if not path.startswith(hiding)]
+        found = [path for path in plain if path not in self.reachable]
+        if len(found) < len(plain):
+            self.kept["reachable"] += len(plain) - len(found)
+        if len(plain) < len(paths):
+            found += [path for path in paths if path.startswith(hiding) and self.is_candidate(path)]
+        return found
+
     def reason_to_stay(self, path: str) -> Reason | None:
         """Why it stays; None for what is to be judged by its age, unfinished files among them."""
         directory, _, name = path.rpartition("/")
-        is_hidden_directory = self._is_hidden.get(directory)
-        if is_hidden_directory is None:
-            is_hidden_directory = self._note_directory(directory)
+        is_in_hidden = self._is_in_hidden(directory)
         if name.startswith(_HIDING):
             if is_hidden_staged(name):
                 return None
             if is_hidden(name, self._visible):
                 return "hidden"
-        if is_hidden_directory:
+        if is_in_hidden:
             return "hidden"
         if self._other_tables and path.startswith(self._other_tables):
             return "of another table"
@@ -118,7 +138,10 @@ class PathRules:
         """Let all below this directory stay: there is a log of its own."""
         self._other_tables = tuple({*self._other_tables, f"{directory}/"})
 
-    def _note_directory(self, directory: str) -> bool:
+    def _is_in_hidden(self, directory: str) -> bool:
+        known = self._is_hidden.get(directory)
+        if known is not None:
+            return known
         above, log, _ = f"{directory}/".partition("/_delta_log/")
         if log:
             self.note_table(above)
@@ -160,9 +183,7 @@ def plan_by_rules(
     files: list[FileInfo] = []
     leftovers: list[FileInfo] = []
     directories: list[str] = []
-    for info in listed:
-        if not rules.is_candidate(info.path):
-            continue
+    for info in _candidates(listed, rules):
         if info.path[-1] == "/":
             if info.modified_ms < horizon_ms:
                 directories.append(info.path)
@@ -177,11 +198,18 @@ def plan_by_rules(
             rules.kept["young"] += 1
     return VacuumPlan(
         horizon_ms=horizon_ms,
-        files=tuple(sorted(files)),
-        leftovers=tuple(sorted(leftovers)),
+        files=tuple(sorted(files, key=_PATH)),
+        leftovers=tuple(sorted(leftovers, key=_PATH)),
         directories=tuple(sorted(directories)),
         kept=rules.kept,
     )
+
+
+def _candidates(listed: Iterable[FileInfo], rules: PathRules) -> Iterator[FileInfo]:
+    for _, group in groupby(listed, lambda info: info.path.rpartition("/")[0]):
+        infos = list(group)
+        chosen = frozenset(rules.candidates([info.path for info in infos]))
+        yield from (info for info in infos if info.path in chosen)
 
 
 def names_of_partition_columns(metadata: Metadata) -> tuple[str, ...]:

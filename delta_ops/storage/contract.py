@@ -17,7 +17,7 @@ can be swept; whoever lists takes the names they know and leaves the rest. They 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import IO, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -38,8 +38,9 @@ class FileInfo(NamedTuple):
     """What the store calls this content of the file, without quotes; None where it says nothing."""
 
 
-Wanted = Callable[[str], bool]
-"""Takes a path; called by one thread at a time."""
+Wanted = Callable[[Sequence[str]], Collection[str]]
+"""Takes paths of files in one directory, at least one; those of them that are wanted, as texts that
+were given. Called by one thread at a time."""
 
 
 class Storage(Protocol):
@@ -82,9 +83,9 @@ class Storage(Protocol):
     def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
         """Files in `directory` and below, in any order; links are not followed.
 
-        Directories are listed several at a time. With `wanted` only what it says True of: of other
+        Directories are listed several at a time. With `wanted` only what it gives back: of other
         files, size and time need not be asked for; and it is also asked of each directory in which
-        there is nothing, where there are such, by its path with a slash at the end.
+        there is nothing, where there are such, alone, by its path with a slash at the end.
         """
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:

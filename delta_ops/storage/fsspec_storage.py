@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import IO, Any
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ from delta_ops.storage.object_stores import (
     options_of_read,
     way_to_delete_many,
     way_to_list_from,
+    way_to_list_tree,
 )
 from delta_ops.storage.paths import is_valid, redact, validate
 from delta_ops.storage.probe import PROBES
@@ -52,6 +53,7 @@ _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss",
 _LEVELS = 3
 """Of directories that are listed one below the other, in search of enough to list in parallel."""
 
+_JUDGED_TOGETHER = 1000
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _ETAG_KEYS = ("ETag", "etag")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -121,9 +123,8 @@ class FsspecStorage:
         """See `Storage`; of an empty directory nothing is said."""
         walk = self._walk if _OBJECT_STORES.isdisjoint(self._protocols) else self._find_in_parallel
         with self._failing_as(directory, "listed"):
-            for info in self._infos_of(walk(directory), directory):
-                if wanted is None or wanted(info.path):
-                    yield info
+            infos = self._infos_of(walk(directory), directory)
+            yield from infos if wanted is None else _wanted_of(infos, wanted)
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
         """See `Storage`; these stores have no links."""
@@ -309,6 +310,10 @@ class FsspecStorage:
         """
         if "memory" in self._protocols:
             return self._find(directory)
+        if (list_tree := way_to_list_tree(self._protocols)) is not None:
+            tree = list_tree(self._fs, self._full_directory(directory))
+            if tree is not None:
+                return tree
         files: list[Entry] = []
         branches = [directory]
         for _ in range(_LEVELS):
@@ -436,6 +441,14 @@ class FsspecStorage:
             logger.warning("%s", error)
             return False
         return True
+
+
+def _wanted_of(infos: Iterator[FileInfo], wanted: Wanted) -> Iterator[FileInfo]:
+    while together := list(islice(infos, _JUDGED_TOGETHER)):
+        for _, group in groupby(together, lambda info: info.path.rpartition("/")[0]):
+            of_directory = list(group)
+            chosen = frozenset(wanted([info.path for info in of_directory]))
+            yield from (info for info in of_directory if info.path in chosen)
 
 
 def _is_directory(entry: Entry) -> bool:

@@ -248,17 +248,9 @@ class LocalStorage:
                 logger.warning("%s", error)
                 kept += in_directory
                 continue
-            checksums = _checksums_in(place, _LISTED_FOR_EACH * len(in_directory))
-            for path in in_directory:
-                name = path.rpartition("/")[2]
-                try:
-                    if checksums is None or f".{name}.crc" in checksums:
-                        _delete(os.path.join(place, name))
-                    else:
-                        _unlink(f"{place}{os.sep}{name}")
-                except (StorageError, OSError) as error:
-                    logger.warning("%s", _as_failure(error, place, name))
-                    kept.append(path)
+            start = len(directory) + 1 if directory else 0
+            failed = _left_in(place, [path[start:] for path in in_directory])
+            kept += (path for path in in_directory if failed and path[start:] in failed)
         return kept
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
@@ -292,23 +284,26 @@ class LocalStorage:
         place = self.locate(directory)
         prefix = f"{directory}/" if directory else ""
         translate = _failure_of(place, "listed")
-        names: list[str] = []
-        with (
-            translating(translate),
-            contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        ):
-            # Of a long log most names lie before `start`; nothing passes by them faster.
-            names = sorted(name for name in os.listdir(place) if name >= start)
-        for path in filter(is_valid, [prefix + name for name in names]):
+        with contextlib.ExitStack() as stack:
             try:
-                status = os.lstat(
-                    place + path[len(directory) :] if directory else self.locate(path)
-                )
-            except FileNotFoundError:  # deleted since its name was read
-                continue
+                descriptor = stack.enter_context(_opened(place))
+                # Of a long log most names lie before `start`; nothing passes by them faster.
+                names = sorted(name for name in os.listdir(descriptor) if name >= start)
+            except (FileNotFoundError, NotADirectoryError):
+                return
             except OSError as error:
                 raise translate(error) from error
-            yield path, status
+            for name in names:
+                path = prefix + name
+                if not is_valid(path):
+                    continue
+                try:
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                except FileNotFoundError:  # deleted since its name was read
+                    continue
+                except OSError as error:
+                    raise translate(error) from error
+                yield path, status
 
     def _real_root(self) -> str:
         return os.path.realpath(self._root)
@@ -374,6 +369,40 @@ def _delete(target: str) -> None:
         _unlink(target)
 
 
+@contextlib.contextmanager
+def _opened(directory: str) -> Iterator[int]:
+    """A descriptor of it: what is named by that needs no look at each directory above."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _left_in(place: str, names: Sequence[str]) -> frozenset[str]:
+    """Those of the files in a directory that cannot be deleted; the others are gone, in order."""
+    left: list[str] = []
+    try:
+        with _opened(place) as descriptor:
+            checksums = _checksums_in(place, _LISTED_FOR_EACH * len(names))
+            for name in names:
+                try:
+                    checksum = f".{name}.crc"
+                    if checksums is None or checksum in checksums:
+                        _unlink(checksum, descriptor)
+                    _unlink(name, descriptor)
+                except OSError as error:
+                    failure = _failure_of(os.path.join(place, name), "deleted")(error)
+                    logger.warning("%s", failure)
+                    left.append(name)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return frozenset()
+        logger.warning("%s", _failure_of(place, "deleted")(error))
+        return frozenset(names)
+    return frozenset(left)
+
+
 def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
     """Names of the checksums in a directory; None in one of more names than the limit.
 
@@ -387,12 +416,6 @@ def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
     if len(names) > limit:
         return None
     return frozenset([name for name in names if name[0] == "." and name.endswith(".crc")])
-
-
-def _as_failure(error: OSError | StorageError, place: str, name: str) -> StorageError:
-    if isinstance(error, StorageError):
-        return error
-    return _failure_of(os.path.join(place, name), "deleted")(error)
 
 
 def _directory_of(path: str) -> str:
@@ -410,10 +433,14 @@ def _checksum_of(target: str) -> str:
     return os.path.join(directory, f".{name}.crc")
 
 
-def _unlink(place: str) -> bool:
-    """Whether there was a file to remove; a directory is none."""
+def _unlink(place: str, directory: int | None = None) -> bool:
+    """Whether there was a file to remove; a directory is none.
+
+    Args:
+        directory: Its descriptor, if the place is the name of a file in it.
+    """
     try:
-        os.unlink(place)
+        os.unlink(place, dir_fd=directory)
     except OSError as error:
         if error.errno in _NO_FILE:
             return False

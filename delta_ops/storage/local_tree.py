@@ -21,7 +21,7 @@ from delta_ops.storage.contract import FileInfo, Wanted
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.paths import is_valid, validate
 
-_THREADS = 4
+_THREADS = 2
 _AHEAD = 64
 """Directories that are listed and not taken yet."""
 _FOUND_TOGETHER = 1000
@@ -94,24 +94,26 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
         except (FileNotFoundError, NotADirectoryError):
             return _Listed([], [])
         try:
-            names, directories = _names(descriptor, prefix)
+            paths, directories = _paths(descriptor, prefix)
             if wanted is not None:
-                with one_by_one:
-                    chosen = [name for name in names if wanted(prefix + name)]
-                    is_empty = bool(directory) and not (names or directories)
-                    if is_empty and not os.listdir(descriptor) and wanted(prefix):
-                        status = os.fstat(descriptor)
-                        return _Listed([_info_of(prefix, status)], [])
-                names = chosen
-            return _Listed(_infos(descriptor, prefix, names), directories)
+                is_empty = bool(directory) and not (paths or directories)
+                if is_empty and not os.listdir(descriptor):
+                    with one_by_one:
+                        is_wanted = bool(wanted([prefix]))
+                    status = os.fstat(descriptor)
+                    return _Listed([_info_of(prefix, status)] if is_wanted else [], [])
+                if paths:
+                    with one_by_one:
+                        paths = list(wanted(paths))
+            return _Listed(_infos(descriptor, prefix, paths), directories)
         finally:
             os.close(descriptor)
     except OSError as error:
         raise StorageError(place, "listed", reason_of(error)) from error
 
 
-def _names(descriptor: int, prefix: str) -> tuple[list[str], list[str]]:
-    """Names of files, and paths of directories."""
+def _paths(descriptor: int, prefix: str) -> tuple[list[str], list[str]]:
+    """Those of files, and those of directories."""
     files: list[str] = []
     directories: list[str] = []
     with os.scandir(descriptor) as entries:
@@ -122,21 +124,22 @@ def _names(descriptor: int, prefix: str) -> tuple[list[str], list[str]]:
             if not is_plain and not is_valid(prefix + name):
                 continue
             if entry.is_file(follow_symlinks=False):
-                files.append(name)
+                files.append(prefix + name)
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(prefix + name)
     return files, directories
 
 
-def _infos(descriptor: int, prefix: str, names: list[str]) -> list[FileInfo]:
+def _infos(descriptor: int, prefix: str, paths: list[str]) -> list[FileInfo]:
     found = []
-    for name in names:
+    start = len(prefix)
+    for path in paths:
         try:
-            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            status = os.stat(path[start:], dir_fd=descriptor, follow_symlinks=False)
         except FileNotFoundError:  # deleted since its name was read
             continue
         if stat.S_ISREG(status.st_mode):
-            found.append(_info_of(prefix + name, status))
+            found.append(_info_of(path, status))
     return found
 
 

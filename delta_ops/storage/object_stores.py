@@ -5,7 +5,8 @@
 2. A whole object is read by one request: some clients ask for its size first.
 3. A name means itself: a client that takes a part of it for something else is not given it.
 4. Many objects are deleted by one request, where its answer tells which of them stay.
-5. Which store it is that a name is looked up in, the client knows, whatever it was told by.
+5. A tree is listed by few requests, several at a time, see `object_tree`.
+6. Which store it is that a name is looked up in, the client knows, whatever it was told by.
 
 A file system of any other kind is asked by the common calls. Entries are as fsspec lists them.
 """
@@ -14,9 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
+from delta_ops.storage.object_tree import Listing, Page, list_objects
 
 Entry = dict[str, Any]
 """A file as fsspec lists it: name, size, type and a time."""
@@ -24,6 +28,12 @@ ListFrom = Callable[[Any, str, str], Iterator[Entry]]
 """Takes a file system, a directory by its full path, and the name to begin at; "" is the first.
 
 Files directly in the directory; some before that name may be among them. None if it is not there.
+"""
+
+ListTree = Callable[[Any, str], Iterator[Entry] | None]
+"""Takes a file system and a directory by its full path; files in it and below, in any order.
+
+None where this one lists in no order.
 """
 
 DeleteMany = Callable[[Any, Sequence[str]], Set[str]]
@@ -35,6 +45,11 @@ DELETE_BATCH = 1000
 def way_to_list_from(protocols: tuple[str, ...]) -> ListFrom | None:
     """How to list from a name on in a store of one of these fsspec protocols, if it can be."""
     return next((_WAYS[protocol] for protocol in protocols if protocol in _WAYS), None)
+
+
+def way_to_list_tree(protocols: tuple[str, ...]) -> ListTree | None:
+    """How to list all below a directory in a store of one of these protocols, if it can be."""
+    return next((_WAYS_OF_TREES[each] for each in protocols if each in _WAYS_OF_TREES), None)
 
 
 def way_to_delete_many(protocols: tuple[str, ...]) -> DeleteMany | None:
@@ -74,22 +89,69 @@ def options_to_open(scheme: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _list_s3(fs: Any, directory: str, start: str) -> Iterator[Entry]:
     bucket, prefix = _split(directory)
-    request = {"Bucket": bucket, "Prefix": prefix, "Delimiter": "/"}
-    if start and not bucket.endswith(("--x-s3", "--xa-s3")):  # directory buckets have no order
-        request["StartAfter"] = prefix + _just_before(start)
+    after = prefix + _just_before(start) if start and _has_order(bucket) else ""
+    for page in _pages_s3(fs, bucket, Listing(prefix, stops_at_slash=True, after=after)):
+        for entry in page.objects:
+            yield {**entry, "name": f"{bucket}/{entry['name']}"}
+
+
+def _list_tree_s3(fs: Any, directory: str) -> Iterator[Entry] | None:
+    bucket, prefix = _split(directory)
+    if not _has_order(bucket):
+        return None
+    _parse_times_quickly(fs)
+    entries = list_objects(partial(_pages_s3, fs, bucket), prefix)
+    return ({**entry, "name": f"{bucket}/{entry['name']}"} for entry in entries)
+
+
+def _has_order(bucket: str) -> bool:
+    """Whether names are listed in their order; in directory buckets they are not."""
+    return not bucket.endswith(("--x-s3", "--xa-s3"))
+
+
+def _pages_s3(fs: Any, bucket: str, listing: Listing) -> Iterator[Page]:
+    request = {"Bucket": bucket, "Prefix": listing.prefix, **fs.req_kw}
+    if listing.stops_at_slash:
+        request["Delimiter"] = "/"
+    if listing.after:
+        request["StartAfter"] = listing.after
     while True:
         page = fs.call_s3("list_objects_v2", **request)
-        for found in page.get("Contents", []):
-            yield {
-                "name": f"{bucket}/{found['Key']}",
+        objects = [
+            {
+                "name": found["Key"],
                 "size": found["Size"],
                 "type": "file",
                 "LastModified": found["LastModified"],
                 "ETag": found.get("ETag"),
             }
-        if not page.get("IsTruncated"):
+            for found in page.get("Contents", [])
+        ]
+        directories = [found["Prefix"] for found in page.get("CommonPrefixes", [])]
+        goes_on = bool(page.get("IsTruncated"))
+        yield Page(objects, directories, goes_on)
+        if not goes_on:
             return
         request["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _parse_times_quickly(fs: Any) -> None:
+    """The client's own way takes four fifths of what it takes to understand a listing."""
+    if "session" in fs.storage_options:
+        return  # it is the user's
+    fs.connect()
+    parsers = fs.session.get_component("response_parser_factory")
+    parsers.set_parser_defaults(timestamp_parser=_time_s3)
+
+
+def _time_s3(text: Any) -> datetime:
+    if isinstance(text, str) and text.endswith("Z"):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    # A table that is not on S3 does without.
+    from botocore.utils import parse_timestamp  # type: ignore[import-untyped]
+
+    return parse_timestamp(text)  # type: ignore[no-any-return]
 
 
 def _just_before(name: str) -> str:
@@ -176,6 +238,7 @@ def _split(directory: str) -> tuple[str, str]:
     return bucket, f"{path}/" if path else ""
 
 
+_WAYS_OF_TREES: Mapping[str, ListTree] = {"s3": _list_tree_s3}
 _WAYS: Mapping[str, ListFrom] = {"s3": _list_s3, "gs": _list_gcs, "abfs": _list_azure}
 _ADDRESSES: Mapping[str, Callable[[Any], object]] = {
     "s3": lambda fs: fs.s3.meta.endpoint_url,

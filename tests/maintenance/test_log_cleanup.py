@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import (
     InvalidRequestError,
     LogCorruptError,
@@ -283,3 +284,33 @@ def test_after_a_checkpoint_on_request_clean_up_goes_as_far_as_that(tmp_path: Pa
     result = clean_up_log(table.log, clock=table.clock)
     assert (result.plan.earliest_before, result.plan.earliest_after) == (0, 4)
     assert len(table.rows()) == 5
+
+
+def test_a_machine_whose_clock_is_ahead_cleans_up_nothing_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = system_clock()
+    table = Table(tmp_path / "t", now_ms=now_ms)
+    for number in range(3):
+        table.write([number])
+    create_checkpoint(table.log)
+    before = {path for path in table.files() if path.startswith("_delta_log/")}
+    monkeypatch.setattr(
+        "delta_ops.maintenance.log_cleanup.system_clock", lambda: now_ms + 100 * DAY_MS
+    )
+    assert not clean_up_log(table.log).plan.has_work
+    assert before <= table.files()
+
+
+def test_the_clock_of_the_store_is_asked_only_if_something_is_to_go(old_table: Table) -> None:
+    asked: list[str] = []
+    storage = CountingStorage(
+        old_table.log.storage, lambda _n, method, path, when: asked.append(f"{method} {path}")
+    )
+    log = DeltaLog("", storage=storage)
+    assert clean_up_log(log).deleted_files
+    probes = [each for each in asked if "_delta_ops/.staged-" in each]
+    assert [each.partition(" ")[0] for each in probes[::2]] == ["replace", "stat", "delete"]
+    asked.clear()
+    assert not clean_up_log(log).plan.has_work
+    assert not [each for each in asked if "_delta_ops/.staged-" in each]

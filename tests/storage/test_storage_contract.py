@@ -12,7 +12,7 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -630,16 +630,16 @@ def test_a_storage_pickles(storage: Storage) -> None:
 
 
 def test_of_a_tree_only_what_is_wanted_is_listed(storage: Storage) -> None:
-    for path in ("a", "p=1/a", "p=1/q=2/b", "p=2/a"):
+    for path in ("a", "p=1/a", "p=1/b", "p=1/q=2/b", "p=2/a"):
         storage.replace(path, b"1")
-    asked: list[str] = []
+    asked: list[list[str]] = []
 
-    def wanted(path: str) -> bool:
-        asked.append(path)
-        return path.endswith("/a")
+    def wanted(paths: Sequence[str]) -> list[str]:
+        asked.append(sorted(paths))
+        return [path for path in paths if path.endswith("/a")]
 
     assert sorted(info.path for info in storage.list_tree("", wanted)) == ["p=1/a", "p=2/a"]
-    assert sorted(asked) == ["a", "p=1/a", "p=1/q=2/b", "p=2/a"]
+    assert sorted(asked) == [["a"], ["p=1/a", "p=1/b"], ["p=1/q=2/b"], ["p=2/a"]]
 
 
 def test_a_tree_of_many_directories_is_listed_whole(storage: Storage) -> None:
