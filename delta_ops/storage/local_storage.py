@@ -43,6 +43,7 @@ from delta_ops.storage.durability import (
 )
 from delta_ops.storage.exclusive import name_staged_file
 from delta_ops.storage.failures import reason_of
+from delta_ops.storage.local_directories import opened
 from delta_ops.storage.local_tree import find, list_tree
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.paths import is_valid, validate
@@ -286,9 +287,9 @@ class LocalStorage:
         translate = _failure_of(place, "listed")
         with contextlib.ExitStack() as stack:
             try:
-                descriptor = stack.enter_context(_opened(place))
+                opened_directory = stack.enter_context(opened(place))
                 # Of a long log most names lie before `start`; nothing passes by them faster.
-                names = sorted(name for name in os.listdir(descriptor) if name >= start)
+                names = sorted(name for name in opened_directory.names() if name >= start)
             except (FileNotFoundError, NotADirectoryError):
                 return
             except OSError as error:
@@ -298,7 +299,7 @@ class LocalStorage:
                 if not is_valid(path):
                     continue
                 try:
-                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    status = opened_directory.stat(name)
                 except FileNotFoundError:  # deleted since its name was read
                     continue
                 except OSError as error:
@@ -365,32 +366,22 @@ def _info_of(path: str, status: os.stat_result) -> FileInfo:
 
 def _delete(target: str) -> None:
     with translating(_failure_of(target, "deleted")):
-        _unlink(_checksum_of(target))
-        _unlink(target)
-
-
-@contextlib.contextmanager
-def _opened(directory: str) -> Iterator[int]:
-    """A descriptor of it: what is named by that needs no look at each directory above."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        _was_removed(os.unlink, _checksum_of(target))
+        _was_removed(os.unlink, target)
 
 
 def _left_in(place: str, names: Sequence[str]) -> frozenset[str]:
     """Those of the files in a directory that cannot be deleted; the others are gone, in order."""
     left: list[str] = []
     try:
-        with _opened(place) as descriptor:
+        with opened(place) as directory:
             checksums = _checksums_in(place, _LISTED_FOR_EACH * len(names))
             for name in names:
                 try:
                     checksum = f".{name}.crc"
                     if checksums is None or checksum in checksums:
-                        _unlink(checksum, descriptor)
-                    _unlink(name, descriptor)
+                        _was_removed(directory.unlink, checksum)
+                    _was_removed(directory.unlink, name)
                 except OSError as error:
                     failure = _failure_of(os.path.join(place, name), "deleted")(error)
                     logger.warning("%s", failure)
@@ -424,7 +415,7 @@ def _directory_of(path: str) -> str:
 
 def _clear_checksum_of(target: str) -> None:
     """Remove it durably, so that no power cut brings it back beside the new file."""
-    if _unlink(_checksum_of(target)):
+    if _was_removed(os.unlink, _checksum_of(target)):
         sync_directory(os.path.dirname(target))
 
 
@@ -433,14 +424,10 @@ def _checksum_of(target: str) -> str:
     return os.path.join(directory, f".{name}.crc")
 
 
-def _unlink(place: str, directory: int | None = None) -> bool:
-    """Whether there was a file to remove; a directory is none.
-
-    Args:
-        directory: Its descriptor, if the place is the name of a file in it.
-    """
+def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
+    """Whether there was a file to remove; a directory is none."""
     try:
-        os.unlink(place, dir_fd=directory)
+        unlink(place)
     except OSError as error:
         if error.errno in _NO_FILE:
             return False

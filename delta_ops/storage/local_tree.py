@@ -19,6 +19,7 @@ from delta_ops.errors import StorageError
 from delta_ops.storage.concurrency import run_ahead
 from delta_ops.storage.contract import FileInfo, Wanted
 from delta_ops.storage.failures import reason_of
+from delta_ops.storage.local_directories import LocalDirectory, opened
 from delta_ops.storage.paths import is_valid, validate
 
 _THREADS = 2
@@ -89,34 +90,35 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
     place = os.path.join(root, *directory.split("/")) if directory else root
     prefix = f"{directory}/" if directory else ""
     try:
-        try:
-            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):
-            return _Listed([], [])
-        try:
-            paths, directories = _paths(descriptor, prefix)
-            if wanted is not None:
-                is_empty = bool(directory) and not (paths or directories)
-                if is_empty and not os.listdir(descriptor):
-                    with one_by_one:
-                        is_wanted = bool(wanted([prefix]))
-                    status = os.fstat(descriptor)
-                    return _Listed([_info_of(prefix, status)] if is_wanted else [], [])
-                if paths:
-                    with one_by_one:
-                        paths = list(wanted(paths))
-            return _Listed(_infos(descriptor, prefix, paths), directories)
-        finally:
-            os.close(descriptor)
+        with opened(place) as open_directory:
+            return _listed(open_directory, prefix, wanted, one_by_one)
+    except (FileNotFoundError, NotADirectoryError):
+        return _Listed([], [])
     except OSError as error:
         raise StorageError(place, "listed", reason_of(error)) from error
 
 
-def _paths(descriptor: int, prefix: str) -> tuple[list[str], list[str]]:
+def _listed(
+    directory: LocalDirectory, prefix: str, wanted: Wanted | None, one_by_one: threading.Lock
+) -> _Listed:
+    paths, directories = _paths(directory, prefix)
+    if wanted is not None:
+        is_empty = bool(prefix) and not (paths or directories)
+        if is_empty and not directory.names():
+            with one_by_one:
+                is_wanted = bool(wanted([prefix]))
+            return _Listed([_info_of(prefix, directory.stat())] if is_wanted else [], [])
+        if paths:
+            with one_by_one:
+                paths = list(wanted(paths))
+    return _Listed(_infos(directory, prefix, paths), directories)
+
+
+def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str]]:
     """Those of files, and those of directories."""
     files: list[str] = []
     directories: list[str] = []
-    with os.scandir(descriptor) as entries:
+    with directory.scan() as entries:
         for entry in entries:
             name = entry.name
             # Of most names it is seen at once; what is before them has been looked at.
@@ -130,12 +132,12 @@ def _paths(descriptor: int, prefix: str) -> tuple[list[str], list[str]]:
     return files, directories
 
 
-def _infos(descriptor: int, prefix: str, paths: list[str]) -> list[FileInfo]:
+def _infos(directory: LocalDirectory, prefix: str, paths: list[str]) -> list[FileInfo]:
     found = []
     start = len(prefix)
     for path in paths:
         try:
-            status = os.stat(path[start:], dir_fd=descriptor, follow_symlinks=False)
+            status = directory.stat(path[start:])
         except FileNotFoundError:  # deleted since its name was read
             continue
         if stat.S_ISREG(status.st_mode):

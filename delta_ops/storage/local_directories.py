@@ -1,0 +1,59 @@
+"""Local directories, opened: what is named within one needs no look at each directory above it.
+
+Where the system has no descriptors of directories (Windows), names go by their whole paths.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+
+_HAS_DESCRIPTORS = {os.stat, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
+
+
+class LocalDirectory(NamedTuple):
+    """A directory while it is open. Raises `OSError` as it comes."""
+
+    place: str
+    descriptor: int | None
+
+    def names(self) -> list[str]:
+        """Of all that is in it."""
+        return os.listdir(self.place if self.descriptor is None else self.descriptor)
+
+    def scan(self) -> AbstractContextManager[Iterator[os.DirEntry[Any]]]:
+        """All that is in it."""
+        return os.scandir(self.place if self.descriptor is None else self.descriptor)
+
+    def stat(self, name: str = "") -> os.stat_result:
+        """Of a file in it, or of itself; links are not followed."""
+        if not name:
+            return os.stat(self.place if self.descriptor is None else self.descriptor)
+        return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file in it."""
+        os.unlink(self._at(name), dir_fd=self.descriptor)
+
+    def _at(self, name: str) -> str:
+        return os.path.join(self.place, name) if self.descriptor is None else name
+
+
+@contextmanager
+def opened(place: str) -> Iterator[LocalDirectory]:
+    """The directory at this place.
+
+    Raises:
+        FileNotFoundError: It is not there, or found so as soon as it is read.
+        NotADirectoryError: It is a file; as before.
+    """
+    if not _HAS_DESCRIPTORS:
+        yield LocalDirectory(place, None)
+        return
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield LocalDirectory(place, descriptor)
+    finally:
+        os.close(descriptor)
