@@ -6,6 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,15 +120,18 @@ def test_a_folder_that_cannot_be_looked_into_is_told_and_stops_nothing(
 
 def _deny(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """As the system does to users who may not list a directory; tests may run as one who may."""
-    for name in ("scandir", "listdir"):
+    for name in ("scandir", "listdir", "open"):
         real = getattr(os, name)
 
-        def denied(path: object, real: Callable[[object], object] = real) -> object:
-            if str(path).startswith(place):
-                raise PermissionError(13, os.strerror(13), path)
-            return real(path)
+        monkeypatch.setattr(os, name, partial(_denied, place, real))
 
-        monkeypatch.setattr(os, name, denied)
+
+def _denied(
+    place: str, real: Callable[..., object], path: object, *args: object, **options: object
+) -> object:
+    if str(path).startswith(place):
+        raise PermissionError(13, os.strerror(13), path)
+    return real(path, *args, **options)
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
