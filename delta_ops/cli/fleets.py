@@ -30,7 +30,6 @@ from delta_ops.maintenance import (
 )
 from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
 from delta_ops.protocol.table_properties import parse_interval
-from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.storage.paths import redact
 
 TABLE_FAILED = 1
@@ -94,7 +93,9 @@ threshold_option = click.option(
 @nested_option
 @threshold_option
 @click.option(
-    "--at-once", type=click.IntRange(1, 256), default=MAX_CONCURRENCY, help="Tables read at once."
+    "--at-once",
+    type=click.IntRange(1, 256),
+    help="Tables read at once; 16 in stores and 1 on disks if not given.",
 )
 @json_option
 def health_command(
@@ -102,7 +103,7 @@ def health_command(
     storage_options: dict[str, Any],
     nested: bool,
     thresholds: HealthThresholds,
-    at_once: int,
+    at_once: int | None,
     as_json: bool,
 ) -> None:
     """How tables are, and what they need; of all tables below a prefix.

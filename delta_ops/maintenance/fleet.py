@@ -30,6 +30,7 @@ from delta_ops.maintenance.health import (
 )
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.storage import Storage, open_storage
+from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
 from delta_ops.storage.paths import redact
 from delta_ops.transaction.rewrite_group import Rewriter
@@ -135,7 +136,7 @@ def fleet_health(
     storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
-    max_concurrency: int = MAX_CONCURRENCY,
+    max_concurrency: int | None = None,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> Iterator[TableHealth]:
@@ -143,8 +144,12 @@ def fleet_health(
 
     Args:
         tables: Or their URIs, which are opened with the `storage_options`.
-        max_concurrency: Tables that are read at once.
+        max_concurrency: Tables that are read at once. By default 16 if one of them lies in a store,
+            and else 1: a disk lets nobody wait, and threads that compute only hinder each other.
     """
+    todo = list(tables)
+    if max_concurrency is None:
+        max_concurrency = MAX_CONCURRENCY if any(map(_is_in_store, todo)) else 1
 
     def look(table: DeltaLog | str) -> TableHealth:
         report, failure = _tried(
@@ -152,7 +157,7 @@ def fleet_health(
         )
         return TableHealth(table=_name(table), report=report, failure=failure)
 
-    return _each(look, tables, "health", max_concurrency, on_event)
+    return _each(look, todo, "health", max_concurrency, on_event)
 
 
 def maintain_fleet(
@@ -245,6 +250,15 @@ def _look_into(
 
 def _log(table: DeltaLog | str, storage_options: Mapping[str, Any] | None) -> DeltaLog:
     return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
+
+
+def _is_in_store(table: DeltaLog | str) -> bool:
+    if isinstance(table, DeltaLog):
+        return not table.storage.has_native_input
+    try:
+        return local_path_of(table) is None
+    except DeltaOpsError:  # which its row will tell
+        return False
 
 
 def _name(table: DeltaLog | str) -> str:
