@@ -183,19 +183,24 @@ def plan_by_rules(
     files: list[FileInfo] = []
     leftovers: list[FileInfo] = []
     directories: list[str] = []
+    num_young = 0
     for info in _candidates(listed, rules):
-        if info.path[-1] == "/":
-            if info.modified_ms < horizon_ms:
-                directories.append(info.path)
-        elif is_staged(info):
+        path, _, modified_ms, *_ = info
+        if path[-1] == "/":
+            if modified_ms < horizon_ms:
+                directories.append(path)
+        # Of most names it is seen at once that they are not those of unfinished files.
+        elif (path[0] == "." or "/." in path) and is_staged(info):
             if is_leftover(info, now_ms):
                 leftovers.append(info)
             else:
-                rules.kept["young"] += 1
-        elif info.modified_ms < horizon_ms:
+                num_young += 1
+        elif modified_ms < horizon_ms:
             files.append(info)
         else:
-            rules.kept["young"] += 1
+            num_young += 1
+    if num_young:
+        rules.kept["young"] += num_young
     return VacuumPlan(
         horizon_ms=horizon_ms,
         files=tuple(sorted(files, key=_PATH)),
@@ -208,8 +213,12 @@ def plan_by_rules(
 def _candidates(listed: Iterable[FileInfo], rules: PathRules) -> Iterator[FileInfo]:
     for _, group in groupby(listed, lambda info: info.path.rpartition("/")[0]):
         infos = list(group)
-        chosen = frozenset(rules.candidates([info.path for info in infos]))
-        yield from (info for info in infos if info.path in chosen)
+        paths = [info.path for info in infos]
+        chosen = rules.candidates(paths)
+        if len(chosen) < len(paths):
+            among = frozenset(chosen)
+            infos = [info for info in infos if info.path in among]
+        yield from infos
 
 
 def names_of_partition_columns(metadata: Metadata) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ Where the system has no descriptors of directories (Windows), names go by their 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 _HAS_DESCRIPTORS = {os.stat, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
@@ -27,11 +28,18 @@ class LocalDirectory(NamedTuple):
         """All that is in it."""
         return os.scandir(self.place if self.descriptor is None else self.descriptor)
 
-    def stat(self, name: str = "") -> os.stat_result:
-        """Of a file in it, or of itself; links are not followed."""
-        if not name:
-            return os.stat(self.place if self.descriptor is None else self.descriptor)
-        return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
+    def status(self) -> os.stat_result:
+        """Of the directory itself."""
+        return os.stat(self.place if self.descriptor is None else self.descriptor)
+
+    def status_of_names(self) -> Callable[[str], os.stat_result]:
+        """What tells the status of a file in it by its name; links are not followed.
+
+        Asked of very many names, so that nothing stands between it and the system.
+        """
+        if self.descriptor is None:
+            return lambda name: os.lstat(self._at(name))
+        return partial(os.stat, dir_fd=self.descriptor, follow_symlinks=False)
 
     def unlink(self, name: str) -> None:
         """Remove a file in it."""

@@ -294,12 +294,13 @@ class LocalStorage:
                 return
             except OSError as error:
                 raise translate(error) from error
+            status_of = opened_directory.status_of_names()
             for name in names:
                 path = prefix + name
                 if not is_valid(path):
                     continue
                 try:
-                    status = opened_directory.stat(name)
+                    status = status_of(name)
                 except FileNotFoundError:  # deleted since its name was read
                     continue
                 except OSError as error:

@@ -107,7 +107,7 @@ def _listed(
         if is_empty and not directory.names():
             with one_by_one:
                 is_wanted = bool(wanted([prefix]))
-            return _Listed([_info_of(prefix, directory.stat())] if is_wanted else [], [])
+            return _Listed([_info_of(prefix, directory.status())] if is_wanted else [], [])
         if paths:
             with one_by_one:
                 paths = list(wanted(paths))
@@ -135,9 +135,10 @@ def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str]
 def _infos(directory: LocalDirectory, prefix: str, paths: list[str]) -> list[FileInfo]:
     found = []
     start = len(prefix)
+    status_of = directory.status_of_names()
     for path in paths:
         try:
-            status = directory.stat(path[start:])
+            status = status_of(path[start:])
         except FileNotFoundError:  # deleted since its name was read
             continue
         if stat.S_ISREG(status.st_mode):
