@@ -8,13 +8,15 @@ No I/O; what is wrong is said by a `ValueError`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 
 T = TypeVar("T")
 
@@ -32,26 +34,45 @@ class _Fields(NamedTuple):
     """Another that is there only if there is an action."""
     required: tuple[str, ...]
     """Columns without which the table would be another."""
+    others: tuple[str, ...] = ()
+    """Columns that a checkpoint may have or not."""
 
 
 ACTIONS: Mapping[str, _Fields] = {
-    "add": _Fields("path", "size", ("path", "size", "partitionValues")),
-    "remove": _Fields("path", "deletionTimestamp", ("path",)),
+    "add": _Fields("path", "size", ("path", "size", "partitionValues"), tuple(ADD.names)),
+    "remove": _Fields("path", "deletionTimestamp", ("path",), tuple(REMOVE.names)),
     "protocol": _Fields(
-        "minReaderVersion", "minWriterVersion", ("minReaderVersion", "minWriterVersion")
+        "minReaderVersion",
+        "minWriterVersion",
+        ("minReaderVersion", "minWriterVersion"),
+        ("readerFeatures", "writerFeatures"),
     ),
     "metaData": _Fields(
-        "id", "schemaString", ("id", "schemaString", "partitionColumns", "configuration")
+        "id",
+        "schemaString",
+        ("id", "schemaString", "partitionColumns", "configuration"),
+        ("name", "description", "format", "createdTime"),
     ),
-    "txn": _Fields("appId", "version", ("appId", "version")),
-    "domainMetadata": _Fields("domain", "configuration", ("domain", "configuration")),
-    "sidecar": _Fields("path", "sizeInBytes", ("path", "sizeInBytes")),
-    "checkpointMetadata": _Fields("version", "version", ("version",)),
+    "txn": _Fields("appId", "version", ("appId", "version"), ("lastUpdated",)),
+    "domainMetadata": _Fields("domain", "configuration", ("domain", "configuration"), ("removed",)),
+    "sidecar": _Fields(
+        "path", "sizeInBytes", ("path", "sizeInBytes"), ("modificationTime", "tags")
+    ),
+    "checkpointMetadata": _Fields("version", "version", ("version",), ("tags",)),
 }
+_COLUMNS = frozenset(ACTIONS)
+_NAMES = {name: frozenset((*each.required, *each.others)) for name, each in ACTIONS.items()}
+_FLIPPED = 2
+"""Letters of a name that one damaged place may have changed."""
 
 
 def stored_fields(schema: pa.Schema) -> Fields:
-    """What columns a checkpoint has; one that is there twice would be read as either."""
+    """What columns a checkpoint has.
+
+    Refused is one that is there twice, which would be read as either, and one that differs in a
+    letter from one that is missing: no sum covers a footer, and a column that nobody knows is
+    passed over with all that it says.
+    """
     names = list(schema.names)
     types = schema.types
     fields = {
@@ -63,7 +84,20 @@ def stored_fields(schema: pa.Schema) -> Fields:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the column {twice} is there twice")
+    _validate_spelling(fields.keys(), _COLUMNS)
+    for name in fields.keys() & _COLUMNS:
+        _validate_spelling(fields[name], _NAMES[name])
     return fields
+
+
+def _validate_spelling(names: Collection[str], known: frozenset[str]) -> None:
+    for name in names:
+        if name in known:
+            continue
+        for missing in known.difference(names):
+            others = sum(a != b for a, b in zip(name, missing, strict=False))
+            if len(name) == len(missing) and others <= _FLIPPED:
+                raise ValueError(f"it has a column {name} and no {missing}, which it may have been")
 
 
 def validate_fields(fields: Fields, action: str) -> None:
@@ -80,7 +114,7 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     Args:
         structs: Its column, with the key and, if it is stored, the witness in `ACTIONS`.
     """
-    key, witness, _ = ACTIONS[action]
+    key, witness, *_ = ACTIONS[action]
     if structs.null_count == len(structs):
         return structs.slice(0, 0)
     without_views = _without_views(structs.type)

@@ -165,6 +165,37 @@ def test_checkpoints_of_other_writers_are_read(
     assert live_paths(log) == {"x.parquet", "y.parquet"}
 
 
+@pytest.mark.parametrize(
+    ("written", "damaged"),
+    [
+        ("remove", "reoove"),
+        ("txn", "tyn"),
+        ("add.deletionVector", "deletionVectob"),
+        ("protocol.readerFeatures", "readerFeaturds"),
+    ],
+)
+def test_a_name_that_damage_made_of_another_is_refused(
+    log: DeltaLog, written: str, damaged: str
+) -> None:
+    table = pq.read_table(checkpoint(log))
+    column, _, field = written.partition(".")
+    stored = table.schema.field(column).type
+    if field:
+        fields = [each.with_name(damaged if each.name == field else each.name) for each in stored]
+        structs = table[column].combine_chunks()
+        renamed = pa.StructArray.from_arrays(
+            [structs.field(i) for i in range(stored.num_fields)],
+            fields=fields,
+            mask=structs.is_null(),
+        )
+        table = table.set_column(table.column_names.index(column), column, renamed)
+    else:
+        table = table.rename_columns({column: damaged})
+    pq.write_table(table, checkpoint(log))
+    with pytest.raises(LogCorruptError, match=f"a column {damaged} and no"):
+        DeltaLog(log.uri).snapshot().files()
+
+
 DAY_US = 86_400_000_000
 YEAR_1, YEAR_10000 = -719_162 * DAY_US, 2_932_897 * DAY_US
 """Microseconds from 1970 on."""
