@@ -63,11 +63,16 @@ def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
     Args:
         pages: Of a store that keeps names in the order of their characters; called by threads.
         prefix: Empty, or with a slash at its end.
+
+    Raises:
+        OSError: The store keeps no such order; what comes after a name would not be all the rest.
     """
     first = next(pages(Listing(prefix)))
     yield from first.objects
     if not first.goes_on:
         return
+    _validate_order(first, "")
+    pages = partial(_in_order, pages)
     last = first.objects[-1]["name"] if first.objects else ""
     parents, depth = [prefix], 0
     while depth < _LEVELS and len(parents) < MAX_CONCURRENCY:
@@ -94,6 +99,20 @@ def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
             yield from objects
             # It holds more than was expected, and goes on as several.
             runs += (_Run([each], left.last) for each in left.directories)
+
+
+def _in_order(pages: Pages, listing: Listing) -> Iterator[Page]:
+    last = listing.after
+    for page in pages(listing):
+        _validate_order(page, last)
+        last = page.objects[-1]["name"] if page.objects else last
+        yield page
+
+
+def _validate_order(page: Page, last: str) -> None:
+    names = [last, *(each["name"] for each in page.objects)]
+    if names != sorted(names):
+        raise OSError("the store does not list names in their order")
 
 
 def _level(pages: Pages, parent: str, last: str) -> tuple[list[dict[str, Any]], list[str]]:

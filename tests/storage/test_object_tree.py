@@ -106,6 +106,18 @@ def test_levels_of_few_directories_are_listed_together() -> None:
     assert len(store.asked) == 1 + 1 + 3 + 35
 
 
+def test_a_store_without_order_is_refused_where_its_order_counts() -> None:
+    class Shuffled(Store):
+        def pages(self, listing: Listing) -> Iterator[Page]:
+            for page in super().pages(listing):
+                yield page._replace(objects=page.objects[::-1])
+
+    names = of_folders(3, 4)
+    assert sorted(Shuffled(names, len(names)).listed("")) == sorted(names)
+    with pytest.raises(OSError, match="in their order"):
+        Shuffled(names, 5).listed("")
+
+
 def test_times_of_an_s3_server_are_those_that_its_client_understands(s3_server: S3Server) -> None:
     bucket = s3_server.new_bucket()
     s3_server.put(bucket, {"t/a": b"1", "t/p=1/b": b"22"})
