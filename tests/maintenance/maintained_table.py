@@ -103,6 +103,8 @@ class MaintainedTable:
         self._unpromised |= (self._removed_before(horizon_ms) | self._forgotten) - set(keep)
         for place, modified_ms in self._orphans.items():
             assert modified_ms < horizon_ms or place.exists(), f"{place} was too young to go"
+        # One that went by right is not looked for after a vacuum with a longer retention.
+        self._orphans = {place: each for place, each in self._orphans.items() if place.exists()}
 
     def may_have_cleaned_up(self) -> None:
         """Somebody had the right to delete what of the log is older than its retention."""

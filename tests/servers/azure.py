@@ -62,7 +62,7 @@ def azure_server() -> Iterator[AzureServer]:
             ports = (_LISTENS.search(line) for line in process.stdout)
             yield AzureServer(int(next(found[1] for found in ports if found)))
         finally:
-            process.terminate()
+            process.kill()  # it may have inherited that other signals are ignored
 
 
 def _install(npm: str) -> None:

@@ -65,4 +65,4 @@ def gcs_server() -> Iterator[GcsServer]:
             wait_until_it_answers(process, f"{server.url}/storage/v1/b?project=test")
             yield server
         finally:
-            process.terminate()
+            process.kill()  # it may have inherited that other signals are ignored

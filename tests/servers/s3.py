@@ -121,4 +121,4 @@ def s3_server() -> Iterator[S3Server]:
             assert process.stdout is not None
             yield S3Server(int(process.stdout.readline()))
         finally:
-            process.terminate()
+            process.kill()  # it may have inherited that other signals are ignored
