@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-from hypothesis import assume
+from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -265,6 +265,21 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     def check(self) -> None:
         self.table.check()
+
+
+def many_histories(number: int, steps: int) -> settings:
+    """For a long run, which does not look for a shorter history of a fault it has found.
+
+    That would take an hour, and a shorter one takes other times and is another one.
+    """
+    return settings(
+        max_examples=number,
+        stateful_step_count=steps,
+        deadline=None,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )
 
 
 def merged(rows: Rows, source: Rows) -> list[Row]:

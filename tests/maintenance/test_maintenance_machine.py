@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.maintenance.machine_with_deltalake import MachineWithDeltalake
+from tests.maintenance.maintenance_machine import many_histories
 
 EXAMPLES, STEPS = 60, 40
 
@@ -20,13 +21,5 @@ TestMaintenanceMachine.settings = settings(
 def test_thousands_of_steps_leave_every_promised_version_as_it_was() -> None:
     run_state_machine_as_test(
         MachineWithDeltalake,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=STEPS,
-            deadline=None,
-            # A shorter history takes other times, and is another one.
-            phases=(Phase.explicit, Phase.reuse, Phase.generate),
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
+        settings=many_histories(EXAMPLES, STEPS),
     )

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
@@ -24,6 +23,7 @@ from tests.maintenance.maintenance_machine import (
     any_version,
     apps,
     least_ids,
+    many_histories,
     merged,
     partitions,
     some_rows,
@@ -195,13 +195,5 @@ def test_with_delta_spark_every_promised_version_is_what_it_was(peer: DeltaSpark
     MachineWithDeltaSpark.peer = peer
     run_state_machine_as_test(
         MachineWithDeltaSpark,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=STEPS,
-            deadline=None,
-            # To find a shorter history of the same fault would take an hour.
-            phases=(Phase.explicit, Phase.reuse, Phase.generate),
-            suppress_health_check=list(HealthCheck),
-            print_blob=True,
-        ),
+        settings=many_histories(EXAMPLES, STEPS),
     )
