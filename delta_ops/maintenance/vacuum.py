@@ -45,7 +45,7 @@ from delta_ops.maintenance.vacuum_plan import (
     VacuumPlan,
     hidden_names,
     names_of_partition_columns,
-    plan_by_rules,
+    plan_by_age,
 )
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import in_parallel
@@ -148,7 +148,8 @@ def vacuum(
     else:
         listed = list(_listing(snapshot.storage, rules, on_event))
     needed.look_again()
-    plan = plan_by_rules(listed, rules, now_ms=now_ms, retention_ms=retention_ms)
+    left = rules.still_candidates(listed)
+    plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
     if dry_run:
         return VacuumResult(plan=plan, dry_run=True)
 

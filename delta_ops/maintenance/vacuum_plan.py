@@ -14,9 +14,8 @@ has been in it since the horizon: a younger one may have been made by a writer f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import groupby
 from operator import attrgetter
 from typing import Literal
 
@@ -112,6 +111,15 @@ class PathRules:
             found += [path for path in paths if path.startswith(hiding) and self.is_candidate(path)]
         return found
 
+    def still_candidates(self, passed: Collection[FileInfo]) -> list[FileInfo]:
+        """Those that would pass again, now that more may be known: needed files, other tables."""
+        found = [info for info in passed if info.path not in self.reachable]
+        if len(found) < len(passed):
+            self.kept["reachable"] += len(passed) - len(found)
+        if self._other_tables:
+            found = [info for info in found if self.is_candidate(info.path)]
+        return found
+
     def reason_to_stay(self, path: str) -> Reason | None:
         """Why it stays; None for what is to be judged by its age, unfinished files among them."""
         directory, _, name = path.rpartition("/")
@@ -172,19 +180,20 @@ def plan_vacuum(
     infos = list(listed)
     for info in infos:  # the logs of other tables may come after their files
         rules.reason_to_stay(info.path)
-    return plan_by_rules(infos, rules, now_ms=now_ms, retention_ms=retention_ms)
+    candidates = [info for info in infos if rules.is_candidate(info.path)]
+    return plan_by_age(candidates, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
 
 
-def plan_by_rules(
-    listed: Iterable[FileInfo], rules: PathRules, *, now_ms: int, retention_ms: int
+def plan_by_age(
+    candidates: Iterable[FileInfo], kept: Mapping[Reason, int], *, now_ms: int, retention_ms: int
 ) -> VacuumPlan:
-    """`plan_vacuum`, of what the same rules have passed already, when less was known."""
+    """`plan_vacuum`, of the files that nothing but their age lets stay."""
     horizon_ms = now_ms - retention_ms
     files: list[FileInfo] = []
     leftovers: list[FileInfo] = []
     directories: list[str] = []
     num_young = 0
-    for info in _candidates(listed, rules):
+    for info in candidates:
         path, _, modified_ms, *_ = info
         if path[-1] == "/":
             if modified_ms < horizon_ms:
@@ -199,26 +208,13 @@ def plan_by_rules(
             files.append(info)
         else:
             num_young += 1
-    if num_young:
-        rules.kept["young"] += num_young
     return VacuumPlan(
         horizon_ms=horizon_ms,
         files=tuple(sorted(files, key=_PATH)),
         leftovers=tuple(sorted(leftovers, key=_PATH)),
         directories=tuple(sorted(directories)),
-        kept=rules.kept,
+        kept={**kept, "young": num_young} if num_young else kept,
     )
-
-
-def _candidates(listed: Iterable[FileInfo], rules: PathRules) -> Iterator[FileInfo]:
-    for _, group in groupby(listed, lambda info: info.path.rpartition("/")[0]):
-        infos = list(group)
-        paths = [info.path for info in infos]
-        chosen = rules.candidates(paths)
-        if len(chosen) < len(paths):
-            among = frozenset(chosen)
-            infos = [info for info in infos if info.path in among]
-        yield from infos
 
 
 def names_of_partition_columns(metadata: Metadata) -> tuple[str, ...]:
