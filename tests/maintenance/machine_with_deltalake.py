@@ -3,9 +3,11 @@
 What it is known to do wrong is kept from it where it would, and nowhere else:
 
 - its clean-up of the log takes a part of a checkpoint for a whole one, and what it leaves behind
-  cannot be read (`_cleans_up`);
+  cannot be read (`_cleans_up`); its vacuum and optimize clean up even where they are told not to;
 - it goes by the age of each commit alone, so that versions within the retention of the log are
   lost to it (`deltalake_may_have_cleaned_up`);
+- its vacuum goes by any time at which a file was removed, so that one which was restored and
+  removed again is not kept from then on (`deltalake_may_have_vacuumed`);
 - its log compaction loses removes, so that it is not asked for any;
 - of a table with deletion vectors it deletes the live ones, so that it only reads those.
 """
@@ -93,7 +95,7 @@ class MachineWithDeltalake(MaintenanceMachine):
     @rule(by=st.sampled_from(["compact", "z order", "repair", "checkpoint", "clean up log"]))
     def deltalake_maintains(self, by: str) -> None:
         table, hooks = DeltaTable(self.table.root), self._hooks()
-        assume(by != "clean up log" or self._cleans_up())
+        assume(by in ("repair", "checkpoint") or self._cleans_up())
         with self.table.step():
             match by:
                 case "compact":
@@ -111,6 +113,7 @@ class MachineWithDeltalake(MaintenanceMachine):
     @precondition(lambda self: self.is_ours)
     @rule(is_full=st.booleans(), is_all=st.booleans(), keep=any_version)
     def deltalake_vacuums(self, is_full: bool, is_all: bool, keep: int) -> None:
+        assume(self._cleans_up())
         kept = self.chosen(keep)
         with self.table.step():
             DeltaTable(self.table.root).vacuum(
@@ -123,7 +126,7 @@ class MachineWithDeltalake(MaintenanceMachine):
             )
             self._deltalake_did(self.rows)
             retention_ms = 0 if is_all else self.table.state.retention_ms
-            self.table.may_have_vacuumed(retention_ms, keep=[kept])
+            self.table.deltalake_may_have_vacuumed(retention_ms, keep=[kept])
 
     @precondition(lambda self: self.is_ours)
     @rule(version=any_version)

@@ -55,6 +55,8 @@ class MaintainedTable:
         """Of each version."""
         self._removing: list[int | None] = []
         """Of each version: when the step began that committed its removes; None without removes."""
+        self._first_removed_ms: dict[str, int] = {}
+        """By path: when the step began that removed it first, whether it came back or not."""
         self._committed_ms: list[int] = []
         """By the files of the commits, which age."""
         self._unpromised: set[int] = set()
@@ -90,8 +92,12 @@ class MaintainedTable:
         assert num_new or not self.states or state == self.state, "it should have committed"
         for version in range(len(self.states), len(self.states) + num_new):
             place = self._commit(version)
-            removes = any("remove" in json.loads(line) for line in place.read_text().splitlines())
+            actions = [json.loads(line) for line in place.read_text().splitlines()]
+            removes = [action["remove"]["path"] for action in actions if "remove" in action]
             self._removing.append(self._began_ms if removes else None)
+            for path in removes:
+                decoded = canonical_path(path, self.log.uri)
+                self._first_removed_ms.setdefault(decoded, self._began_ms)
             self._committed_ms.append(place.stat().st_mtime_ns // 1_000_000)
             self.states.append(state)
 
@@ -99,12 +105,23 @@ class MaintainedTable:
         self, retention_ms: int, keep: Collection[int] = (), *, now_ms: int | None = None
     ) -> None:
         """Somebody had the right to delete what was removed so long before now."""
+        self._forget()  # by a checkpoint that a commit of the vacuum caused, before the listing
         horizon_ms = (system_clock() if now_ms is None else now_ms) - retention_ms
         self._unpromised |= (self._removed_before(horizon_ms) | self._forgotten) - set(keep)
         for place, modified_ms in self._orphans.items():
             assert modified_ms < horizon_ms or place.exists(), f"{place} was too young to go"
         # One that went by right is not looked for after a vacuum with a longer retention.
         self._orphans = {place: each for place, each in self._orphans.items() if place.exists()}
+
+    def deltalake_may_have_vacuumed(self, retention_ms: int, keep: Collection[int] = ()) -> None:
+        """A file that came back and was removed again goes by the first time it was removed."""
+        self.may_have_vacuumed(retention_ms, keep)
+        horizon_ms = system_clock() - retention_ms
+        old = {path for path, ms in self._first_removed_ms.items() if ms < horizon_ms}
+        old -= live_paths(self.log)
+        for version in set(self.promised) - set(keep):
+            if not old.isdisjoint(live_paths(self.log, version)):
+                self._unpromised.add(version)
 
     def may_have_cleaned_up(self) -> None:
         """Somebody had the right to delete what of the log is older than its retention."""
