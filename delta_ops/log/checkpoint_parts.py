@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow._parquet import ParquetReader
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, LogCorruptError, StorageError
 from delta_ops.protocol.checkpoint_rows import Fields, stored_fields
@@ -48,6 +49,26 @@ class Piece(NamedTuple):
     columns: Sequence[str]
 
 
+class SmallPart(NamedTuple):
+    """A part in memory: Arrow's own class, since to open a `ParquetFile` takes twice as long."""
+
+    reader: ParquetReader
+    footer: Footer
+    fields: Fields
+
+    def read(self, columns: Collection[str]) -> list[pa.RecordBatch]:
+        """All rows.
+
+        Args:
+            columns: As for `ParquetFile.read`.
+        """
+        wanted = {tuple(name.split(".")) for name in columns}
+        paths = [tuple(path) for path in self.reader.column_paths]
+        leaves = [i for i, path in enumerate(paths) if {path[:1], path[:2]} & wanted]
+        table = self.reader.read_all(column_indices=leaves, use_threads=False)
+        return list(table.to_batches())
+
+
 _SMALL_BYTES = 256 << 10
 _SMALL_ROWS = 10_000
 """A file of no more than both is read and opened once, for all that is wanted of it."""
@@ -67,8 +88,8 @@ def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Foote
     return {part.path: footer for part, footer in zip(parts, footers, strict=True)}
 
 
-def open_small(storage: Storage, part: FileInfo) -> tuple[pq.ParquetFile, Footer] | None:
-    """The part in memory, as a file and as its footer; None if it is not small.
+def open_small(storage: Storage, part: FileInfo) -> SmallPart | None:
+    """The part in memory; None if it is not small.
 
     Raises:
         FileNotFoundError: It is gone; its `filename` is the path of the part.
@@ -81,10 +102,13 @@ def open_small(storage: Storage, part: FileInfo) -> tuple[pq.ParquetFile, Footer
             content = storage.read(part.path)
         else:
             (content,) = read_unchanging(storage, part, [(0, part.size)])
-        file = pq.ParquetFile(pa.BufferReader(content), **_OPTIONS)
-        if file.metadata.num_rows > _SMALL_ROWS:
+        reader = ParquetReader()
+        reader.open(pa.BufferReader(content), pre_buffer=False, **_OPTIONS)
+        metadata = reader.metadata
+        if metadata.num_rows > _SMALL_ROWS:
             return None
-        return file, Footer(metadata=file.metadata, size=part.size, content=content)
+        footer = Footer(metadata=metadata, size=part.size, content=content)
+        return SmallPart(reader, footer, stored_fields(reader.schema_arrow))
 
 
 def iter_pieces(

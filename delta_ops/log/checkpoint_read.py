@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import (
     CURE,
+    SmallPart,
     iter_pieces,
     load_footers,
     open_small,
@@ -39,7 +39,6 @@ from delta_ops.protocol.checkpoint_rows import (
     ACTIONS,
     Fields,
     present_rows,
-    stored_fields,
     the_one,
     validate_fields,
     validate_version,
@@ -118,10 +117,9 @@ def open_checkpoint(
         files = checkpoint.parts
         small = open_small(storage, top) if len(files) == 1 else None
         if small is not None:
-            file, footer = small
-            footers = {top.path: footer}
-            with file, reading(storage, top):
-                others, known = _read_at_once(file, ahead or {})
+            footers = {top.path: small.footer}
+            with reading(storage, top):
+                others, known = _read_at_once(small, ahead or {})
         else:
             footers = load_footers(storage, files)
             others = _state_actions(storage, files, footers)
@@ -152,14 +150,13 @@ def _decoded_json(storage: Storage, part: FileInfo) -> CommitActions:
 
 
 def _read_at_once(
-    file: pq.ParquetFile, ahead: Mapping[str, Sequence[str]]
+    part: SmallPart, ahead: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[Any, ...], Mapping[str, pa.Table]]:
     """The actions that are not about files, and those about files with the columns `ahead`."""
-    stored = stored_fields(file.schema_arrow)
-    names = list(_columns_of_state(stored))
-    of_files = {action: _columns_of(stored, action, wanted) for action, wanted in ahead.items()}
+    names = list(_columns_of_state(part.fields))
+    of_files = {action: _columns_of(part.fields, action, cols) for action, cols in ahead.items()}
     wanted = [*names, *chain.from_iterable(of_files.values())]
-    batches = file.read(columns=wanted, use_threads=False).to_batches() if wanted else []
+    batches = part.read(wanted) if wanted else []
     actions: list[Any] = []
     for batch in batches:
         actions.extend(_decoded_rows(batch))

@@ -138,8 +138,8 @@ def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
     if not commits:
         return EMPTY_TAIL
     newest_first = list(reversed(commits))
-    adds = file_rows(pa.concat_tables([c.adds for c in newest_first]), table_uri)
-    removes = file_rows(pa.concat_tables([c.removes for c in newest_first]), table_uri)
+    adds = file_rows(_stacked([c.adds for c in newest_first]), table_uri)
+    removes = file_rows(_stacked([c.removes for c in newest_first]), table_uri)
     if _all_differ(adds, removes):
         return Tail(adds=adds, removes=removes)
     keys, is_add = _in_order_of_decision(adds.keys, removes.keys, newest_first)
@@ -261,6 +261,11 @@ def _concatenated(newer: FileRows, older: FileRows) -> FileRows:
         if all(each.identified is None for each in both)
         else _joined(*(each.keys for each in both)),
     )
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows; of tables without any, at least one, nothing is kept."""
+    return pa.concat_tables([table for table in tables if len(table)] or tables[:1])
 
 
 def _joined(*arrays: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -117,7 +117,8 @@ def any_is_there(
 ) -> bool:
     """Whether vacuum would find a file that only tombstones older than the horizon name, as far as
     a sample of these files tells."""
-    deletable = _deletable(unneeded_paths(snapshot, tombstones, horizon_ms), snapshot, keep)
+    unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
+    deletable = _deletable(unneeded, snapshot, keep) if unneeded else []
     step = max(1, -(-len(deletable) // _SAMPLE))
     for path in deletable[::-1][::step]:
         try:
