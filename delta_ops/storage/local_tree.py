@@ -1,8 +1,10 @@
 """Local trees: the files below a directory of this machine, and which of some files are there.
 
-Several directories are listed at a time, since a file system that is reached by a network answers
-slowly. Of a file that is not wanted only the name is read: to ask for its size and time is the
-greater part of the work. Links are neither shown nor entered nor looked through.
+Several directories are listed at a time where a file system answers slowly, as those do that are
+reached by a network. Where it answers at once, threads would only hand Python's lock to each other
+at every file, and take longer than one. So one begins, and looks at what it waits for.
+Of a file that is not wanted only the name is read: to ask for its size and time is the greater part
+of the work. Links are neither shown nor entered nor looked through.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from time import perf_counter, thread_time
+from typing import NamedTuple, TypeVar
 
 from delta_ops.errors import StorageError
 from delta_ops.storage.concurrency import run_ahead
@@ -22,9 +25,13 @@ from delta_ops.storage.failures import reason_of
 from delta_ops.storage.local_directories import LocalDirectory, opened
 from delta_ops.storage.paths import is_valid, validate
 
-_THREADS = 2
+R = TypeVar("R")
+
+_THREADS = 8
 _AHEAD = 64
 """Directories that are listed and not taken yet."""
+_NOTICED_S = 0.05
+"""Waiting that is noticed: what is over before needs no threads."""
 _FOUND_TOGETHER = 1000
 
 
@@ -43,11 +50,12 @@ def list_tree(root: str, directory: str, wanted: Wanted | None) -> Iterator[File
     if directory:
         validate(directory)
     one_by_one = threading.Lock()
+    pace = _Pace()
     pending = [directory]
     while pending:
-        calls = [(1, partial(_list, root, each, wanted, one_by_one)) for each in pending]
+        calls = [partial(_list, root, each, wanted, one_by_one) for each in pending]
         pending = []
-        for files, directories in run_ahead(calls, _AHEAD, _THREADS):
+        for files, directories in pace.results(calls):
             pending += directories
             yield from files
 
@@ -62,9 +70,31 @@ def find(root: str, paths: Iterable[str]) -> Iterator[FileInfo]:
     remaining = map(validate, paths)
     groups = iter(lambda: list(islice(remaining, _FOUND_TOGETHER)), [])
     real_root = os.path.realpath(root)
-    calls = ((1, partial(_find, real_root, group)) for group in groups)
-    for found in run_ahead(calls, _AHEAD, _THREADS):
+    calls = (partial(_find, real_root, group) for group in groups)
+    for found in _Pace().results(calls):
         yield from found
+
+
+class _Pace:
+    """How long calls have waited for the file system, and how long they have worked."""
+
+    def __init__(self) -> None:
+        self._waited_s = self._worked_s = 0.0
+
+    def results(self, calls: Iterable[Callable[[], R]]) -> Iterator[R]:
+        """What the calls return, in their order."""
+        remaining = iter(calls)
+        while self._waited_s <= self._worked_s + _NOTICED_S:
+            call = next(remaining, None)
+            if call is None:
+                return
+            began_s, began_work_s = perf_counter(), thread_time()
+            result = call()
+            worked_s = thread_time() - began_work_s
+            self._worked_s += worked_s
+            self._waited_s += perf_counter() - began_s - worked_s
+            yield result
+        yield from run_ahead(((1, call) for call in remaining), _AHEAD, _THREADS)
 
 
 def _find(real_root: str, paths: list[str]) -> list[FileInfo]:
