@@ -152,10 +152,10 @@ def _is_since(tombstones: pa.Table, horizon_ms: int) -> pa.ChunkedArray:
 def _protected(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
     for chunk in files["path"].chunks:
         paths = canonical_paths(chunk, snapshot.uri)
-        is_odd = pc.or_(pc.match_substring_regex(paths, _ODD), pc.match_substring(chunk, "%"))
-        if not pc.any(is_odd).as_py():
+        if paths is chunk:  # then none of them is odd
             yield from paths.to_pylist()
             continue
+        is_odd = pc.or_(pc.match_substring_regex(paths, _ODD), pc.match_substring(chunk, "%"))
         yield from paths.filter(pc.invert(is_odd)).to_pylist()
         for path in paths.filter(is_odd).to_pylist():
             yield from _names_of(path)

@@ -194,7 +194,7 @@ def plan_by_age(
     directories: list[str] = []
     num_young = 0
     for info in candidates:
-        path, _, modified_ms, *_ = info
+        path, modified_ms = info.path, info.modified_ms
         if path[-1] == "/":
             if modified_ms < horizon_ms:
                 directories.append(path)
