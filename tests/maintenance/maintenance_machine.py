@@ -180,10 +180,19 @@ class MaintenanceMachine(RuleBasedStateMachine):
             if name in ("clean up log", "maintain"):
                 self.table.may_have_cleaned_up()
 
-    @rule(back_to=any_version, keep=any_version, is_lite=st.booleans(), kill=kills)
-    def vacuum_back_to(self, back_to: int, keep: int, is_lite: bool, kill: int | None) -> None:
-        """With the shortest retention that leaves a version whole, and one to be kept beside."""
+    @rule(
+        back_to=any_version,
+        keep=any_version,
+        keep_last=st.integers(0, 4),
+        is_lite=st.booleans(),
+        kill=kills,
+    )
+    def vacuum_back_to(
+        self, back_to: int, keep: int, keep_last: int, is_lite: bool, kill: int | None
+    ) -> None:
+        """With the shortest retention that leaves a version whole, and some to be kept beside."""
         kept = self.chosen(keep)
+        last = range(self.table.latest - keep_last + 1, self.table.latest + 1)
         horizon_ms = self.table.removed_ms(self.chosen(back_to))
         now_ms = max(system_clock(), horizon_ms)
 
@@ -194,6 +203,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
                 retention=timedelta(milliseconds=now_ms - horizon_ms),
                 enforce_retention=False,
                 keep_versions=[kept],
+                keep_last=keep_last,
                 mode="lite" if is_lite else "full",
                 clock=lambda: now_ms,
             )
@@ -201,7 +211,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
         with self.table.step():
             self.killed_at(kill, run)
             self.becomes(self.rows)
-            self.table.may_have_vacuumed(now_ms - horizon_ms, now_ms=now_ms, keep=[kept])
+            keeps = {kept, *last}
+            self.table.may_have_vacuumed(now_ms - horizon_ms, now_ms=now_ms, keep=keeps)
 
     @precondition(lambda self: self.kind == "classic")
     @rule()
