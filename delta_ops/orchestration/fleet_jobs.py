@@ -157,6 +157,7 @@ def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
         "delta/planned": _of_each(
             rows, lambda row: list(row.report.operations if row.report else ())
         ),
+        "delta/planned_figures": _of_each(rows, _planned),
         "delta/done": _of_each(rows, _done),
         "delta/skipped": _of_each(rows, lambda row: list(row.skipped)),
         "delta/left": _of_each(rows, lambda row: list(row.left)),
@@ -193,6 +194,11 @@ def _found(row: TableMaintenance) -> dict[str, Any]:
     return {f.measure: asdict(f)["value"] for f in findings if f.verdict != "ok"}
 
 
+def _planned(row: TableMaintenance) -> dict[str, int]:
+    planned = row.result.planned if row.result else {}
+    return {name: value for name, value in planned.items() if value}
+
+
 def _done(row: TableMaintenance) -> dict[str, int]:
     if row.result is None or row.result.dry_run:
         return {}
@@ -202,9 +208,8 @@ def _done(row: TableMaintenance) -> dict[str, int]:
 def _failed(rows: Sequence[TableMaintenance]) -> dict[str, str]:
     failed = {row.table: row.failure.message for row in rows if row.failure is not None}
     for row in rows:
-        undone = {n: v for n, v in _done(row).items() if n.endswith("_failures")}
-        if undone and row.table not in failed:
-            failed[row.table] = f"files that could not be deleted or read: {undone}"
+        if row.result is not None and row.result.failures:
+            failed.setdefault(row.table, f"could not delete or read all: {row.result.failures}")
     return failed
 
 

@@ -109,6 +109,7 @@ def test_maintain_tells_found_planned_done_skipped_and_saved(lake: Path) -> None
     dry = printed(run("maintain", lake, "--dry-run", "--json", *SMALL))
     assert [row["planned"] for row in dry] == [[], ["optimize"]]
     assert [row["done"] for row in dry] == [None, None]
+    assert dry[1]["planned_figures"]["compaction_files_planned"] == 4
     assert DeltaLog(lake / "zone" / "busy").snapshot().num_files == 4
     well, busy = printed(run("maintain", lake, "--json", *SMALL))
     assert (well["planned"], well["done"], well["skipped"]) == ([], None, [])
