@@ -84,7 +84,8 @@ threshold_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_thresholds,
-    help=f"From where on something is not well; may be repeated. Names: {', '.join(_NAMES)}.",
+    help="From where on something is not well; may be repeated. One of a duration may be an "
+    f"interval, such as '30 days'. Names: {', '.join(_NAMES)}.",
 )
 
 
@@ -138,6 +139,7 @@ def health_command(
     "--at-once",
     type=click.IntRange(1, 256),
     default=MAINTAINED_AT_ONCE,
+    show_default=True,
     help="Tables maintained at once.",
 )
 @dry_run_option

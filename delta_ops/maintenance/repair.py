@@ -83,8 +83,8 @@ def repair(
     removed = plan.missing if remove_missing else ()
     if removed and len(removed) == plan.num_files:
         raise InvalidRequestError(
-            f"{log.uri}: all {plan.num_files} files of the table are gone; look whether this is "
-            "the right place, and its store is mounted and complete. If they are lost for good, "
+            f"{log.uri}: every file of the table is gone, of {plan.num_files:,}; look whether this "
+            "is the right place, and its store is mounted and complete. If they are lost for good, "
             "overwrite the table"
         )
     if dry_run:

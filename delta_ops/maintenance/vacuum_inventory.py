@@ -48,7 +48,8 @@ def load_inventory(place: str) -> pa.Table:
             return pq.read_table(place, columns=list(_COLUMNS), partitioning=None)
         return csv.read_csv(place, convert_options=csv.ConvertOptions(column_types=_CSV_TYPES))
     except (OSError, pa.ArrowInvalid) as error:
-        reason = str(error).partition("\n")[0]
+        is_absent = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if is_absent else str(error).partition("\n")[0]
         raise InvalidRequestError(
             f"the inventory {place} cannot be read ({reason}); give a Parquet or CSV file with the "
             f"columns {', '.join(_COLUMNS)}"
