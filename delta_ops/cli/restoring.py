@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -192,8 +193,15 @@ def _sentence(plan: RestorePlan | RevertPlan) -> str:
     return (
         f"{count_text(figures['added_files'], 'file')} ({size_text(figures['added_bytes'])}) back, "
         f"{count_text(figures['removed_files'], 'file')} ({size_text(figures['removed_bytes'])}) "
-        "out."
+        "out" + "".join(f", {other}" for other in _others(plan)) + "."
     )
+
+
+def _others(plan: RestorePlan | RevertPlan) -> Iterator[str]:
+    if plan.transactions:
+        yield f"{count_text(len(plan.transactions), 'txn')} set back"
+    if isinstance(plan, RestorePlan) and plan.metadata is not None:
+        yield "schema or properties changed"
 
 
 def _show_repair(plan: RepairPlan) -> None:

@@ -7,7 +7,7 @@ clean-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
@@ -74,7 +74,7 @@ class MaintenanceResult:
     def left(self) -> tuple[str, ...]:
         """What was found and is not safe to do unasked: a sentence each."""
         repairs = (result for result in self.results if isinstance(result, RepairResult))
-        return tuple(sentence for result in repairs for sentence in _left(result))
+        return tuple(sentence for result in repairs for sentence in result.left)
 
 
 def maintain(
@@ -228,21 +228,6 @@ def _figures(result: OperationResult) -> dict[str, int]:
                 "log_versions_compacted": len(result.plan.commits) if result.written else 0,
                 "log_compaction_bytes": result.size_bytes,
             }
-
-
-def _left(result: RepairResult) -> Iterator[str]:
-    plan = result.plan
-    if plan.missing:
-        yield (
-            f"{len(plan.missing)} data files are gone, such as {plan.missing[0].path}: bring them "
-            "back from a backup, or give up their rows with a repair that removes what is missing"
-        )
-    if plan.missing_vectors:
-        yield (
-            f"{len(plan.missing_vectors)} deletion vectors are gone, such as that of "
-            f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
-            "version"
-        )
 
 
 def _known(name: str, value: int | None) -> dict[str, int]:
