@@ -25,7 +25,9 @@ FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_flee
 class FleetConfig(dg.Config):
     """Where the tables are."""
 
-    tables: list[str] = Field(description="Tables, and prefixes below which all tables are taken.")
+    tables: list[str] = Field(
+        min_length=1, description="Tables, and prefixes below which all tables are taken."
+    )
     nested: bool = Field(
         default=False, description="Look for tables in the directories of tables too."
     )
@@ -48,6 +50,14 @@ class FleetMaintenanceConfig(dg.Config):
     expired_log_files: int | None = Field(default=None, ge=0)
     stats_coverage: float | None = Field(
         default=None, ge=0, le=1, description="Below this share of files, statistics are filled in."
+    )
+    deleted_rows: float | None = Field(
+        default=None, ge=0, le=1, description="From this share on, a person is told."
+    )
+    partition_skew: float | None = Field(default=None, ge=0)
+    file_size_skew: float | None = Field(default=None, ge=0)
+    promised_time_travel_ms: int | None = Field(
+        default=None, ge=0, description="Where retentions promise less, a person is told."
     )
 
     def thresholds(self) -> HealthThresholds:
@@ -88,7 +98,9 @@ def build_fleet_maintenance_job(
         uris = list(tables)
         for number, start in enumerate(range(0, len(uris), config.batch_size)):
             batch = uris[start : start + config.batch_size]
-            yield dg.DynamicOutput(batch, mapping_key=f"batch_{number}")
+            yield dg.DynamicOutput(
+                batch, mapping_key=f"batch_{number}", metadata={"delta/found_tables": batch}
+            )
 
     @dg.op(name=MAINTAIN_OP)
     def maintain_batch(
@@ -118,11 +130,15 @@ def build_fleet_maintenance_job(
     def report(context: dg.OpExecutionContext, batches: list[dict[str, Any]]) -> None:
         total = {n: sum(batch["counts"][n] for batch in batches) for n in _COUNTS}
         failed = {t: why for batch in batches for t, why in batch["failed"].items()}
-        context.add_output_metadata({f"delta/{name}": value for name, value in total.items()})
+        counts = {f"delta/{name}": value for name, value in total.items()}
+        context.add_output_metadata(counts)
         if failed:
             raise dg.Failure(
                 f"{len(failed)} of {total['tables']} tables could not be maintained",
-                metadata={f"{number}: {table}": why for number, (table, why) in _numbered(failed)},
+                metadata={
+                    **counts,
+                    **{f"{number}: {table}": why for number, (table, why) in _numbered(failed)},
+                },
                 allow_retries=False,
             )
 
@@ -166,20 +182,31 @@ def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     }
 
 
-_COUNTS = ("tables", "tables_with_work", "tables_skipped", "bytes_saved", "live_files_saved")
+_COUNTS = (
+    "tables",
+    "tables_with_work",
+    "tables_skipped",
+    "tables_left",
+    "tables_failed",
+    "bytes_saved",
+    "live_files_saved",
+)
 
 
 def _counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     saved = [row.saved for row in rows]
+    failed = _failed(rows)
     return {
         "counts": {
             "tables": len(rows),
             "tables_with_work": sum(row.result is not None for row in rows),
             "tables_skipped": sum(bool(row.skipped) for row in rows),
+            "tables_left": sum(bool(row.left) for row in rows),
+            "tables_failed": len(failed),
             "bytes_saved": sum(each["bytes"] for each in saved),
             "live_files_saved": sum(each["live_files"] for each in saved),
         },
-        "failed": _failed(rows),
+        "failed": failed,
     }
 
 

@@ -53,6 +53,7 @@ LONG = ("--threshold", "promised_time_travel_ms=8 days")
         pytest.param(("health", "lake", "--threshold", "x=1"), 2, id="no such threshold"),
         pytest.param(("health", "lake", "--threshold", "small_files=a"), 2, id="no number"),
         pytest.param(("health", "lake", "--threshold", "small_files=-1"), 2, id="a negative one"),
+        pytest.param(("health", "lake", "--threshold", "stats_coverage=2"), 2, id="beyond all"),
         pytest.param(("maintain", "lake/well"), 0, id="nothing to maintain"),
         pytest.param(("maintain", "lake", *SMALL), 3, id="something was done"),
         pytest.param(("maintain", "lake", "--dry-run", *SMALL), 3, id="something would be done"),
