@@ -99,7 +99,9 @@ def build_fleet_maintenance_job(
         for number, start in enumerate(range(0, len(uris), config.batch_size)):
             batch = uris[start : start + config.batch_size]
             yield dg.DynamicOutput(
-                batch, mapping_key=f"batch_{number}", metadata={"delta/found_tables": batch}
+                batch,
+                mapping_key=f"batch_{number}",
+                metadata={"delta/tables": [redact(table) for table in batch]},
             )
 
     @dg.op(name=MAINTAIN_OP)

@@ -84,6 +84,16 @@ def test_every_threshold_can_be_configured() -> None:
     assert config.thresholds() == HealthThresholds(promised_time_travel_ms=0, deleted_rows=0.5)
 
 
+def test_credentials_of_an_address_are_not_shown(instance: dg.DagsterInstance) -> None:
+    config = fleet_config(["s3://key:s3cr3t@bucket/t"])
+    result = build_fleet_maintenance_job().execute_in_process(
+        instance=instance, run_config=config, raise_on_error=False
+    )
+    outputs = [event for event in result.all_events if event.is_successful_output]
+    assert "bucket/t" in str([event.step_output_data.metadata for event in outputs])
+    assert "s3cr3t" not in str(result.all_events)
+
+
 def test_a_fleet_without_tables_is_a_mistake(instance: dg.DagsterInstance) -> None:
     result, batches = run(instance)
     assert (result.success, batches) == (False, [])
