@@ -128,10 +128,10 @@ def optimize_command(
                 "planned_bytes": plan.size_bytes,
                 "version": result.version,
                 "already_committed": result.already_committed,
-                "files_removed": result.files_removed,
-                "files_added": result.files_added,
-                "bytes_removed": result.bytes_removed,
-                "bytes_added": result.bytes_added,
+                "removed_files": result.files_removed,
+                "added_files": result.files_added,
+                "removed_bytes": result.bytes_removed,
+                "added_bytes": result.bytes_added,
             }
         )
     elif dry_run and plan.has_work:
@@ -171,8 +171,8 @@ def optimize_command(
 @click.option(
     "--inventory",
     metavar="FILE",
-    help="Look only at what this lists: a Parquet or CSV file, or a Delta table, with the columns "
-    "path, length, isDir and modificationTime (milliseconds).",
+    help="Look only at what this lists: a Parquet or CSV file of this machine, or a Delta table, "
+    "with the columns path, length, isDir and modificationTime (milliseconds).",
 )
 @click.option(
     "--keep-last",
@@ -207,7 +207,7 @@ def vacuum_command(
             retention=None if retain_hours is None else timedelta(hours=retain_hours),
             enforce_retention=not no_enforce_retention,
             mode="lite" if lite else "full",
-            inventory=None if inventory is None else load_inventory(inventory),
+            inventory=None if inventory is None else load_inventory(inventory, storage_options),
             keep_last=keep_last,
             log_commits=log_commits,
             dry_run=dry_run,

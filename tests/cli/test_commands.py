@@ -172,7 +172,7 @@ def test_optimize(table: Path) -> None:
     assert output("optimize", table, "--target-size", "1b")["version"] is None
     assert output("optimize", table, "--where", "day = '2026-01-02'")["version"] is None
     done = output("optimize", table, "--target-size", "1MB")
-    assert (done["version"], done["files_removed"], done["files_added"]) == (3, 2, 1)
+    assert (done["version"], done["removed_files"], done["added_files"]) == (3, 2, 1)
     assert done["target_size_bytes"] == 1024 * 1024
     assert rows(da.to_table(DeltaLog(table))) == before == by_deltalake(table)
     assert "nothing to do" in run("optimize", table).stdout
