@@ -21,6 +21,7 @@ from delta_ops.maintenance import (
     Finding,
     HealthReport,
     HealthThresholds,
+    MaintenanceResult,
     TableHealth,
     TableMaintenance,
     find_tables,
@@ -83,7 +84,8 @@ threshold_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_thresholds,
-    help=f"From where on something is not well; may be repeated. Names: {', '.join(_NAMES)}.",
+    help="From where on something is not well; may be repeated. One of a duration may be an "
+    f"interval, such as '30 days'. Names: {', '.join(_NAMES)}.",
 )
 
 
@@ -137,6 +139,7 @@ def health_command(
     "--at-once",
     type=click.IntRange(1, 256),
     default=MAINTAINED_AT_ONCE,
+    show_default=True,
     help="Tables maintained at once.",
 )
 @dry_run_option
@@ -176,7 +179,7 @@ def maintain_command(
         show_rows(columns, map(_maintenance_row, rows))
         click.echo(_summary(len(rows), sum(row.failure is not None for row in rows)))
     _exit(
-        any(row.failure is not None or _undone(row) for row in rows),
+        any(row.failure or (row.result and row.result.failures) for row in rows),
         any(row.result is not None and row.result.results for row in rows),
         has_left=any(row.left for row in rows),
     )
@@ -232,6 +235,7 @@ def _maintenance_json(row: TableMaintenance) -> dict[str, Any]:
         "table": row.table,
         "found": health_json(row.report)["findings"] if row.report else None,
         "planned": list(row.report.operations) if row.report else [],
+        "planned_figures": row.result.planned if row.result else None,
         "skipped": list(row.skipped),
         "left": list(row.left),
         "done": row.result.figures if row.result and not row.result.dry_run else None,
@@ -300,26 +304,28 @@ def _health_row(row: TableHealth) -> tuple[Any, ...]:
 def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
     due = ", ".join(row.report.operations) if row.report else ""
     saved = row.saved
+    said = [_figures_text(row.result)] if row.result else []
     if row.failure is not None:
-        said = row.failure.message
+        said = [*filter(None, said), f"failed: {row.failure.message}"]
     elif row.result is None:
-        said = "nothing could be done" if row.skipped else "nothing was due"
-    elif row.result.dry_run:
-        said = "would run"
-    else:
-        did = (f"{name.replace('_', ' ')} {n:,}" for name, n in row.result.figures.items() if n)
-        said = ", ".join(did) or "nothing was left to do"
-    return row.table, due, size_text(saved["bytes"]), saved["live_files"], said, "; ".join(row.left)
+        said = ["nothing could be done" if row.skipped else "nothing was due"]
+    return (
+        row.table,
+        due,
+        size_text(saved["bytes"]),
+        saved["live_files"],
+        "; ".join(text or "nothing was left to do" for text in said),
+        "; ".join(row.left),
+    )
+
+
+def _figures_text(result: MaintenanceResult) -> str:
+    figures = result.planned if result.dry_run else result.figures
+    return ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in figures.items() if n)
 
 
 def _summary(tables: int, failed: int) -> str:
     return f"{count_text(tables, 'table')}, {failed:,} failed."
-
-
-def _undone(row: TableMaintenance) -> bool:
-    """Whether an operation could not delete, or read, what it should."""
-    figures = row.result.figures if row.result else {}
-    return any(n for name, n in figures.items() if name.endswith("_failures"))
 
 
 def _exit(has_failed: bool, is_due: bool, *, has_left: bool = False) -> None:

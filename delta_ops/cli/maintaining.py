@@ -128,16 +128,16 @@ def optimize_command(
                 "planned_bytes": plan.size_bytes,
                 "version": result.version,
                 "already_committed": result.already_committed,
-                "files_removed": result.files_removed,
-                "files_added": result.files_added,
-                "bytes_removed": result.bytes_removed,
-                "bytes_added": result.bytes_added,
+                "removed_files": result.files_removed,
+                "added_files": result.files_added,
+                "removed_bytes": result.bytes_removed,
+                "added_bytes": result.bytes_added,
             }
         )
     elif dry_run and plan.has_work:
         click.echo(
             f"Would put {count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)}) "
-            f"together into {len(plan.groups)} or fewer."
+            f"together into {len(plan.groups):,} at most."
         )
     elif result.already_committed:
         click.echo("Another run has done this first; nothing was changed.")
@@ -171,8 +171,8 @@ def optimize_command(
 @click.option(
     "--inventory",
     metavar="FILE",
-    help="Look only at what this lists: a Parquet or CSV file, or a Delta table, with the columns "
-    "path, length, isDir and modificationTime (milliseconds).",
+    help="Look only at what this lists: a Parquet or CSV file of this machine, or a Delta table, "
+    "with the columns path, length, isDir and modificationTime (milliseconds).",
 )
 @click.option(
     "--keep-last",
@@ -207,7 +207,7 @@ def vacuum_command(
             retention=None if retain_hours is None else timedelta(hours=retain_hours),
             enforce_retention=not no_enforce_retention,
             mode="lite" if lite else "full",
-            inventory=None if inventory is None else load_inventory(inventory),
+            inventory=None if inventory is None else load_inventory(inventory, storage_options),
             keep_last=keep_last,
             log_commits=log_commits,
             dry_run=dry_run,
@@ -265,7 +265,10 @@ def clean_up_log_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Delete log files of versions older than delta.logRetentionDuration."""
+    """Delete log files of versions older than delta.logRetentionDuration.
+
+    Being asked, also where delta.enableExpiredLogCleanup is false.
+    """
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
         result = clean_up_log(log, dry_run=dry_run, keep_versions=keep_versions, on_event=on_event)
@@ -298,15 +301,20 @@ def clean_up_log_command(
                 "paths": [info.path for info in plan.files] if dry_run else None,
             }
         )
-    else:
-        done = (
-            _would_delete(len(plan.files), plan.size_bytes)
-            if dry_run
-            else _deleted(result.deleted_files, result.deleted_bytes)
-        )
-        after = plan.earliest_after if dry_run else result.earliest_version
+    elif not plan.has_work:
         click.echo(
-            f"{done} Versions can be read from {after} on; before, from {plan.earliest_before} on."
+            "Every log file is needed or young; nothing to do. "
+            f"Versions can be read from {plan.earliest_before} on."
+        )
+    elif dry_run:
+        click.echo(
+            f"{_would_delete(len(plan.files), plan.size_bytes)} Versions can be read from "
+            f"{plan.earliest_before} on; afterwards, from {plan.earliest_after} on."
+        )
+    else:
+        click.echo(
+            f"{_deleted(result.deleted_files, result.deleted_bytes)} Versions can be read from "
+            f"{result.earliest_version} on; before, from {plan.earliest_before} on."
         )
     _fail_for(result.failures)
 
@@ -357,7 +365,13 @@ def compact_log_command(
     elif dry_run and plan.has_work:
         click.echo(f"Would put {count_text(len(plan.commits), 'version')} into {plan.file_name}.")
     else:
-        click.echo("There is nothing to put together, or it has been; nothing to do.")
+        is_there = plan.end_version > plan.start_version
+        why = (
+            f"{plan.file_name} is there"
+            if is_there
+            else "There are no two versions to put together"
+        )
+        click.echo(f"{why}; nothing to do.")
 
 
 def _would_delete(count: int, size_bytes: int) -> str:

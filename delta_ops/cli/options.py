@@ -32,8 +32,9 @@ def storage_options_option(command: F) -> F:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_storage_options,
-        help="For the file system of fsspec; may be repeated. A value that is true, false or a "
-        "JSON object or list is taken as such.",
+        help="For the file system of fsspec (of S3: key, secret, token, endpoint_url, ...); may be "
+        "repeated. Credentials are better left to the environment, where others cannot list them. "
+        "A value that is true, false or a JSON object or list is taken as such.",
     )(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -16,7 +17,11 @@ _DONE_BEFORE = "This was done before"
 @click.command("restore")
 @table_argument
 @click.option("--version", type=click.IntRange(min=0), help="The version to go back to.")
-@click.option("--timestamp", help="The time to go back to, as 2026-01-31T00:00:00Z.")
+@click.option(
+    "--timestamp",
+    metavar="TIME",
+    help="The time to go back to, as 2026-01-31T00:00:00Z; in UTC without a zone.",
+)
 @click.option(
     "--ignore-missing-files",
     is_flag=True,
@@ -188,8 +193,15 @@ def _sentence(plan: RestorePlan | RevertPlan) -> str:
     return (
         f"{count_text(figures['added_files'], 'file')} ({size_text(figures['added_bytes'])}) back, "
         f"{count_text(figures['removed_files'], 'file')} ({size_text(figures['removed_bytes'])}) "
-        "out."
+        "out" + "".join(f", {other}" for other in _others(plan)) + "."
     )
+
+
+def _others(plan: RestorePlan | RevertPlan) -> Iterator[str]:
+    if plan.transactions:
+        yield f"{count_text(len(plan.transactions), 'txn')} set back"
+    if isinstance(plan, RestorePlan) and plan.metadata is not None:
+        yield "schema or properties changed"
 
 
 def _show_repair(plan: RepairPlan) -> None:
@@ -207,12 +219,17 @@ def _left_sentence(plan: RepairPlan, failures: tuple[str, ...]) -> str:
     parts = []
     if plan.missing:
         parts.append(
-            f"{count_text(len(plan.missing), 'file')} of the table gone, the first of them "
-            f"{plan.missing[0].path}: bring back from a backup, or give up with --remove-missing"
+            f"{count_text(len(plan.missing), 'file')} of the table {_is(plan.missing)} gone, the "
+            f"first of them {plan.missing[0].path}: bring back from a backup, or give up with "
+            "--remove-missing"
         )
     if plan.missing_vectors:
         parts.append(
-            f"the deletion vectors of {count_text(len(plan.missing_vectors), 'file')} gone, the "
-            f"first of them {plan.missing_vectors[0].path}: bring back from a backup"
+            f"the deletion vectors of {count_text(len(plan.missing_vectors), 'file')} are gone, "
+            f"the first of them {plan.missing_vectors[0].path}: bring back from a backup"
         )
     return "; ".join([*parts, *failures[:1]])
+
+
+def _is(things: tuple[Any, ...]) -> str:
+    return "is" if len(things) == 1 else "are"

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint_read import (
@@ -140,7 +140,10 @@ class Snapshot:
         Raises:
             InvalidRequestError: One of them cannot be parsed.
         """
-        return table_properties_from_configuration(self.metadata.configuration)
+        try:
+            return table_properties_from_configuration(self.metadata.configuration)
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{self.uri}: {error}") from error
 
     @property
     def num_files(self) -> int:

@@ -28,7 +28,7 @@ from delta_ops.maintenance.health import (
     HealthThresholds,
     health,
 )
-from delta_ops.maintenance.maintain import MaintenanceResult, maintain
+from delta_ops.maintenance.maintain import MaintenanceResult, attempt_maintenance
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 MAINTAINED_AT_ONCE = 2
 """Tables; each may rewrite files, which takes memory and a core."""
+_NOTHING_SAVED = {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class TableMaintenance:
     result: MaintenanceResult | None = None
     """None: nothing was due, or it could not be done."""
     failure: Failure | None = None
+    """Of an operation of the result, those before it did what it says."""
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -99,15 +101,7 @@ class TableMaintenance:
     @property
     def saved(self) -> dict[str, int]:
         """What the table has less of than before."""
-        figures = self.result.figures if self.result and not self.result.dry_run else {}
-        return {
-            "bytes": figures.get("vacuumed_bytes", 0) + figures.get("log_bytes_deleted", 0),
-            "live_files": figures.get("compacted_files", 0)
-            - figures.get("files_after_compaction", 0),
-            "commits_to_replay": self.report.figures.commits_since_checkpoint
-            if self.report and figures.get("checkpoints_written", 0)
-            else 0,
-        }
+        return self.result.saved if self.result else dict(_NOTHING_SAVED)
 
 
 def find_tables(
@@ -188,7 +182,7 @@ def maintain_fleet(
         if report is not None and report.operations:
             due = report.operations
             result, failure = _tried(
-                lambda: maintain(
+                lambda: attempt_maintenance(
                     _log(table, storage_options),
                     operations=due,
                     dry_run=dry_run,
@@ -196,6 +190,9 @@ def maintain_fleet(
                     clock=clock,
                 )
             )
+            if result is not None and result.error is not None:
+                logger.debug("A table of a fleet failed", exc_info=result.error)
+                failure = failure_of(result.error)
         return TableMaintenance(table=_name(table), report=report, result=result, failure=failure)
 
     return _each(look_after, tables, "maintain", max_concurrency, on_event)

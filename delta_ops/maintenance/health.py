@@ -43,6 +43,7 @@ Measure = Literal[
 VERDICTS: tuple[Verdict, ...] = ("ok", "look", "due")
 """From the best to the one that wants something done."""
 _ORDER: tuple[Operation, ...] = ("vacuum", "optimize", "repair", "checkpoint", "clean_up_log")
+_SHARES = ("deleted_rows", "stats_coverage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,10 @@ class HealthThresholds:
                 kind = "a whole number" if is_whole else "a number"
                 raise InvalidRequestError(
                     f"the threshold {each.name} must be {kind} from 0 on, not {value!r}"
+                )
+            if each.name in _SHARES and value > 1:
+                raise InvalidRequestError(
+                    f"the threshold {each.name} is a share and 1 at most, not {value!r}"
                 )
 
 

@@ -29,7 +29,8 @@ from delta_ops.storage import FileInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompactionPlan:
-    """Which commits are to be put together; none where there are fewer than two."""
+    """Which commits are to be put together; none where there are fewer than two, or where they
+    have been."""
 
     start_version: int
     end_version: int
@@ -124,7 +125,9 @@ def compact_log(
     validate_log_compactable(log.snapshot())
     listing = list_log(log.storage, log.log_directory)
     plan = plan_compact_log(listing, start_version, end_version, table=log.uri)
-    if not plan.has_work or dry_run or _is_there(log, plan):
+    if plan.has_work and _is_there(log, plan):
+        plan = replace(plan, commits=())
+    if not plan.has_work or dry_run:
         return LogCompactionResult(plan=plan, dry_run=dry_run, written=False)
     # What the table asked of its writers then may be more than it does today.
     validate_log_compactable(log.snapshot(plan.end_version))

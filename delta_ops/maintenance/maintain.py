@@ -7,7 +7,7 @@ clean-up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
@@ -40,6 +40,13 @@ class MaintenanceResult:
     dry_run: bool
     results: tuple[OperationResult, ...]
     """In the order in which they ran."""
+    error: Exception | None = None
+    """Of the operation after the last result; `maintain` raises it."""
+
+    @property
+    def planned(self) -> dict[str, int]:
+        """What each operation found to do, as counts and bytes by name; in a dry run too."""
+        return {name: value for result in self.results for name, value in _planned(result).items()}
 
     @property
     def figures(self) -> dict[str, int]:
@@ -47,10 +54,27 @@ class MaintenanceResult:
         return {name: value for result in self.results for name, value in _figures(result).items()}
 
     @property
+    def failures(self) -> dict[str, int]:
+        """How many files could not be deleted or read, by name; none where all could."""
+        return {name: n for name, n in self.figures.items() if n and name.endswith("_failures")}
+
+    @property
+    def saved(self) -> dict[str, int]:
+        """What the table has less of than before."""
+        figures = {} if self.dry_run else self.figures
+        has_checkpoint = figures.get("checkpoints_written", 0) > 0
+        return {
+            "bytes": figures.get("vacuumed_bytes", 0) + figures.get("log_bytes_deleted", 0),
+            "live_files": figures.get("compacted_files", 0)
+            - figures.get("files_after_compaction", 0),
+            "commits_to_replay": self.plan.commits_since_checkpoint if has_checkpoint else 0,
+        }
+
+    @property
     def left(self) -> tuple[str, ...]:
         """What was found and is not safe to do unasked: a sentence each."""
         repairs = (result for result in self.results if isinstance(result, RepairResult))
-        return tuple(sentence for result in repairs for sentence in _left(result))
+        return tuple(sentence for result in repairs for sentence in result.left)
 
 
 def maintain(
@@ -75,38 +99,94 @@ def maintain(
     Raises:
         DeltaOpsError: Whatever an operation raises; those before it have done their work.
     """
+    result = attempt_maintenance(
+        log,
+        operations=operations,
+        dry_run=dry_run,
+        engine=engine,
+        vacuum_with=vacuum_with,
+        clock=clock,
+        keep_versions=keep_versions,
+        on_event=on_event,
+    )
+    if result.error is not None:
+        raise result.error
+    return result
+
+
+def attempt_maintenance(
+    log: DeltaLog,
+    *,
+    operations: Sequence[Operation] | None = None,
+    dry_run: bool = False,
+    engine: Rewriter | None = None,
+    vacuum_with: Callable[..., VacuumResult] = vacuum,
+    clock: Clock = system_clock,
+    keep_versions: Collection[int] = (),
+    on_event: OnEvent = ignore,
+) -> MaintenanceResult:
+    """As `maintain`, but the error of an operation stands in the result, beside what those before
+    it did.
+
+    Raises:
+        DeltaOpsError: What is due could not be found out.
+    """
     plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
-    results: list[OperationResult] = []
     own_clock = None if clock is system_clock else clock  # else the store's, where files go
-    for operation in plan.operations if operations is None else operations:
+
+    def run(operation: Operation) -> OperationResult:
         match operation:
             case "vacuum":
-                results.append(
-                    vacuum_with(log, dry_run=dry_run, clock=own_clock, on_event=on_event)
-                )
+                return vacuum_with(log, dry_run=dry_run, clock=own_clock, on_event=on_event)
             case "optimize":
-                results.append(
-                    optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
-                )
+                return optimize(log, engine=engine, dry_run=dry_run, clock=clock, on_event=on_event)
             case "repair":
-                results.append(repair(log, dry_run=dry_run, clock=clock, on_event=on_event))
+                return repair(log, dry_run=dry_run, clock=clock, on_event=on_event)
             case "checkpoint":
-                results.append(
-                    create_checkpoint(log, dry_run=dry_run, clock=clock, on_event=on_event)
-                )
+                return create_checkpoint(log, dry_run=dry_run, clock=clock, on_event=on_event)
             case "clean_up_log":
-                results.append(
-                    clean_up_log(
-                        log,
-                        dry_run=dry_run,
-                        clock=own_clock,
-                        keep_versions=keep_versions,
-                        on_event=on_event,
-                    )
+                return clean_up_log(
+                    log,
+                    dry_run=dry_run,
+                    clock=own_clock,
+                    keep_versions=keep_versions,
+                    on_event=on_event,
                 )
             case "compact_log":
-                results.append(compact_log(log, dry_run=dry_run))
-    return MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results))
+                return compact_log(log, dry_run=dry_run)
+
+    results: list[OperationResult] = []
+    failed: Exception | None = None
+    for operation in plan.operations if operations is None else operations:
+        try:
+            results.append(run(operation))
+        except Exception as error:  # what was done before it must not go unsaid
+            failed = error
+            break
+    return MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results), error=failed)
+
+
+def _planned(result: OperationResult) -> dict[str, int]:
+    match result:
+        case VacuumResult(plan=plan):
+            return {
+                "vacuum_files_planned": len(plan.files) + len(plan.leftovers),
+                "vacuum_bytes_planned": plan.size_bytes,
+                "vacuum_directories_planned": len(plan.directories),
+            }
+        case OptimizeResult(plan=plan):
+            return {
+                "compaction_files_planned": plan.num_files,
+                "compaction_bytes_planned": plan.size_bytes,
+            }
+        case RepairResult(plan=plan):
+            return {"statistics_planned": len(plan.without_statistics)}
+        case CheckpointResult(plan=plan):
+            return {"checkpoints_planned": int(plan.has_work)}
+        case LogCleanupResult(plan=plan):
+            return {"log_files_planned": len(plan.files), "log_bytes_planned": plan.size_bytes}
+        case LogCompactionResult(plan=plan):
+            return {"log_versions_planned": len(plan.commits)}
 
 
 def _figures(result: OperationResult) -> dict[str, int]:
@@ -140,7 +220,6 @@ def _figures(result: OperationResult) -> dict[str, int]:
                 "log_files_deleted": result.deleted_files,
                 "log_bytes_deleted": result.deleted_bytes,
                 "log_clean_up_failures": len(result.failures),
-                "log_files_planned": len(result.plan.files),
                 **_known("earliest_version_before", result.plan.earliest_before),
                 **_known("earliest_version", result.earliest_version),
             }
@@ -149,21 +228,6 @@ def _figures(result: OperationResult) -> dict[str, int]:
                 "log_versions_compacted": len(result.plan.commits) if result.written else 0,
                 "log_compaction_bytes": result.size_bytes,
             }
-
-
-def _left(result: RepairResult) -> Iterator[str]:
-    plan = result.plan
-    if plan.missing:
-        yield (
-            f"{len(plan.missing)} data files are gone, such as {plan.missing[0].path}: bring them "
-            "back from a backup, or give up their rows with a repair that removes what is missing"
-        )
-    if plan.missing_vectors:
-        yield (
-            f"{len(plan.missing_vectors)} deletion vectors are gone, such as that of "
-            f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
-            "version"
-        )
 
 
 def _known(name: str, value: int | None) -> dict[str, int]:

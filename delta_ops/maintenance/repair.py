@@ -10,7 +10,7 @@ No file is deleted. Orphans and deletion vectors that are gone are reported.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -50,6 +50,11 @@ class RepairResult:
     failures: tuple[str, ...] = ()
     """A sentence for each file of which the footer cannot be read."""
 
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What was found and is for a person to put right, a sentence each."""
+        return tuple(_left(self.plan, has_removed=self.removed_files > 0))
+
 
 def repair(
     log: DeltaLog,
@@ -83,8 +88,8 @@ def repair(
     removed = plan.missing if remove_missing else ()
     if removed and len(removed) == plan.num_files:
         raise InvalidRequestError(
-            f"{log.uri}: all {plan.num_files} files of the table are gone; look whether this is "
-            "the right place, and its store is mounted and complete. If they are lost for good, "
+            f"{log.uri}: every file of the table is gone, of {plan.num_files:,}; look whether this "
+            "is the right place, and its store is mounted and complete. If they are lost for good, "
             "overwrite the table"
         )
     if dry_run:
@@ -192,3 +197,18 @@ def _with_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
     if add.deletion_vector is not None:  # what the bounds are reached by may have been deleted
         stats = f'{stats.removesuffix("}")},"tightBounds":false}}'
     return replace(add, stats=stats, data_change=False)
+
+
+def _left(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:
+    if plan.missing and not has_removed:
+        yield (
+            f"data files are gone ({len(plan.missing):,}), such as {plan.missing[0].path}: bring "
+            "them back from a backup, or give up their rows with a repair that removes what is "
+            "missing"
+        )
+    if plan.missing_vectors:
+        yield (
+            f"deletion vectors are gone ({len(plan.missing_vectors):,}), such as that of "
+            f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
+            "version"
+        )

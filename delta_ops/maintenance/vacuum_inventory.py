@@ -7,7 +7,8 @@ and may be wrong: it only tells where to look. What is to be deleted is looked u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,8 @@ from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.vacuum_plan import PathRules
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.storage.paths import is_valid
+from delta_ops.storage.addresses import local_path_of
+from delta_ops.storage.paths import is_valid, redact
 
 _COLUMNS = {
     "path": pa.types.is_string,
@@ -34,21 +36,32 @@ _CSV_TYPES = {
 }
 
 
-def load_inventory(place: str) -> pa.Table:
+def load_inventory(place: str, storage_options: Mapping[str, Any] | None = None) -> pa.Table:
     """The inventory in a file of this machine, Parquet or CSV by its name, or in a Delta table.
+
+    Args:
+        storage_options: For the file system of a Delta table.
 
     Raises:
         InvalidRequestError: It cannot be read.
+        DeltaOpsError: Of a Delta table, as `arrow.to_table`.
     """
     kind = place.rpartition(".")[2].lower()
     if kind not in ("parquet", "csv"):
-        return to_table(DeltaLog(place))
+        return to_table(DeltaLog(place, storage_options))
+    path = local_path_of(place)
+    if path is None:
+        raise InvalidRequestError(
+            f"the inventory {redact(place)} is no file of this machine; copy it here, or give a "
+            "Delta table"
+        )
     try:
         if kind == "parquet":
-            return pq.read_table(place, columns=list(_COLUMNS), partitioning=None)
-        return csv.read_csv(place, convert_options=csv.ConvertOptions(column_types=_CSV_TYPES))
+            return pq.read_table(path, columns=list(_COLUMNS), partitioning=None)
+        return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=_CSV_TYPES))
     except (OSError, pa.ArrowInvalid) as error:
-        reason = str(error).partition("\n")[0]
+        is_absent = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if is_absent else str(error).partition("\n")[0]
         raise InvalidRequestError(
             f"the inventory {place} cannot be read ({reason}); give a Parquet or CSV file with the "
             f"columns {', '.join(_COLUMNS)}"

@@ -25,7 +25,9 @@ FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_flee
 class FleetConfig(dg.Config):
     """Where the tables are."""
 
-    tables: list[str] = Field(description="Tables, and prefixes below which all tables are taken.")
+    tables: list[str] = Field(
+        min_length=1, description="Tables, and prefixes below which all tables are taken."
+    )
     nested: bool = Field(
         default=False, description="Look for tables in the directories of tables too."
     )
@@ -48,6 +50,14 @@ class FleetMaintenanceConfig(dg.Config):
     expired_log_files: int | None = Field(default=None, ge=0)
     stats_coverage: float | None = Field(
         default=None, ge=0, le=1, description="Below this share of files, statistics are filled in."
+    )
+    deleted_rows: float | None = Field(
+        default=None, ge=0, le=1, description="From this share on, a person is told."
+    )
+    partition_skew: float | None = Field(default=None, ge=0)
+    file_size_skew: float | None = Field(default=None, ge=0)
+    promised_time_travel_ms: int | None = Field(
+        default=None, ge=0, description="Where retentions promise less, a person is told."
     )
 
     def thresholds(self) -> HealthThresholds:
@@ -88,7 +98,11 @@ def build_fleet_maintenance_job(
         uris = list(tables)
         for number, start in enumerate(range(0, len(uris), config.batch_size)):
             batch = uris[start : start + config.batch_size]
-            yield dg.DynamicOutput(batch, mapping_key=f"batch_{number}")
+            yield dg.DynamicOutput(
+                batch,
+                mapping_key=f"batch_{number}",
+                metadata={"delta/tables": [redact(table) for table in batch]},
+            )
 
     @dg.op(name=MAINTAIN_OP)
     def maintain_batch(
@@ -118,11 +132,15 @@ def build_fleet_maintenance_job(
     def report(context: dg.OpExecutionContext, batches: list[dict[str, Any]]) -> None:
         total = {n: sum(batch["counts"][n] for batch in batches) for n in _COUNTS}
         failed = {t: why for batch in batches for t, why in batch["failed"].items()}
-        context.add_output_metadata({f"delta/{name}": value for name, value in total.items()})
+        counts = {f"delta/{name}": value for name, value in total.items()}
+        context.add_output_metadata(counts)
         if failed:
             raise dg.Failure(
                 f"{len(failed)} of {total['tables']} tables could not be maintained",
-                metadata={f"{number}: {table}": why for number, (table, why) in _numbered(failed)},
+                metadata={
+                    **counts,
+                    **{f"{number}: {table}": why for number, (table, why) in _numbered(failed)},
+                },
                 allow_retries=False,
             )
 
@@ -157,6 +175,7 @@ def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
         "delta/planned": _of_each(
             rows, lambda row: list(row.report.operations if row.report else ())
         ),
+        "delta/planned_figures": _of_each(rows, _planned),
         "delta/done": _of_each(rows, _done),
         "delta/skipped": _of_each(rows, lambda row: list(row.skipped)),
         "delta/left": _of_each(rows, lambda row: list(row.left)),
@@ -165,20 +184,31 @@ def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     }
 
 
-_COUNTS = ("tables", "tables_with_work", "tables_skipped", "bytes_saved", "live_files_saved")
+_COUNTS = (
+    "tables",
+    "tables_with_work",
+    "tables_skipped",
+    "tables_left",
+    "tables_failed",
+    "bytes_saved",
+    "live_files_saved",
+)
 
 
 def _counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     saved = [row.saved for row in rows]
+    failed = _failed(rows)
     return {
         "counts": {
             "tables": len(rows),
             "tables_with_work": sum(row.result is not None for row in rows),
             "tables_skipped": sum(bool(row.skipped) for row in rows),
+            "tables_left": sum(bool(row.left) for row in rows),
+            "tables_failed": len(failed),
             "bytes_saved": sum(each["bytes"] for each in saved),
             "live_files_saved": sum(each["live_files"] for each in saved),
         },
-        "failed": _failed(rows),
+        "failed": failed,
     }
 
 
@@ -193,6 +223,11 @@ def _found(row: TableMaintenance) -> dict[str, Any]:
     return {f.measure: asdict(f)["value"] for f in findings if f.verdict != "ok"}
 
 
+def _planned(row: TableMaintenance) -> dict[str, int]:
+    planned = row.result.planned if row.result else {}
+    return {name: value for name, value in planned.items() if value}
+
+
 def _done(row: TableMaintenance) -> dict[str, int]:
     if row.result is None or row.result.dry_run:
         return {}
@@ -202,9 +237,8 @@ def _done(row: TableMaintenance) -> dict[str, int]:
 def _failed(rows: Sequence[TableMaintenance]) -> dict[str, str]:
     failed = {row.table: row.failure.message for row in rows if row.failure is not None}
     for row in rows:
-        undone = {n: v for n, v in _done(row).items() if n.endswith("_failures")}
-        if undone and row.table not in failed:
-            failed[row.table] = f"files that could not be deleted or read: {undone}"
+        if row.result is not None and row.result.failures:
+            failed.setdefault(row.table, f"could not delete or read all: {row.result.failures}")
     return failed
 
 

@@ -20,7 +20,7 @@ from delta_ops.maintenance import (
     MaintenancePlan,
     MaintenanceResult,
     Operation,
-    maintain,
+    attempt_maintenance,
     vacuum,
 )
 from delta_ops.orchestration.metadata import table_metadata
@@ -34,6 +34,7 @@ class OperationName(Enum):
 
     vacuum = "vacuum"
     optimize = "optimize"
+    repair = "repair"
     checkpoint = "checkpoint"
     clean_up_log = "clean_up_log"
     compact_log = "compact_log"
@@ -79,7 +80,7 @@ def build_maintenance_job(
 
     @dg.op(name=MAINTENANCE_OP)
     def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceConfig) -> None:
-        unknown = [name for name in config.tables if name not in by_name]
+        unknown = [n for n in (*config.tables, *config.keep_versions) if n not in by_name]
         if unknown:
             raise dg.Failure(
                 f"there is no table {unknown[0]!r}; choose from {', '.join(by_name)}",
@@ -87,13 +88,9 @@ def build_maintenance_job(
             )
         failed = {}
         for table in [by_name[name] for name in config.tables or by_name]:
-            try:
-                context.log_event(_maintained(context, table, config))
-            except TableNotFoundError:
-                context.log.info(f"{table.name} does not exist yet")
-            except DeltaOpsError as error:
-                context.log.error(f"{table.name}: {error}")
-                failed[table.name] = str(error)
+            why = _maintain(context, table, config)
+            if why is not None:
+                failed[table.name] = why
         if failed:
             raise dg.Failure(
                 f"{len(failed)} of the tables could not be maintained: {', '.join(failed)}",
@@ -131,18 +128,37 @@ def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]
     return {"ops": {MAINTENANCE_OP: {"config": {"tables": list(tables), **settings}}}}
 
 
-def _maintained(
+def _maintain(
     context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
-) -> dg.AssetObservation:
+) -> str | None:
+    """Look after a table and tell what was done; why it failed, if it did."""
+    try:
+        result = _attempt(context, table, config)
+        observation = _observation(table, result)
+    except TableNotFoundError:
+        context.log.info(f"{table.name} does not exist yet")
+        return None
+    except DeltaOpsError as error:
+        context.log.error(f"{table.name}: {error}")
+        return str(error)
+    context.log_event(observation)
+    context.log.info(f"{table.name}: {observation.description}")
+    if result.error is not None:
+        return str(result.error)
+    return f"could not delete or read all: {result.failures}" if result.failures else None
+
+
+def _attempt(
+    context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
+) -> MaintenanceResult:
     operations: list[Operation] = [operation.value for operation in config.operations]
 
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
 
-    log = table.log()
-    result = maintain(
-        log,
+    return attempt_maintenance(
+        table.log(),
         operations=operations or None,
         dry_run=config.dry_run,
         vacuum_with=partial(
@@ -154,25 +170,34 @@ def _maintained(
         keep_versions=config.keep_versions.get(table.name, ()),
         on_event=on_event,
     )
-    context.log.info(f"{table.name}: {_sentence(result)}")
+
+
+def _observation(table: TableRef, result: MaintenanceResult) -> dg.AssetObservation:
     return dg.AssetObservation(
         asset_key=table.asset_key,
         description=_sentence(result),
-        metadata={**table_metadata(log.snapshot()), **_figures(result)},
+        metadata={**table_metadata(table.log().snapshot()), **_figures(result)},
     )
 
 
 def _figures(result: MaintenanceResult) -> Mapping[str, Any]:
     return {
-        "delta/maintenance": ", ".join(result.plan.operations) or "nothing was due",
+        "delta/due": ", ".join(result.plan.operations) or "nothing was due",
+        "delta/dry_run": result.dry_run,
         "delta/small_files": result.plan.small_files,
         "delta/expired_tombstones": result.plan.expired_tombstones,
+        **{f"delta/{name}": value for name, value in result.planned.items()},
         **{f"delta/{name}": value for name, value in result.figures.items()},
+        **{f"delta/{name}_saved": value for name, value in result.saved.items()},
+        "delta/left": list(result.left),
     }
 
 
 def _sentence(result: MaintenanceResult) -> str:
+    figures = result.planned if result.dry_run else result.figures
+    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in figures.items() if n)
+    if result.error is not None:
+        return "; ".join(filter(None, [done, f"failed: {result.error}"]))
     if not result.results:
         return "nothing was due"
-    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in result.figures.items() if n)
-    return f"{'would have run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"
+    return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

@@ -2,7 +2,8 @@
 
 A run that is retried or re-executed after a failure is the same request and is carried out once.
 Where rows changed, the asset is materialized: its data version is the new one; a repair of
-statistics, or one that found nothing to do, is an observation.
+statistics, a dry run, or one that found nothing to do, is an observation. A repair that leaves
+something to a person fails.
 """
 
 import json
@@ -15,7 +16,9 @@ from pydantic import Field
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import (
     RepairResult,
+    RestorePlan,
     RestoreResult,
+    RevertPlan,
     RevertResult,
     repair,
     restore,
@@ -115,7 +118,10 @@ def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") 
                 dry_run=config.dry_run,
             )
 
-        _report(context, tables, config.table, run, _repaired)
+        result = _report(context, tables, config.table, run, _repaired)
+        left = (*result.left, *result.failures)
+        if left and not (result.dry_run or result.already_committed):
+            raise dg.Failure("; ".join(left), allow_retries=False)
 
     return _job(repair_table, name)
 
@@ -134,7 +140,7 @@ def _report(
     name: str,
     run: Callable[[TableRef], R],
     figures: Callable[[R], Mapping[str, Any]],
-) -> None:
+) -> R:
     by_name = {table.name: table for table in tables}
     if name not in by_name:
         raise dg.Failure(
@@ -146,28 +152,50 @@ def _report(
     except DeltaOpsError as error:
         raise dg.Failure(str(error)) from error
     snapshot = table.log().snapshot()
-    found = {f"delta/{key}": value for key, value in figures(result).items()}
-    is_new = result.version is not None and not result.already_committed
-    changed_rows = is_new and bool(found["delta/rows_changed"])
-    event = dg.AssetMaterialization if changed_rows else dg.AssetObservation
+    found = figures(result)
+    event = dg.AssetMaterialization if found["rows_changed"] else dg.AssetObservation
     context.log_event(
         event(
             asset_key=table.asset_key,
-            description=f"{'dry run of ' if result.dry_run else ''}{context.op.name}",
-            metadata={**table_metadata(snapshot), "delta/dry_run": result.dry_run, **found},
-            tags={"dagster/data_version": data_version(snapshot)} if changed_rows else {},
+            description=_description(result),
+            metadata={
+                **table_metadata(snapshot),
+                "delta/dry_run": result.dry_run,
+                **{f"delta/{key}": value for key, value in found.items()},
+            },
+            tags={"dagster/data_version": data_version(snapshot)} if found["rows_changed"] else {},
         )
     )
+    return result
+
+
+def _is_new(result: RestoreResult | RevertResult | RepairResult) -> bool:
+    """Whether the run has committed something."""
+    return result.version is not None and not result.already_committed
+
+
+def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
+    if result.already_committed:
+        return "done before; nothing was changed"
+    if _is_new(result):
+        return f"committed as version {result.version}"
+    return "dry run" if result.dry_run and result.plan.has_work else "nothing to do"
 
 
 def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
     plan = result.plan
-    changes_rows = bool(plan.adds or plan.removes)
+    is_restore = isinstance(plan, RestorePlan)
+    only_rearranges = isinstance(plan, RevertPlan) and not plan.data_change
+    changes_rows = bool(plan.adds or plan.removes) and not only_rearranges
     return {
-        "rows_changed": changes_rows and getattr(plan, "data_change", True),
-        "from_version": plan.latest_version,
-        "files_back": len(plan.adds),
-        "files_out": len(plan.removes),
+        "rows_changed": _is_new(result) and changes_rows,
+        "planned_on": plan.latest_version,
+        "restored_version" if is_restore else "reverted_version": plan.version,
+        "added_files": len(plan.adds),
+        "added_bytes": sum(add.size for add in plan.adds),
+        "removed_files": len(plan.removes),
+        "removed_bytes": sum(add.size for add in plan.removes),
+        "transactions": dict(plan.transactions),
         "already_committed": result.already_committed,
     }
 
@@ -175,14 +203,17 @@ def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
 def _repaired(result: RepairResult) -> dict[str, Any]:
     plan = result.plan
     return {
-        "rows_changed": result.removed_files > 0,
-        "missing_files": len(plan.missing),
+        "rows_changed": _is_new(result) and result.removed_files > 0,
+        "planned_on": plan.version,
+        "missing": len(plan.missing),
         "missing_deletion_vectors": len(plan.missing_vectors),
         "without_statistics": len(plan.without_statistics),
         "orphans": len(plan.orphans),
         "described_files": result.described_files,
         "removed_files": result.removed_files,
+        "already_committed": result.already_committed,
         "failures": list(result.failures),
+        "left": list(result.left),
     }
 
 

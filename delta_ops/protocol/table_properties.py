@@ -185,7 +185,8 @@ def parse_interval(text: str) -> int:
     while rest:
         part = _INTERVAL_PART.match(rest)
         if part is None:
-            _refuse_interval(text, f"{rest!r} is no number with a unit")
+            what = "it" if rest == text.strip().lower() else repr(rest)
+            _refuse_interval(text, f"{what} is no number with a unit")
         number, unit = Decimal(part[1]), part[2].removesuffix("s")
         if unit in ("month", "year"):
             _refuse_interval(text, "a month or a year has no fixed length")

@@ -17,6 +17,7 @@ from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
 
 _CACHING = frozenset({"simplecache", "filecache", "blockcache", "cached"})
+_BUCKET_FIRST = frozenset({"s3", "s3a", "gs", "gcs"})
 _EXTRA_OF = {
     "s3": ("s3fs", "s3"),
     "s3a": ("s3fs", "s3"),
@@ -60,6 +61,12 @@ def _validate_remote(address: str, scheme: str, rest: str) -> None:
     if "?" in address:
         raise refused(
             address, "it has a query, which may hold credentials", "put them into storage_options"
+        )
+    if scheme in _BUCKET_FIRST and "@" in rest.partition("/")[0]:
+        raise refused(
+            address,
+            "it has something before the bucket, which may be a credential",
+            "put credentials into storage_options",
         )
     if scheme != "memory" and not rest.strip("/"):
         raise refused(address, "it names no place in the store", "add the bucket and the path")

@@ -172,7 +172,7 @@ def test_optimize(table: Path) -> None:
     assert output("optimize", table, "--target-size", "1b")["version"] is None
     assert output("optimize", table, "--where", "day = '2026-01-02'")["version"] is None
     done = output("optimize", table, "--target-size", "1MB")
-    assert (done["version"], done["files_removed"], done["files_added"]) == (3, 2, 1)
+    assert (done["version"], done["removed_files"], done["added_files"]) == (3, 2, 1)
     assert done["target_size_bytes"] == 1024 * 1024
     assert rows(da.to_table(DeltaLog(table))) == before == by_deltalake(table)
     assert "nothing to do" in run("optimize", table).stdout
@@ -190,9 +190,13 @@ def test_clean_up_log(tmp_path: Path) -> None:
     assert [Path(path).name for path in planned["paths"]] == names
     assert planned["planned_by_kind"]["commits"] == planned["planned_by_kind"]["checksums"] == 2
     assert output("clean-up-log", root, "--dry-run", "--keep-version", "1")["paths"] == []
+    text = run("clean-up-log", root, "--dry-run").stdout
+    assert text.endswith("Versions can be read from 0 on; afterwards, from 2 on.\n")
     text = run("clean-up-log", root).stdout
     assert text.startswith("Deleted 4 files, ")
     assert text.endswith("Versions can be read from 2 on; before, from 0 on.\n")
+    text = run("clean-up-log", root).stdout
+    assert text.endswith("nothing to do. Versions can be read from 2 on.\n")
 
 
 def test_compact_log(tmp_path: Path) -> None:
@@ -204,7 +208,10 @@ def test_compact_log(tmp_path: Path) -> None:
     assert "Would put 3 versions into " in run("compact-log", root, "--dry-run").stdout
     written = output("compact-log", root, "--from-version", "1")
     assert (root / "_delta_log" / written["file"]).stat().st_size == written["size_bytes"]
-    assert "nothing to do" in run("compact-log", root, "--from-version", "1").stdout
+    for again in ([], ["--dry-run"]):
+        said = run("compact-log", root, "--from-version", "1", *again).stdout
+        assert said == f"{written['file']} is there; nothing to do.\n"
+    assert "no two versions" in run("compact-log", root, "--from-version", "2").stdout
     assert "Wrote " in run("compact-log", root, "--to-version", "2").stdout
 
 

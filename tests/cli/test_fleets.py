@@ -53,6 +53,7 @@ LONG = ("--threshold", "promised_time_travel_ms=8 days")
         pytest.param(("health", "lake", "--threshold", "x=1"), 2, id="no such threshold"),
         pytest.param(("health", "lake", "--threshold", "small_files=a"), 2, id="no number"),
         pytest.param(("health", "lake", "--threshold", "small_files=-1"), 2, id="a negative one"),
+        pytest.param(("health", "lake", "--threshold", "stats_coverage=2"), 2, id="beyond all"),
         pytest.param(("maintain", "lake/well"), 0, id="nothing to maintain"),
         pytest.param(("maintain", "lake", *SMALL), 3, id="something was done"),
         pytest.param(("maintain", "lake", "--dry-run", *SMALL), 3, id="something would be done"),
@@ -109,6 +110,7 @@ def test_maintain_tells_found_planned_done_skipped_and_saved(lake: Path) -> None
     dry = printed(run("maintain", lake, "--dry-run", "--json", *SMALL))
     assert [row["planned"] for row in dry] == [[], ["optimize"]]
     assert [row["done"] for row in dry] == [None, None]
+    assert dry[1]["planned_figures"]["compaction_files_planned"] == 4
     assert DeltaLog(lake / "zone" / "busy").snapshot().num_files == 4
     well, busy = printed(run("maintain", lake, "--json", *SMALL))
     assert (well["planned"], well["done"], well["skipped"]) == ([], None, [])

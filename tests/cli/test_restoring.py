@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 from click.testing import Result
 
+import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from tests.cli.test_commands import output, run
 from tests.maintenance.restored_tables import commit, history, ids
@@ -43,6 +45,13 @@ def test_restore_says_what_it_did(tmp_path: Path) -> None:
     assert "Would restore version 2: 3 files" in run(*arguments, "--dry-run").stdout
     assert "Version 5 restores version 2: 3 files" in run(*arguments).stdout
     assert "done before (version 5)" in run(*arguments).stdout
+
+
+def test_restore_says_which_txns_it_sets_back(tmp_path: Path) -> None:
+    for number in range(2):
+        da.write(tmp_path, pa.table({"id": [number]}), txn=("nightly", number))
+    said = run("restore", tmp_path, "--version", "0", "--dry-run").stdout
+    assert said.endswith(" out, 1 txn set back.\n")
 
 
 def test_restore_of_what_is_gone_fails_unless_asked_for(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from delta_ops.maintenance.fleet import _find_tables
 from delta_ops.protocol.actions import Protocol
 from delta_ops.storage import open_storage
 from tests.counting_storage import CountingStorage
-from tests.maintenance.aged_tables import Table, fragmented, undescribed
+from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed
 from tests.servers.s3 import S3Server
 from tests.tables import PROTOCOL, add, metadata, write_log
 
@@ -274,6 +274,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     (row,) = maintain_fleet([table.log], thresholds=SMALL, dry_run=True)
     assert row.result is not None
     assert row.result.dry_run
+    assert row.result.planned["compaction_files_planned"] == 6
     assert row.saved == {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
     assert table.files() == before
 
@@ -302,6 +303,19 @@ def test_files_that_are_gone_are_left_for_a_person(tmp_path: Path) -> None:
     left = table.log.snapshot()
     assert left.version == version + 1
     assert {add.path for add in left.add_files()} == {bare.path, other.path}
+
+
+def test_what_was_done_before_an_operation_failed_is_told(tmp_path: Path) -> None:
+    table = overwritten(tmp_path)
+    table.write([4], "c")
+    for add_file in table.log.snapshot().add_files():
+        (tmp_path / add_file.path).unlink()
+    (row,) = maintain_fleet([table.log], thresholds=SMALL, clock=table.clock)
+    assert row.failure is not None
+    assert row.failure.kind == "DataFileError"
+    assert row.result is not None
+    assert row.result.figures["vacuumed_files"] == 2
+    assert row.saved["bytes"] > 0
 
 
 def test_maintenance_that_fails_is_a_row(tmp_path: Path) -> None:

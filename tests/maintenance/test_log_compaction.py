@@ -100,6 +100,7 @@ def test_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     before = log.storage.read(f"_delta_log/{compaction_name(2, 5)}")
     again = compact_log(log)
     assert (again.written, again.size_bytes) == (False, 0)
+    assert not compact_log(log, dry_run=True).plan.has_work
     assert log.storage.read(f"_delta_log/{compaction_name(2, 5)}") == before
 
 

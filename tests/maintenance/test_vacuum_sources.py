@@ -216,8 +216,10 @@ def test_an_inventory_is_loaded_from_files_and_tables(tmp_path: Path) -> None:
         assert (
             load_inventory(str(tmp_path / name)).sort_by("path").equals(inventory.sort_by("path"))
         )
-    with pytest.raises(InvalidRequestError, match=r"absent\.csv cannot be read"):
+    with pytest.raises(InvalidRequestError, match=r"absent\.csv cannot be read \(there is no such"):
         load_inventory(str(tmp_path / "absent.csv"))
+    with pytest.raises(InvalidRequestError, match=r"s3://bucket/i\.csv is no file of this machine"):
+        load_inventory("s3://key:hush@bucket/i.csv")
 
 
 @pytest.mark.parametrize(

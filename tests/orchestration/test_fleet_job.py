@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.maintenance import HealthThresholds
 from delta_ops.orchestration import (
+    FleetMaintenanceConfig,
     TableRef,
     build_fleet_maintenance_job,
     build_health_checks,
@@ -75,10 +77,33 @@ def test_batches_say_what_was_found_planned_done_skipped_and_saved(
     assert DeltaLog(lake / "t0").snapshot().num_files == 1
 
 
+def test_every_threshold_can_be_configured() -> None:
+    names = {field.name for field in dataclasses.fields(HealthThresholds)}
+    assert set(FleetMaintenanceConfig.model_fields) - {"dry_run", "at_once"} == names
+    config = FleetMaintenanceConfig(promised_time_travel_ms=0, deleted_rows=0.5)
+    assert config.thresholds() == HealthThresholds(promised_time_travel_ms=0, deleted_rows=0.5)
+
+
+def test_credentials_of_an_address_are_not_shown(instance: dg.DagsterInstance) -> None:
+    config = fleet_config(["s3://key:s3cr3t@bucket/t"])
+    result = build_fleet_maintenance_job().execute_in_process(
+        instance=instance, run_config=config, raise_on_error=False
+    )
+    outputs = [event for event in result.all_events if event.is_successful_output]
+    assert "bucket/t" in str([event.step_output_data.metadata for event in outputs])
+    assert "s3cr3t" not in str(result.all_events)
+
+
+def test_a_fleet_without_tables_is_a_mistake(instance: dg.DagsterInstance) -> None:
+    result, batches = run(instance)
+    assert (result.success, batches) == (False, [])
+
+
 def test_a_dry_run_changes_nothing(lake: Path, instance: dg.DagsterInstance) -> None:
     before = sorted(lake.rglob("*"))
     _, (batch,) = run(instance, lake, dry_run=True)
     assert batch["planned"][str(lake / "t0")] == ["optimize"]
+    assert batch["planned_figures"][str(lake / "t0")]["compaction_files_planned"] == 4
     assert batch["done"] == {}
     assert sorted(lake.rglob("*")) == before
 
@@ -91,6 +116,7 @@ def test_a_broken_table_fails_the_run_at_its_end(lake: Path, instance: dg.Dagste
     assert failure.step_key == "report_fleet"
     reported = failure.step_failure_data.user_failure_data
     assert reported is not None
+    assert reported.metadata["delta/tables_failed"].value == 2
     assert "version 1 is missing" in str(reported.metadata)
     assert "no Delta table" in str(reported.metadata)
     assert [len(batch["failed"]) for batch in batches] == [1, 0, 0, 0, 0, 1]

@@ -44,6 +44,12 @@ def requests(sensor: dg.SensorDefinition, instance: dg.DagsterInstance) -> list[
     return list(tick.run_requests or [])
 
 
+def observed(result: dg.ExecuteInProcessResult) -> dg.AssetObservation:
+    """The run's only observation."""
+    (event,) = [event for event in result.all_events if event.is_asset_observation]
+    return event.asset_observation_data.asset_observation
+
+
 def test_the_sensor_asks_for_a_run_only_where_there_is_work(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
@@ -64,8 +70,7 @@ def test_what_was_done_is_an_observation(tmp_path: Path, instance: dg.DagsterIns
     table = small_files(tmp_path, "busy")
     job = build_maintenance_job([table])
     result = job.execute_in_process(instance=instance)
-    (event,) = [event for event in result.all_events if event.is_asset_observation]
-    observation = event.asset_observation_data.asset_observation
+    observation = observed(result)
     assert observation.asset_key == table.asset_key
     assert observation.metadata["delta/compacted_files"].value == 4
     assert observation.metadata["delta/files_after_compaction"].value == 1
@@ -76,8 +81,15 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, instance: dg.DagsterInstance)
     table = small_files(tmp_path, "busy")
     before = sorted(tmp_path.rglob("*"))
     job = build_maintenance_job([table])
-    job.execute_in_process(instance=instance, run_config=maintenance_config([], dry_run=True))
+    result = job.execute_in_process(
+        instance=instance, run_config=maintenance_config([], dry_run=True)
+    )
     assert sorted(tmp_path.rglob("*")) == before
+    observation = observed(result)
+    assert observation.metadata["delta/dry_run"].value is True
+    assert observation.metadata["delta/compaction_files_planned"].value == 4
+    assert observation.metadata["delta/compacted_files"].value == 0
+    assert "compaction files planned 4" in str(observation.description)
 
 
 def test_a_vacuum_is_told_how_to_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
@@ -101,8 +113,7 @@ def test_a_vacuum_is_told_how_to_run(tmp_path: Path, instance: dg.DagsterInstanc
     )
     job = build_maintenance_job([table_ref(tmp_path, "busy")])
     result = job.execute_in_process(instance=instance, run_config=config)
-    (event,) = [event for event in result.all_events if event.is_asset_observation]
-    observation = event.asset_observation_data.asset_observation
+    observation = observed(result)
     assert observation.metadata["delta/vacuumed_files"].value == 2
     assert orphan.exists()
     assert DeltaLog(tmp_path / "busy").snapshot().version == 3
@@ -123,12 +134,35 @@ def test_a_broken_table_does_not_stop_the_rest(
     assert len(DeltaTable(whole.uri).file_uris()) == 1
 
 
-def test_an_unknown_table_in_the_config_is_an_error(
+def test_what_was_done_before_an_operation_failed_is_observed(
     tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    table = small_files(tmp_path, "lost")
+    next((tmp_path / "lost").glob("*.parquet")).unlink()
+    config = maintenance_config([], operations=["checkpoint", "optimize", "clean_up_log"])
+    job = build_maintenance_job([table])
+    result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
+    assert not result.success
+    (record,) = instance.fetch_observations(table.asset_key, limit=2).records
+    observation = record.event_log_entry.asset_observation
+    assert observation is not None
+    assert observation.metadata["delta/checkpoints_written"].value == 1
+    assert "checkpoints written 1; failed: " in str(observation.description)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"tables": ["bussy"]}, id="to be maintained"),
+        pytest.param({"tables": [], "keep_versions": {"bussy": [1]}}, id="to keep versions of"),
+    ],
+)
+def test_an_unknown_table_in_the_config_is_an_error(
+    tmp_path: Path, instance: dg.DagsterInstance, config: dict[str, Any]
 ) -> None:
     job = build_maintenance_job([small_files(tmp_path, "busy")])
     result = job.execute_in_process(
-        instance=instance, run_config=maintenance_config(["bussy"]), raise_on_error=False
+        instance=instance, run_config=maintenance_config(**config), raise_on_error=False
     )
     assert "there is no table 'bussy'; choose from busy" in str(
         [event.step_failure_data for event in result.all_events if event.is_step_failure]

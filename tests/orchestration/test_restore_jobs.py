@@ -47,7 +47,9 @@ def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterIns
     (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2)
     materialization = event.materialization
     assert ids(log) == [0, 1, 7]
-    assert materialization.metadata["delta/files_back"].value == 3
+    assert materialization.metadata["delta/added_files"].value == 3
+    assert materialization.metadata["delta/restored_version"].value == 2
+    assert materialization.description == "committed as version 5"
     assert materialization.tags["dagster/data_version"].endswith("@5")
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
     assert foreign_commits(table, 4).events == ()
@@ -59,6 +61,32 @@ def test_nothing_is_done_unless_asked_for(log: DeltaLog, instance: dg.DagsterIns
     result = build_restore_job([table]).execute_in_process(instance=instance, run_config=config)
     assert result.success
     assert log.snapshot().version == 4
+
+
+def test_a_dry_run_says_what_would_change(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2, dry_run=True)
+    said = event.asset_observation
+    assert said.description == "dry run"
+    assert said.metadata["delta/added_files"].value == 3
+    assert said.metadata["delta/rows_changed"].value is False
+
+
+def test_a_second_restore_has_nothing_to_do(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    run(log, build_restore_job, RESTORE_OP, instance, version=2)
+    (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2)
+    assert event.asset_observation.description == "nothing to do"
+    assert log.snapshot().version == 5
+
+
+def test_a_repair_fails_if_files_are_gone(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+    path, *_ = log.snapshot().files(["path"])["path"].to_pylist()
+    (Path(log.uri) / path).unlink()
+    with pytest.raises(dg.Failure, match="bring them back from a backup"):
+        run(log, build_repair_job, REPAIR_OP, instance)
+    (event,) = run(log, build_repair_job, REPAIR_OP, instance, dry_run=True)
+    assert event.asset_observation.metadata["delta/missing"].value == 1
+    (event,) = run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
+    assert event.materialization.metadata["delta/removed_files"].value == 1
 
 
 def test_a_retry_is_the_same_request(log: DeltaLog, instance: dg.DagsterInstance) -> None:
@@ -75,7 +103,8 @@ def test_a_retry_is_the_same_request(log: DeltaLog, instance: dg.DagsterInstance
 
 def test_a_revert_materializes_the_table(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     (event,) = run(log, build_revert_job, REVERT_OP, instance, version=3)
-    assert event.materialization.metadata["delta/files_out"].value == 1
+    assert event.materialization.metadata["delta/removed_files"].value == 1
+    assert event.materialization.metadata["delta/reverted_version"].value == 3
     assert ids(log) == [0, 1, 7, 10]
 
 

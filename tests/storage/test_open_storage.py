@@ -88,6 +88,7 @@ def test_all_of_a_store_in_memory_is_a_root() -> None:
         pytest.param("s3://", "names no place", id="no bucket"),
         pytest.param("s3:///", "names no place", id="no bucket but a slash"),
         pytest.param("s3://bucket/t?versionId=1", "has a query", id="a query"),
+        pytest.param("s3://key:hush@bucket/t", "may be a credential", id="a key in an address"),
         pytest.param("simplecache::s3://bucket/t", "over another", id="a chain"),
         pytest.param("filecache://t", "over another", id="a cache"),
         pytest.param("nosuch://t", "knows no file system nosuch", id="an unknown scheme"),
