@@ -11,7 +11,7 @@ protects the file of that literal name too, for writers that forgot to encode it
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,6 +86,24 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
     for commit in commits:
         paths.update(_named_by(commit, latest))
     return paths
+
+
+def real_paths(paths: Iterable[str], links: Mapping[str, str]) -> set[str]:
+    """Where paths lead that pass by a link: the file is listed by that name alone.
+
+    Args:
+        paths: Decoded, relative to the table.
+        links: By their path, where they lead to: a path in which there is no link, "" for the root.
+    """
+    return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
+
+
+def _real_path(path: str, links: Mapping[str, str]) -> str:
+    real = ""
+    for part in path.split("/"):
+        real = f"{real}/{part}" if real else part
+        real = links.get(real, real)
+    return real
 
 
 def _live_paths(snapshot: Snapshot) -> set[str]:
