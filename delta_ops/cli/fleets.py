@@ -21,6 +21,7 @@ from delta_ops.maintenance import (
     Finding,
     HealthReport,
     HealthThresholds,
+    MaintenanceResult,
     TableHealth,
     TableMaintenance,
     find_tables,
@@ -301,15 +302,20 @@ def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
     due = ", ".join(row.report.operations) if row.report else ""
     saved = row.saved
     if row.failure is not None:
-        said = row.failure.message
+        before = f"{_did(row.result)}; then: " if row.result and not row.result.dry_run else ""
+        said = before + row.failure.message
     elif row.result is None:
         said = "nothing could be done" if row.skipped else "nothing was due"
     elif row.result.dry_run:
         said = "would run"
     else:
-        did = (f"{name.replace('_', ' ')} {n:,}" for name, n in row.result.figures.items() if n)
-        said = ", ".join(did) or "nothing was left to do"
+        said = _did(row.result)
     return row.table, due, size_text(saved["bytes"]), saved["live_files"], said, "; ".join(row.left)
+
+
+def _did(result: MaintenanceResult) -> str:
+    did = (f"{name.replace('_', ' ')} {n:,}" for name, n in result.figures.items() if n)
+    return ", ".join(did) or "nothing was left to do"
 
 
 def _summary(tables: int, failed: int) -> str:

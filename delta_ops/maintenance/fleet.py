@@ -12,7 +12,7 @@ program. A table in another table's directory is found only if that is asked for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -28,7 +28,8 @@ from delta_ops.maintenance.health import (
     HealthThresholds,
     health,
 )
-from delta_ops.maintenance.maintain import MaintenanceResult, maintain
+from delta_ops.maintenance.maintain import MaintenanceResult, maintain_in_steps
+from delta_ops.maintenance.plan import Operation
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
@@ -78,7 +79,7 @@ class TableMaintenance:
     table: str
     report: HealthReport | None = None
     result: MaintenanceResult | None = None
-    """None: nothing was due, or it could not be done."""
+    """Of a table that failed, what was done before; None: nothing was due, or could be done."""
     failure: Failure | None = None
 
     @property
@@ -185,17 +186,20 @@ def maintain_fleet(
             lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
         )
         result = None
+
+        def run_what_is_due(due: Sequence[Operation]) -> None:
+            nonlocal result
+            for done in maintain_in_steps(
+                _log(table, storage_options),
+                operations=due,
+                dry_run=dry_run,
+                engine=engine,
+                clock=clock,
+            ):
+                result = done if done.results else None
+
         if report is not None and report.operations:
-            due = report.operations
-            result, failure = _tried(
-                lambda: maintain(
-                    _log(table, storage_options),
-                    operations=due,
-                    dry_run=dry_run,
-                    engine=engine,
-                    clock=clock,
-                )
-            )
+            _, failure = _tried(partial(run_what_is_due, report.operations))
         return TableMaintenance(table=_name(table), report=report, result=result, failure=failure)
 
     return _each(look_after, tables, "maintain", max_concurrency, on_event)

@@ -21,7 +21,7 @@ It may be killed at any call: the next run finds less to do.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import LogCorruptError
@@ -31,7 +31,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.compatible_checkpoint import write_compatible_checkpoint
 from delta_ops.log.history import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
-from delta_ops.log.segment import listing_from_files
+from delta_ops.log.segment import earliest_version, list_log, listing_from_files
 from delta_ops.log.sidecars import list_sidecars, referenced_sidecars
 from delta_ops.maintenance.admission import validate_log_deletable
 from delta_ops.maintenance.log_cleanup_plan import (
@@ -64,14 +64,10 @@ class LogCleanupResult:
     deleted_bytes: int
     failures: tuple[str, ...]
     """Files that could not be deleted; those after them in the plan were left for another run."""
+    earliest_version: int | None
+    """The earliest version that can be read now, with all after it."""
     needed_after_all: int = 0
     """Sidecars of the plan that stayed, because a checkpoint came to name them meanwhile."""
-
-    @property
-    def earliest_version(self) -> int | None:
-        """The earliest version that can be read now, with all after it."""
-        is_as_planned = not self.dry_run and not self.failures
-        return self.plan.earliest_after if is_as_planned else self.plan.earliest_before
 
 
 def load_log_cleanup_plan(
@@ -141,7 +137,14 @@ def clean_up_log(
         kept = again
         plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
     if dry_run:
-        return _result(plan, dry_run=True)
+        return LogCleanupResult(
+            plan=plan,
+            dry_run=True,
+            deleted_files=0,
+            deleted_bytes=0,
+            failures=(),
+            earliest_version=plan.earliest_before,
+        )
     _make_way(log, plan)
     return _deleted(log, plan, on_event)
 
@@ -231,12 +234,16 @@ def _deleted(log: DeltaLog, plan: LogCleanupPlan, on_event: OnEvent) -> LogClean
         on_event(Progress(table=log.uri, operation="clean up log", done=len(deleted), total=total))
         if failures:
             break
-    done = _result(plan, dry_run=False)
-    return replace(
-        done,
+    earliest = plan.earliest_after
+    if failures:  # some of what was to go is gone, some is there
+        earliest = earliest_version(list_log(log.storage, log.log_directory))
+    return LogCleanupResult(
+        plan=plan,
+        dry_run=False,
         deleted_files=len(deleted),
         deleted_bytes=sum(info.size for info in deleted),
         failures=tuple(failures),
+        earliest_version=earliest,
         needed_after_all=needed,
     )
 
@@ -246,12 +253,6 @@ def _named_since(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInf
     files = log.storage.list_from(log.log_directory, "")
     return referenced_sidecars(
         log.storage, top_level_files(files, plan), {info.path for info in sidecars}
-    )
-
-
-def _result(plan: LogCleanupPlan, *, dry_run: bool) -> LogCleanupResult:
-    return LogCleanupResult(
-        plan=plan, dry_run=dry_run, deleted_files=0, deleted_bytes=0, failures=()
     )
 
 

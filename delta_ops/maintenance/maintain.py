@@ -75,8 +75,34 @@ def maintain(
     Raises:
         DeltaOpsError: Whatever an operation raises; those before it have done their work.
     """
+    *_, result = maintain_in_steps(
+        log,
+        operations=operations,
+        dry_run=dry_run,
+        engine=engine,
+        vacuum_with=vacuum_with,
+        clock=clock,
+        keep_versions=keep_versions,
+        on_event=on_event,
+    )
+    return result
+
+
+def maintain_in_steps(
+    log: DeltaLog,
+    *,
+    operations: Sequence[Operation] | None = None,
+    dry_run: bool = False,
+    engine: Rewriter | None = None,
+    vacuum_with: Callable[..., VacuumResult] = vacuum,
+    clock: Clock = system_clock,
+    keep_versions: Collection[int] = (),
+    on_event: OnEvent = ignore,
+) -> Iterator[MaintenanceResult]:
+    """`maintain`: what has been done so far, at first nothing, and then after each operation."""
     plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     results: list[OperationResult] = []
+    yield MaintenanceResult(plan=plan, dry_run=dry_run, results=())
     own_clock = None if clock is system_clock else clock  # else the store's, where files go
     for operation in plan.operations if operations is None else operations:
         match operation:
@@ -106,7 +132,7 @@ def maintain(
                 )
             case "compact_log":
                 results.append(compact_log(log, dry_run=dry_run))
-    return MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results))
+        yield MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results))
 
 
 def _figures(result: OperationResult) -> dict[str, int]:

@@ -119,6 +119,8 @@ def any_is_there(
     a sample of these files tells."""
     unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
     deletable = _deletable(unneeded, snapshot, keep) if unneeded else []
+    if not deletable:
+        return False
     step = max(1, -(-len(deletable) // _SAMPLE))
     # As vacuum sees them: one that is reached by a link is not there.
     found = snapshot.storage.find(deletable[::-1][::step])

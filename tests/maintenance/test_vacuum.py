@@ -308,10 +308,20 @@ def test_a_retention_that_the_log_does_not_remember_is_refused(tmp_path: Path) -
     assert table.files() == before
 
 
-def test_a_table_with_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(b'{"version": 7}', "version 7", id="a number"),
+        pytest.param(b'{"version": [7]}', "version unknown", id="no number"),
+        pytest.param(b"{", "version unknown", id="malformed"),
+    ],
+)
+def test_a_table_with_a_format_of_the_future_is_refused(
+    tmp_path: Path, text: bytes, said: str
+) -> None:
     table = overwritten(tmp_path / "t")
-    table.put("_delta_ops/format.json", b'{"version": 7}')
-    with pytest.raises(UnsupportedFeatureError, match="version 7"):
+    table.put("_delta_ops/format.json", text)
+    with pytest.raises(UnsupportedFeatureError, match=said):
         vacuum(table.log, clock=table.clock)
 
 
