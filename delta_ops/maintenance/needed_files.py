@@ -54,10 +54,14 @@ class NeededFiles:
         if keep_last:
             self.paths |= paths_of_last_versions(log, snapshot, keep_last)
 
-    def note_links(self, links: Mapping[str, str]) -> None:
-        """Add the names that needed files have without these links, as `real_paths` has them."""
+    def note_links(self, links: Mapping[str, str], keep: Collection[str]) -> None:
+        """Add the names that needed files have without these links, as `real_paths` has them.
+
+        Args:
+            keep: Other paths whose files stay.
+        """
         self._links |= links
-        self.paths |= real_paths(self.paths, self._links)
+        self.paths |= real_paths(self.paths, self._links) | real_paths(keep, self._links)
 
     def with_real_paths(self, paths: Set[str]) -> Set[str]:
         """The paths, and those that they lead to by links that were noted."""

@@ -150,8 +150,7 @@ def vacuum(
         listed = list(_found(snapshot.storage, candidates, rules, on_event))
     else:
         listed = list(_listing(snapshot.storage, rules, links, on_event))
-    needed.note_links(links)
-    needed.paths |= needed.with_real_paths(frozenset(keep))
+    needed.note_links(links, keep)
     needed.look_again()
     left = rules.still_candidates(listed)
     plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
