@@ -27,6 +27,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import LogCorruptError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.checkpoint_read import stream_removes
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.compatible_checkpoint import write_compatible_checkpoint
 from delta_ops.log.history import load_in_commit_times
@@ -42,6 +43,7 @@ from delta_ops.maintenance.log_cleanup_plan import (
     top_level_files,
     with_orphans,
 )
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import FileInfo
 from delta_ops.storage.store_clock import store_time_ms
@@ -51,7 +53,6 @@ _BATCH = 5000
 _LISTINGS = 3
 _SAME_TIME_MS = 60_000
 """Next to the day after which unfinished files go; the cutoff is compared by itself."""
-_PROVEN = ("path", "partitionValues", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +202,13 @@ def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
     """Read what everything that stays will rest on."""
     snapshot = log.snapshot(plan.boundary_version)
     snapshot.transactions()  # the checkpoint has them, a checksum may have the rest
-    for _ in snapshot.stream_live(_PROVEN):
+    # In full: once the commits are gone, a column that cannot be read is lost, and no other
+    # checkpoint can be written from this one.
+    for _ in snapshot.stream_live(ADD.names):
         pass
+    if snapshot.opened_checkpoint is not None:
+        for _ in stream_removes(log.storage, snapshot.opened_checkpoint, REMOVE.names):
+            pass
     validate_checksum(snapshot)
 
 

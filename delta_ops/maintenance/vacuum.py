@@ -117,7 +117,7 @@ def vacuum(
         CommitConflictError: Meanwhile the table came to promise more; run again.
         UnsupportedFeatureError: The table uses a feature that we do not know.
     """
-    _validate_request(mode, inventory, keep_last, batch_files)
+    _validate_request(mode, inventory, keep, keep_last, batch_files)
     snapshot = log.snapshot()
     validate_vacuumable(snapshot)
     retention_ms = _retention_ms(snapshot, retention, enforced=enforce_retention)
@@ -194,7 +194,11 @@ def vacuum(
 
 
 def _validate_request(
-    mode: str, inventory: pa.Table | None, keep_last: int, batch_files: int
+    mode: str,
+    inventory: pa.Table | None,
+    keep: Collection[str],
+    keep_last: int,
+    batch_files: int,
 ) -> None:
     if mode not in ("full", "lite"):
         raise InvalidRequestError(f'there is no vacuum of mode {mode!r}; it is "full" or "lite"')
@@ -204,6 +208,8 @@ def _validate_request(
                 "a lite vacuum looks at the log and takes no inventory; leave one of them out"
             )
         validate_inventory(inventory)
+    if isinstance(keep, str):  # a collection of its characters, which would keep nothing
+        raise InvalidRequestError(f"keep is the text {keep!r}; give a list of paths")
     if keep_last < 0 or batch_files < 1:
         raise InvalidRequestError(
             f"keep_last is {keep_last} and batch_files is {batch_files}; the first must be 0 at "

@@ -262,9 +262,10 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
             "144 hours is less than the table's delta.deletedFileRetentionDuration, 168 hours",
             id="a retention shorter than the table's",
         ),
+        pytest.param({"keep": "a.parquet"}, "give a list of paths", id="one path for a list"),
     ],
 )
-def test_retentions_that_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_requests_that_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     table = overwritten(tmp_path / "t")
     before = table.files()
     with pytest.raises(InvalidRequestError, match=message):
