@@ -50,6 +50,7 @@ from delta_ops.maintenance.vacuum_plan import (
 )
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
 
 VacuumMode = Literal["full", "lite"]
@@ -117,7 +118,8 @@ def vacuum(
         CommitConflictError: Meanwhile the table came to promise more; run again.
         UnsupportedFeatureError: The table uses a feature that we do not know.
     """
-    _validate_request(mode, inventory, keep, keep_last, batch_files)
+    _validate_request(mode, inventory, keep_last, batch_files)
+    kept = _paths_of(keep)
     snapshot = log.snapshot()
     validate_vacuumable(snapshot)
     retention_ms = _retention_ms(snapshot, retention, enforced=enforce_retention)
@@ -134,7 +136,7 @@ def vacuum(
     )
     rules = PathRules(
         needed.paths,
-        keep=frozenset(keep),
+        keep=kept,
         partition_columns=names_of_partition_columns(snapshot.metadata),
         hidden_names=hidden_names(snapshot.metadata, snapshot.protocol.writer_features or ()),
     )
@@ -194,11 +196,7 @@ def vacuum(
 
 
 def _validate_request(
-    mode: str,
-    inventory: pa.Table | None,
-    keep: Collection[str],
-    keep_last: int,
-    batch_files: int,
+    mode: str, inventory: pa.Table | None, keep_last: int, batch_files: int
 ) -> None:
     if mode not in ("full", "lite"):
         raise InvalidRequestError(f'there is no vacuum of mode {mode!r}; it is "full" or "lite"')
@@ -208,13 +206,25 @@ def _validate_request(
                 "a lite vacuum looks at the log and takes no inventory; leave one of them out"
             )
         validate_inventory(inventory)
-    if isinstance(keep, str):  # a collection of its characters, which would keep nothing
-        raise InvalidRequestError(f"keep is the text {keep!r}; give a list of paths")
     if keep_last < 0 or batch_files < 1:
         raise InvalidRequestError(
             f"keep_last is {keep_last} and batch_files is {batch_files}; the first must be 0 at "
             "least, and the second 1"
         )
+
+
+def _paths_of(keep: Collection[str]) -> frozenset[str]:
+    """The paths to keep at this moment; what names no file of a table would keep nothing."""
+    if isinstance(keep, str):
+        raise InvalidRequestError(f"keep is the text {keep!r}; give a list of paths")
+    paths = frozenset(keep)
+    for path in paths:
+        if not is_valid(path):
+            raise InvalidRequestError(
+                f"{path!r} cannot be kept, since it is no path within the table; give paths "
+                "relative to the table, decoded, such as p=1/part-0.parquet"
+            )
+    return paths
 
 
 def _now_ms(storage: Storage, clock: Clock | None, *, dry_run: bool) -> int:
@@ -306,7 +316,7 @@ def _delete(
     failures: list[str] = []
     for start in range(0, len(todo), batch_files):
         needed.look_again()
-        kept = needed.with_real_paths(frozenset(keep))
+        kept = needed.with_real_paths(_paths_of(keep))
         batch = [
             info
             for info in todo[start : start + batch_files]

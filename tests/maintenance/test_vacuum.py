@@ -263,6 +263,8 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
             id="a retention shorter than the table's",
         ),
         pytest.param({"keep": "a.parquet"}, "give a list of paths", id="one path for a list"),
+        pytest.param({"keep": ["/t/a.parquet"]}, "cannot be kept", id="an absolute path to keep"),
+        pytest.param({"keep": ["./a.parquet"]}, "cannot be kept", id="a path to keep with a dot"),
     ],
 )
 def test_requests_that_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
