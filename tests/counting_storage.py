@@ -13,7 +13,7 @@ from typing import IO, Literal
 import pyarrow as pa
 
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.contract import Wanted
+from delta_ops.storage.contract import OnLink, Wanted
 from delta_ops.storage.range_cache import KeptRanges
 
 OnCall = Callable[[int, str, str, Literal["before", "after"]], None]
@@ -54,9 +54,11 @@ class CountingStorage:
         with self._counted("list_from", directory):
             return iter(list(self.inner.list_from(directory, start)))
 
-    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
+    def list_tree(
+        self, directory: str, wanted: Wanted | None = None, on_link: OnLink | None = None
+    ) -> Iterator[FileInfo]:
         with self._counted("list_tree", directory):
-            return iter(list(self.inner.list_tree(directory, wanted)))
+            return iter(list(self.inner.list_tree(directory, wanted, on_link)))
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
         with self._counted("find", ""):

@@ -22,6 +22,9 @@ from rich.text import Text
 
 from delta_ops.events import Event, OnEvent, Progress, ignore
 
+_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_000
+"""The years 1 and 9999, between which Python knows times; a log may say any number."""
+
 
 def show_json(value: Mapping[str, Any]) -> None:
     """One object on one line."""
@@ -64,8 +67,8 @@ def count_text(count: int, noun: str) -> str:
 
 
 def utc(ms: int) -> datetime:
-    """Milliseconds since the Unix epoch as a time in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    """Milliseconds since the Unix epoch as a time in UTC; of one too far away, the farthest."""
+    return datetime.fromtimestamp(min(max(ms, _EARLIEST_MS), _LATEST_MS) / 1000, UTC)
 
 
 @contextmanager

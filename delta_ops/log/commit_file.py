@@ -106,6 +106,20 @@ def stream_commits(
             yield list(islice(commits, len(group)))
 
 
+def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.Table]:
+    """What commits removed, of each that removed anything; one that is gone removed nothing.
+
+    To look for removes takes far less than to decode a commit: most have none.
+
+    Raises:
+        LogCorruptError: One with removes is no sequence of JSON actions.
+    """
+    calls = ((info.size, partial(_removes_of, storage, info.path)) for info in files)
+    max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
+    with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as read:
+        yield from (removes for removes in read if removes is not None)
+
+
 def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:
     """`read_commit`; None if a clean-up has deleted the file since it was listed."""
     try:
@@ -140,9 +154,24 @@ def _reads(
         yield size, partial(_read_each, storage, together)
 
 
-def _read_each(storage: Storage, names: Sequence[str]) -> list[Commit]:
+def _removes_of(storage: Storage, name: str) -> pa.Table | None:
     try:
-        decoded = decode_commits(storage.read(name) for name in names)
+        data = storage.read(name)
+    except FileNotFoundError:
+        return None
+    if b'"remove"' not in data:
+        return None
+    (commit,) = _decoded(storage, [name], [data])
+    return commit.removes
+
+
+def _read_each(storage: Storage, names: Sequence[str]) -> list[Commit]:
+    return _decoded(storage, names, (storage.read(name) for name in names))
+
+
+def _decoded(storage: Storage, names: Sequence[str], contents: Iterable[bytes]) -> list[Commit]:
+    try:
+        decoded = decode_commits(contents)
     except LineError as error:
         raise LogCorruptError(
             storage.uri,

@@ -143,6 +143,7 @@ def _format_version(storage: Storage) -> object:
     except FileNotFoundError:
         return None
     try:
-        return json.loads(text)["version"] or "unknown"
+        found = json.loads(text)["version"]
     except (ValueError, KeyError, TypeError):
         return "unknown"
+    return found if found and isinstance(found, int | str) else "unknown"

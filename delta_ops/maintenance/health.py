@@ -296,7 +296,7 @@ def _of_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[
 
 
 def _of_features(figures: HealthFigures) -> Finding:
-    advice = "maintain the table with an engine that supports them"
+    advice = "maintain the table with an engine, or a delta_ops, that supports them"
     return Finding(
         measure="features",
         value=figures.unsupported,

@@ -25,7 +25,7 @@ from delta_ops.log.segment import (
     segment_from_listing,
 )
 from delta_ops.log.snapshot import load_snapshot
-from delta_ops.maintenance.admission import validate_maintainable
+from delta_ops.maintenance.admission import validate_deletable
 from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan, plan_of_listed
 from delta_ops.maintenance.optimize_plan import plan_optimize, small_below
 from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, any_is_there
@@ -97,7 +97,7 @@ class HealthFigures:
     """For how long the log has been readable; None: since the first version."""
     protocol: Protocol
     unsupported: tuple[str, ...]
-    """What keeps our maintenance from writing to the table."""
+    """What keeps our maintenance away from the table."""
 
     @property
     def promised_ms(self) -> int:
@@ -259,7 +259,7 @@ def _readable_ms(listing: LogListing, earliest: int | None, now_ms: int) -> int 
 
 def _unsupported(snapshot: Snapshot) -> tuple[str, ...]:
     try:
-        validate_maintainable(snapshot)
+        validate_deletable(snapshot)
     except UnsupportedFeatureError as error:
         return error.features
     return ()

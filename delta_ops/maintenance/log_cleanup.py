@@ -21,17 +21,18 @@ It may be killed at any call: the next run finds less to do.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import LogCorruptError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.checkpoint_read import stream_removes
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.compatible_checkpoint import write_compatible_checkpoint
 from delta_ops.log.history import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
-from delta_ops.log.segment import listing_from_files
+from delta_ops.log.segment import earliest_version, list_log, listing_from_files
 from delta_ops.log.sidecars import list_sidecars, referenced_sidecars
 from delta_ops.maintenance.admission import validate_log_deletable
 from delta_ops.maintenance.log_cleanup_plan import (
@@ -42,6 +43,7 @@ from delta_ops.maintenance.log_cleanup_plan import (
     top_level_files,
     with_orphans,
 )
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import FileInfo
 from delta_ops.storage.store_clock import store_time_ms
@@ -51,7 +53,6 @@ _BATCH = 5000
 _LISTINGS = 3
 _SAME_TIME_MS = 60_000
 """Next to the day after which unfinished files go; the cutoff is compared by itself."""
-_PROVEN = ("path", "partitionValues", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +65,10 @@ class LogCleanupResult:
     deleted_bytes: int
     failures: tuple[str, ...]
     """Files that could not be deleted; those after them in the plan were left for another run."""
+    earliest_version: int | None
+    """The earliest version that can be read now, with all after it."""
     needed_after_all: int = 0
     """Sidecars of the plan that stayed, because a checkpoint came to name them meanwhile."""
-
-    @property
-    def earliest_version(self) -> int | None:
-        """The earliest version that can be read now, with all after it."""
-        is_as_planned = not self.dry_run and not self.failures
-        return self.plan.earliest_after if is_as_planned else self.plan.earliest_before
 
 
 def load_log_cleanup_plan(
@@ -141,7 +138,14 @@ def clean_up_log(
         kept = again
         plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
     if dry_run:
-        return _result(plan, dry_run=True)
+        return LogCleanupResult(
+            plan=plan,
+            dry_run=True,
+            deleted_files=0,
+            deleted_bytes=0,
+            failures=(),
+            earliest_version=plan.earliest_before,
+        )
     _make_way(log, plan)
     return _deleted(log, plan, on_event)
 
@@ -198,8 +202,13 @@ def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
     """Read what everything that stays will rest on."""
     snapshot = log.snapshot(plan.boundary_version)
     snapshot.transactions()  # the checkpoint has them, a checksum may have the rest
-    for _ in snapshot.stream_live(_PROVEN):
+    # In full: once the commits are gone, a column that cannot be read is lost, and no other
+    # checkpoint can be written from this one.
+    for _ in snapshot.stream_live(ADD.names):
         pass
+    if snapshot.opened_checkpoint is not None:
+        for _ in stream_removes(log.storage, snapshot.opened_checkpoint, REMOVE.names):
+            pass
     validate_checksum(snapshot)
 
 
@@ -231,12 +240,16 @@ def _deleted(log: DeltaLog, plan: LogCleanupPlan, on_event: OnEvent) -> LogClean
         on_event(Progress(table=log.uri, operation="clean up log", done=len(deleted), total=total))
         if failures:
             break
-    done = _result(plan, dry_run=False)
-    return replace(
-        done,
+    earliest = plan.earliest_after
+    if failures:  # some of what was to go is gone, some is there
+        earliest = earliest_version(list_log(log.storage, log.log_directory))
+    return LogCleanupResult(
+        plan=plan,
+        dry_run=False,
         deleted_files=len(deleted),
         deleted_bytes=sum(info.size for info in deleted),
         failures=tuple(failures),
+        earliest_version=earliest,
         needed_after_all=needed,
     )
 
@@ -246,12 +259,6 @@ def _named_since(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInf
     files = log.storage.list_from(log.log_directory, "")
     return referenced_sidecars(
         log.storage, top_level_files(files, plan), {info.path for info in sidecars}
-    )
-
-
-def _result(plan: LogCleanupPlan, *, dry_run: bool) -> LogCleanupResult:
-    return LogCleanupResult(
-        plan=plan, dry_run=dry_run, deleted_files=0, deleted_bytes=0, failures=()
     )
 
 

@@ -7,7 +7,7 @@ So of a newer version only the commits since the last look are read.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
 
 from delta_ops.errors import CommitConflictError
 from delta_ops.log import DeltaLog, Snapshot
@@ -17,6 +17,7 @@ from delta_ops.maintenance.reachable import (
     paths_of_last_versions,
     paths_of_versions,
     reachable_paths,
+    real_paths,
 )
 
 
@@ -47,10 +48,24 @@ class NeededFiles:
         self._log = log
         self._now_ms, self._retention_ms = now_ms, retention_ms
         self._keep_versions, self._kept_versions = keep_versions, set(keep_versions)
+        self._links: dict[str, str] = {}
         self.paths = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms)
         self.paths |= paths_of_versions(log, self._kept_versions)
         if keep_last:
             self.paths |= paths_of_last_versions(log, snapshot, keep_last)
+
+    def note_links(self, links: Mapping[str, str], keep: Collection[str]) -> None:
+        """Add the names that needed files have without these links, as `real_paths` has them.
+
+        Args:
+            keep: Other paths whose files stay.
+        """
+        self._links |= links
+        self.paths |= real_paths(self.paths, self._links) | real_paths(keep, self._links)
+
+    def with_real_paths(self, paths: Set[str]) -> Set[str]:
+        """The paths, and those that they lead to by links that were noted."""
+        return paths | real_paths(paths, self._links)
 
     def look_again(self) -> None:
         """Add what has come to be needed since.
@@ -60,7 +75,7 @@ class NeededFiles:
             UnsupportedFeatureError: It has become a table that we must not touch.
         """
         newer_versions = set(self._keep_versions) - self._kept_versions
-        self.paths |= paths_of_versions(self._log, newer_versions)
+        self.paths |= self.with_real_paths(paths_of_versions(self._log, newer_versions))
         self._kept_versions |= newer_versions
         newer = self.snapshot.refresh()
         if newer.version == self.snapshot.version:
@@ -70,7 +85,7 @@ class NeededFiles:
         added = paths_added_since(self._log, self.snapshot, newer)
         if added is None:  # a commit is gone: a checkpoint has what it said
             added = reachable_paths(newer, now_ms=self._now_ms, retention_ms=self._retention_ms)
-        self.paths |= added
+        self.paths |= self.with_real_paths(added)
         self.snapshot = newer
 
 

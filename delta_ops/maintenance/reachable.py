@@ -11,7 +11,7 @@ protects the file of that literal name too, for writers that forgot to encode it
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import InvalidRequestError, LogCorruptError, LogPathError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.commit_file import Commit, read_commit
+from delta_ops.log.commit_file import Commit, stream_removes
 from delta_ops.log.history import monotone_times
 from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
@@ -42,9 +42,9 @@ def reachable_paths(snapshot: Snapshot, *, now_ms: int, retention_ms: int) -> se
     horizon_ms = now_ms - retention_ms
     paths = _live_paths(snapshot)
     paths.update(_protected(removed_since(snapshot.tombstones(), horizon_ms), snapshot))
-    if retention_ms > snapshot.properties.deleted_file_retention_ms:
-        for removes in _removes_of_commits(snapshot, horizon_ms):
-            paths.update(_protected(removes, snapshot))
+    of_commits = _removes_of_commits(snapshot, horizon_ms=horizon_ms, retention_ms=retention_ms)
+    for removes in of_commits:
+        paths.update(_protected(removes, snapshot))
     return paths
 
 
@@ -86,6 +86,24 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
     for commit in commits:
         paths.update(_named_by(commit, latest))
     return paths
+
+
+def real_paths(paths: Iterable[str], links: Mapping[str, str]) -> set[str]:
+    """Where paths lead that pass by a link: the file is listed by that name alone.
+
+    Args:
+        paths: Decoded, relative to the table.
+        links: By their path, where they lead to: a path in which there is no link, "" for the root.
+    """
+    return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
+
+
+def _real_path(path: str, links: Mapping[str, str]) -> str:
+    real = ""
+    for part in path.split("/"):
+        real = f"{real}/{part}" if real else part
+        real = links.get(real, real)
+    return real
 
 
 def _live_paths(snapshot: Snapshot) -> set[str]:
@@ -203,26 +221,45 @@ def _names_of(path: str) -> Iterator[str]:
         yield from ("/".join(parts[i:]) for i in range(1, len(parts)))
 
 
-def _removes_of_commits(snapshot: Snapshot, horizon_ms: int) -> Iterator[pa.Table]:
-    """Removes since the horizon, as the commits have them.
+def _removes_of_commits(
+    snapshot: Snapshot, *, horizon_ms: int, retention_ms: int
+) -> Iterator[pa.Table]:
+    """Removes since the horizon, as the commits before the checkpoint have them.
 
-    Checkpoints forget a removed file after `delta.deletedFileRetentionDuration`; whoever wants
-    files kept for longer can only learn of them from the commits.
+    A checkpoint forgets a removed file after the retention of its time, as its writer understood
+    it: the property may have been raised since, and some writers take one that they cannot read
+    for the default. What it forgot, every later checkpoint lacks.
     """
     if snapshot.checkpoint is None:
         return  # every commit is in the snapshot
+    is_promised = retention_ms <= snapshot.properties.deleted_file_retention_ms
     listing = list_log(snapshot.storage, snapshot.log_directory)
     times = monotone_times(listing)
-    oldest = min(times, default=1)
-    if oldest > 0 and times.get(oldest, horizon_ms) >= horizon_ms:
+    chosen = [
+        listing.commits[version]
+        for version, time_ms in times.items()
+        # A day, in case the clocks of writers and store differ.
+        if version <= snapshot.checkpoint.version and time_ms >= horizon_ms - DAY_MS
+    ]
+    for removes in stream_removes(snapshot.storage, chosen):
+        yield removed_since(removes, horizon_ms)
+    if not is_promised:
+        _validate_remembered(snapshot, horizon_ms)
+
+
+def _validate_remembered(snapshot: Snapshot, horizon_ms: int) -> None:
+    """Refuse to go by commits of which one is gone: it was, or went while they were read.
+
+    Of what is promised there may be no commits either: then the checkpoint alone counts.
+    """
+    times = monotone_times(list_log(snapshot.storage, snapshot.log_directory))
+    first = snapshot.version + 1
+    while first - 1 in times:
+        first -= 1
+    if first > 0 and times.get(first, horizon_ms) >= horizon_ms:
         hours = snapshot.properties.deleted_file_retention_ms // HOUR_MS
         raise InvalidRequestError(
             f"{snapshot.uri}: files removed so long ago cannot be kept, since the log was cleaned "
             f"up and remembers removed files for {hours} hours; vacuum with a retention of {hours} "
             "hours at most, and raise delta.deletedFileRetentionDuration for the future"
         )
-    for version, time_ms in times.items():
-        # A day, in case the clocks of writers and store differ.
-        if time_ms >= horizon_ms - DAY_MS:
-            commit = read_commit(snapshot.storage, snapshot.log_directory, version)
-            yield removed_since(commit.removes, horizon_ms)

@@ -117,15 +117,17 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
         StorageError: The store failed.
     """
     retention_ms = snapshot.properties.deleted_file_retention_ms
-    listed = list(snapshot.storage.list_tree(""))
-    plan = plan_repair(snapshot, listed, now_ms=now_ms, retention_ms=retention_ms)
+    links: dict[str, str] = {}
+    listed = list(snapshot.storage.list_tree("", on_link=links.__setitem__))
+    compared = partial(plan_repair, snapshot, now_ms=now_ms, retention_ms=retention_ms, links=links)
+    plan = compared(listed)
     doubtful = {canonical_path(add.path, snapshot.uri) for add in plan.missing}
     doubtful |= {path for add in plan.missing_vectors if (path := vector_path(add, snapshot))}
     there = doubtful - confirmed_missing(snapshot.storage, doubtful)
     if not there:
         return plan
     found = [FileInfo(path, size=0, modified_ms=now_ms) for path in sorted(there)]
-    return plan_repair(snapshot, [*listed, *found], now_ms=now_ms, retention_ms=retention_ms)
+    return compared([*listed, *found])
 
 
 def _commit(

@@ -13,14 +13,16 @@ Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.missing_files import vector_path
+from delta_ops.maintenance.reachable import real_paths
 from delta_ops.maintenance.vacuum_plan import plan_vacuum
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
@@ -63,7 +65,12 @@ class RepairPlan:
 
 
 def plan_repair(
-    snapshot: Snapshot, listed: Iterable[FileInfo], *, now_ms: int, retention_ms: int
+    snapshot: Snapshot,
+    listed: Iterable[FileInfo],
+    *,
+    now_ms: int,
+    retention_ms: int,
+    links: Mapping[str, str] = MappingProxyType({}),
 ) -> RepairPlan:
     """Compare the files that the log names with those that are there.
 
@@ -72,6 +79,7 @@ def plan_repair(
         listed: Files under the table root, hidden ones included; any order, read once.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: A younger file that the log does not name may be about to be committed.
+        links: As for `real_paths`; what the log names by way of one is no orphan.
 
     Raises:
         InvalidRequestError: Where a deletion vector is kept cannot be understood.
@@ -82,9 +90,10 @@ def plan_repair(
     live = _suspects(snapshot, there)
     missing = tuple(add for path, add in live.inside if path not in there)
     present = [add for path, add in live.inside if path in there]
+    named = live.paths | _removed_paths(snapshot)
     orphans = plan_vacuum(
         infos,
-        live.paths | _removed_paths(snapshot),
+        named | real_paths(named, links),
         now_ms=now_ms,
         retention_ms=retention_ms,
         partition_columns=snapshot.partition_columns,

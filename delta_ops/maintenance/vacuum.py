@@ -4,7 +4,8 @@
    deletions: a file that was committed meanwhile stays, however old it is.
 2. Only what was seen in the store is deleted, by the name under which it was seen, and only if it
    is older than the horizon there: whatever the log, a link or an inventory says, nothing outside
-   of the table is touched.
+   of the table is touched. What the log names by way of a link within the table is needed by its
+   own name too.
 3. The horizon is by the store's clock, as the ages of files are.
 4. A run that was killed has deleted a part of what it would have; the next one finds the rest.
 """
@@ -49,6 +50,7 @@ from delta_ops.maintenance.vacuum_plan import (
 )
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
 
 VacuumMode = Literal["full", "lite"]
@@ -117,6 +119,7 @@ def vacuum(
         UnsupportedFeatureError: The table uses a feature that we do not know.
     """
     _validate_request(mode, inventory, keep_last, batch_files)
+    kept = _paths_of(keep)
     snapshot = log.snapshot()
     validate_vacuumable(snapshot)
     retention_ms = _retention_ms(snapshot, retention, enforced=enforce_retention)
@@ -133,11 +136,13 @@ def vacuum(
     )
     rules = PathRules(
         needed.paths,
-        keep=frozenset(keep),
+        keep=kept,
         partition_columns=names_of_partition_columns(snapshot.metadata),
         hidden_names=hidden_names(snapshot.metadata, snapshot.protocol.writer_features or ()),
     )
+    links: dict[str, str] = {}
     if inventory is not None:
+        _note_links(snapshot.storage, links)
         paths = listed_paths(inventory, snapshot, rules, horizon_ms=horizon_ms)
         listed = list(_found(snapshot.storage, paths, rules, on_event))
     elif mode == "lite":
@@ -146,7 +151,8 @@ def vacuum(
         candidates = filter(rules.is_candidate, removed)
         listed = list(_found(snapshot.storage, candidates, rules, on_event))
     else:
-        listed = list(_listing(snapshot.storage, rules, on_event))
+        listed = list(_listing(snapshot.storage, rules, links, on_event))
+    needed.note_links(links, keep)
     needed.look_again()
     left = rules.still_candidates(listed)
     plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
@@ -207,6 +213,20 @@ def _validate_request(
         )
 
 
+def _paths_of(keep: Collection[str]) -> frozenset[str]:
+    """The paths to keep at this moment; what names no file of a table would keep nothing."""
+    if isinstance(keep, str):
+        raise InvalidRequestError(f"keep is the text {keep!r}; give a list of paths")
+    paths = frozenset(keep)
+    for path in paths:
+        if not is_valid(path):
+            raise InvalidRequestError(
+                f"{path!r} cannot be kept, since it is no path within the table; give paths "
+                "relative to the table, decoded, such as p=1/part-0.parquet"
+            )
+    return paths
+
+
 def _now_ms(storage: Storage, clock: Clock | None, *, dry_run: bool) -> int:
     if clock is not None:
         return clock()
@@ -234,8 +254,17 @@ def _hours(ms: int) -> str:
     return f"{ms / HOUR_MS:g}"
 
 
-def _listing(storage: Storage, rules: PathRules, on_event: OnEvent) -> Iterator[FileInfo]:
-    """What of the table's files may go."""
+def _note_links(storage: Storage, links: dict[str, str]) -> None:
+    """Find the links within the table, where there can be any: on a disk."""
+    if storage.has_native_input:
+        for _ in storage.list_tree("", lambda _: (), links.__setitem__):
+            pass
+
+
+def _listing(
+    storage: Storage, rules: PathRules, links: dict[str, str], on_event: OnEvent
+) -> Iterator[FileInfo]:
+    """What of the table's files may go; `links` grows by those within the table."""
     number = 0
 
     def candidates(paths: Sequence[str]) -> list[str]:
@@ -245,7 +274,7 @@ def _listing(storage: Storage, rules: PathRules, on_event: OnEvent) -> Iterator[
             on_event(_progress(storage.uri, "list files", number, None))
         return rules.candidates(paths)
 
-    return storage.list_tree("", candidates)
+    return storage.list_tree("", candidates, links.__setitem__)
 
 
 def _found(
@@ -287,7 +316,7 @@ def _delete(
     failures: list[str] = []
     for start in range(0, len(todo), batch_files):
         needed.look_again()
-        kept = frozenset(keep)
+        kept = needed.with_real_paths(_paths_of(keep))
         batch = [
             info
             for info in todo[start : start + batch_files]

@@ -48,6 +48,8 @@ _MICROSECONDS = {
     "day": DAY_MS * 1_000,
     "week": 7 * DAY_MS * 1_000,
 }
+_LONGEST_MS = 2**62
+"""Far longer than any engine knows; with it, times before it are whole numbers of 64 bits still."""
 _INTERVAL_WORD = re.compile(r"^interval(?:\s+|$)")
 _INTERVAL_PART = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)(?:\s+|$)")
 _SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?)b?")
@@ -176,7 +178,7 @@ def parse_interval(text: str) -> int:
 
     Raises:
         InvalidRequestError: The text is no such interval, or a negative one, or has months or
-            years, which are of no fixed length.
+            years, which are of no fixed length, or is of hundreds of millions of years.
     """
     rest = _INTERVAL_WORD.sub("", text.strip().lower())
     microseconds = Decimal(0)
@@ -198,7 +200,10 @@ def parse_interval(text: str) -> int:
             _refuse_interval(text, "it is negative")
         microseconds += number * _MICROSECONDS[unit]
         rest = rest[part.end() :]
-    return int((microseconds / 1000).to_integral_value(rounding=ROUND_CEILING))
+    milliseconds = (microseconds / 1000).to_integral_value(rounding=ROUND_CEILING)
+    if milliseconds > _LONGEST_MS:
+        _refuse_interval(text, "it is too long for the times of a log")
+    return int(milliseconds)
 
 
 def parse_column_list(text: str) -> tuple[ColumnPath, ...]:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
-from delta_ops.storage.contract import FileInfo, Wanted
+from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
 from delta_ops.storage.exclusive import memory_lock, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
@@ -119,8 +119,13 @@ class FsspecStorage:
             infos = sorted(self._infos_of(self._entries_of(directory, start), directory))
         return (info for info in infos if info.path >= first)
 
-    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
-        """See `Storage`; of an empty directory nothing is said."""
+    def list_tree(
+        self,
+        directory: str,
+        wanted: Wanted | None = None,
+        on_link: OnLink | None = None,  # noqa: ARG002
+    ) -> Iterator[FileInfo]:
+        """See `Storage`; of an empty directory nothing is said, and there are no links."""
         walk = self._walk if _OBJECT_STORES.isdisjoint(self._protocols) else self._find_in_parallel
         with self._failing_as(directory, "listed"):
             infos = self._infos_of(walk(directory), directory)

@@ -31,7 +31,7 @@ from typing import IO
 import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, StorageError
-from delta_ops.storage.contract import FileInfo, Wanted
+from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.durability import (
     Translate,
     make_directories,
@@ -100,9 +100,11 @@ class LocalStorage:
             if stat.S_ISREG(status.st_mode):
                 yield _info_of(path, status)
 
-    def list_tree(self, directory: str, wanted: Wanted | None = None) -> Iterator[FileInfo]:
+    def list_tree(
+        self, directory: str, wanted: Wanted | None = None, on_link: OnLink | None = None
+    ) -> Iterator[FileInfo]:
         """See `Storage`."""
-        return list_tree(self._root, directory, wanted)
+        return list_tree(self._root, directory, wanted, on_link)
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
         """See `Storage`."""

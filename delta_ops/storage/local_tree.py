@@ -4,7 +4,8 @@ Several directories are listed at a time where a file system answers slowly, as 
 reached by a network. Where it answers at once, threads would only hand Python's lock to each other
 at every file, and take longer than one. So one begins, and looks at what it waits for.
 Of a file that is not wanted only the name is read: to ask for its size and time is the greater part
-of the work. Links are neither shown nor entered nor looked through.
+of the work. Links are neither shown nor entered nor looked through; of those within the tree it can
+be asked where they lead to.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from delta_ops.errors import StorageError
 from delta_ops.storage.concurrency import run_ahead
-from delta_ops.storage.contract import FileInfo, Wanted
+from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.local_directories import LocalDirectory, opened
 from delta_ops.storage.paths import is_valid, validate
@@ -38,9 +39,12 @@ _FOUND_TOGETHER = 1000
 class _Listed(NamedTuple):
     files: list[FileInfo]
     directories: list[str]
+    links: list[str]
 
 
-def list_tree(root: str, directory: str, wanted: Wanted | None) -> Iterator[FileInfo]:
+def list_tree(
+    root: str, directory: str, wanted: Wanted | None, on_link: OnLink | None = None
+) -> Iterator[FileInfo]:
     """See `Storage.list_tree`.
 
     Args:
@@ -55,9 +59,22 @@ def list_tree(root: str, directory: str, wanted: Wanted | None) -> Iterator[File
     while pending:
         calls = [partial(_list, root, each, wanted, one_by_one) for each in pending]
         pending = []
-        for files, directories in pace.results(calls):
+        for files, directories, links in pace.results(calls):
             pending += directories
+            if on_link is not None:
+                for link in links:
+                    _tell(root, link, on_link)
             yield from files
+
+
+def _tell(root: str, link: str, on_link: OnLink) -> None:
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(os.path.join(root, *link.split("/")))
+    if real == real_root:
+        on_link(link, "")
+    elif real.startswith(os.path.join(real_root, "")):
+        # One that leads nowhere, or to itself, is no name of anything.
+        on_link(link, os.path.relpath(real, real_root).replace(os.sep, "/"))
 
 
 def find(root: str, paths: Iterable[str]) -> Iterator[FileInfo]:
@@ -123,7 +140,7 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
         with opened(place) as open_directory:
             return _listed(open_directory, prefix, wanted, one_by_one)
     except (FileNotFoundError, NotADirectoryError):
-        return _Listed([], [])
+        return _Listed([], [], [])
     except OSError as error:
         raise StorageError(place, "listed", reason_of(error)) from error
 
@@ -131,23 +148,24 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
 def _listed(
     directory: LocalDirectory, prefix: str, wanted: Wanted | None, one_by_one: threading.Lock
 ) -> _Listed:
-    paths, directories = _paths(directory, prefix)
+    paths, directories, links = _paths(directory, prefix)
     if wanted is not None:
-        is_empty = bool(prefix) and not (paths or directories)
+        is_empty = bool(prefix) and not (paths or directories or links)
         if is_empty and not directory.names():
             with one_by_one:
                 is_wanted = bool(wanted([prefix]))
-            return _Listed([_info_of(prefix, directory.status())] if is_wanted else [], [])
+            return _Listed([_info_of(prefix, directory.status())] if is_wanted else [], [], [])
         if paths:
             with one_by_one:
                 paths = list(wanted(paths))
-    return _Listed(_infos(directory, prefix, paths), directories)
+    return _Listed(_infos(directory, prefix, paths), directories, links)
 
 
-def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str]]:
-    """Those of files, and those of directories."""
+def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str], list[str]]:
+    """Those of files, of directories, and of links."""
     files: list[str] = []
     directories: list[str] = []
+    links: list[str] = []
     with directory.scan() as entries:
         for entry in entries:
             name = entry.name
@@ -159,7 +177,9 @@ def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str]
                 files.append(prefix + name)
             elif entry.is_dir(follow_symlinks=False):
                 directories.append(prefix + name)
-    return files, directories
+            elif entry.is_symlink():
+                links.append(prefix + name)
+    return files, directories, links
 
 
 def _infos(directory: LocalDirectory, prefix: str, paths: list[str]) -> list[FileInfo]:

@@ -328,3 +328,28 @@ def test_maintenance_that_fails_is_a_row(tmp_path: Path) -> None:
     assert rows[0].report is not None
     assert rows[1].failure is None
     assert whole.log.snapshot().num_files == 2
+
+
+def test_a_table_that_fails_late_tells_what_was_done_before(tmp_path: Path) -> None:
+    table = fragmented(tmp_path)
+
+    def fail(_number: int, method: str, path: str, _when: str) -> None:
+        if method == "create_from_stream" and "checkpoint" in path:
+            raise StorageError(path, "created", "the disk is full")
+
+    log = DeltaLog("", storage=CountingStorage(table.log.storage, fail))
+    thresholds = HealthThresholds(small_files=2, commits_since_checkpoint=1)
+    (row,) = maintain_fleet([log], thresholds=thresholds)
+    assert row.failure is not None
+    assert row.failure.kind == "StorageError"
+    assert row.result is not None
+    assert row.result.figures["compacted_files"] == row.saved["live_files"] + 2 == 6
+
+
+def test_a_table_of_a_format_of_the_future_is_skipped(tmp_path: Path) -> None:
+    table = fragmented(tmp_path)
+    table.put("_delta_ops/format.json", b'{"version": 2}')
+    (row,) = maintain_fleet([table.log], thresholds=SMALL)
+    assert (row.failure, row.result, row.skipped) == (None, None, ("small_files",))
+    assert row.report is not None
+    assert row.report.figures.unsupported == ("version 2 of _delta_ops/format.json",)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from delta_ops import DeltaLog
@@ -189,6 +190,42 @@ def test_a_boundary_that_cannot_be_read_stops_it_before_anything_is_deleted(
 
 
 @pytest.mark.parametrize(
+    "column", ["add.path", "add.stats", "add.modificationTime", "remove.path", "txn.appId"]
+)
+def test_a_boundary_of_which_a_column_is_damaged_stops_it_before_anything_is_deleted(
+    tmp_path: Path, column: str
+) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(3):
+        table.write([number], mode="overwrite", txn=("app", number))
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    table.pass_time(days=100)
+    table.write([3])
+    for place in (table.root / "_delta_log").glob("*.crc"):
+        place.unlink()
+    damage_column(table.root / "_delta_log" / checkpoint_name(2), column)
+    before = table.files()
+    with pytest.raises(LogCorruptError):
+        clean_up_log(table.log, clock=table.clock)
+    assert table.files() == before
+
+
+def damage_column(place: Path, column: str) -> None:
+    """Change the bytes of one column of a file in Parquet, and not its age."""
+    group = pq.read_metadata(place).row_group(0)
+    chunks = (group.column(number) for number in range(group.num_columns))
+    (chunk,) = (each for each in chunks if each.path_in_schema == column)
+    first = chunk.dictionary_page_offset or chunk.data_page_offset
+    content = bytearray(place.read_bytes())
+    for position in range(first + 4, first + chunk.total_compressed_size):
+        content[position] ^= 0x5A
+    status = place.stat()
+    place.write_bytes(content)
+    os.utime(place, (status.st_atime, status.st_mtime))
+
+
+@pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
         pytest.param(
@@ -271,6 +308,7 @@ def test_what_cannot_be_deleted_is_told_and_stops_it(old_table: Table) -> None:
     result = clean_up_log(log, clock=old_table.clock)
     assert result.failures == (stuck,)
     assert result.deleted_files < len(result.plan.files)
+    assert result.earliest_version == 9  # version 3 can be read, and not all after it
     assert len(old_table.rows(3)) == 4
 
 

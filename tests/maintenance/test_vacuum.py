@@ -262,9 +262,12 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
             "144 hours is less than the table's delta.deletedFileRetentionDuration, 168 hours",
             id="a retention shorter than the table's",
         ),
+        pytest.param({"keep": "a.parquet"}, "give a list of paths", id="one path for a list"),
+        pytest.param({"keep": ["/t/a.parquet"]}, "cannot be kept", id="an absolute path to keep"),
+        pytest.param({"keep": ["./a.parquet"]}, "cannot be kept", id="a path to keep with a dot"),
     ],
 )
-def test_retentions_that_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_requests_that_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     table = overwritten(tmp_path / "t")
     before = table.files()
     with pytest.raises(InvalidRequestError, match=message):
@@ -308,10 +311,20 @@ def test_a_retention_that_the_log_does_not_remember_is_refused(tmp_path: Path) -
     assert table.files() == before
 
 
-def test_a_table_with_a_format_of_the_future_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(b'{"version": 7}', "version 7", id="a number"),
+        pytest.param(b'{"version": [7]}', "version unknown", id="no number"),
+        pytest.param(b"{", "version unknown", id="malformed"),
+    ],
+)
+def test_a_table_with_a_format_of_the_future_is_refused(
+    tmp_path: Path, text: bytes, said: str
+) -> None:
     table = overwritten(tmp_path / "t")
-    table.put("_delta_ops/format.json", b'{"version": 7}')
-    with pytest.raises(UnsupportedFeatureError, match="version 7"):
+    table.put("_delta_ops/format.json", text)
+    with pytest.raises(UnsupportedFeatureError, match=said):
         vacuum(table.log, clock=table.clock)
 
 

@@ -408,3 +408,19 @@ def test_a_link_to_an_empty_directory_stays(tmp_path: Path) -> None:
     vacuum(table.log, clock=table.clock)
     assert outside.exists()
     assert (table.root / "link").is_symlink()
+
+
+def test_a_clean_up_while_the_times_of_commits_are_read_is_no_error(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    timed = {"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "3"}
+    for number in range(5):
+        table.write([number], mode="overwrite", configuration=timed)
+        table.pass_time(days=3)
+
+    def clean_up(_number: int, method: str, _path: str, when: str) -> None:
+        if (method, when) == ("read_ranges", "before"):
+            for version in range(3):
+                commit_file(table, version).unlink(missing_ok=True)
+
+    log = DeltaLog("", storage=CountingStorage(table.log.storage, clean_up))
+    assert vacuum(log, clock=table.clock).deleted_files == 2

@@ -191,6 +191,7 @@ def test_intervals(text: str, expected: int) -> None:
     [
         pytest.param("", "names no unit", id="empty"),
         pytest.param("interval", "names no unit", id="only the word"),
+        pytest.param("200000000000 days", "too long", id="beyond the times of a log"),
         pytest.param("interval7 days", "no number with a unit", id="no blank after the word"),
         pytest.param("7days", "no number with a unit", id="no blank before the unit"),
         pytest.param("1 day,2 hours", "no number with a unit", id="a comma"),

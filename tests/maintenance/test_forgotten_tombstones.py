@@ -1,0 +1,85 @@
+"""Vacuum and the tombstones that a checkpoint has forgotten too early: the commits have them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from delta_ops import begin
+from delta_ops.errors import InvalidRequestError
+from delta_ops.maintenance import create_checkpoint, vacuum
+from delta_ops.protocol.file_names import commit_name
+from tests.maintenance.aged_tables import Table
+
+RETENTION = "delta.deletedFileRetentionDuration"
+
+
+def replaced(root: Path, retention: str | None, *, days_ago: int = 20) -> Table:
+    """A table whose first version was replaced so many days ago."""
+    configuration = {} if retention is None else {RETENTION: retention}
+    table = Table(root)
+    table.write([1], configuration=configuration)
+    table.pass_time(days=1)
+    table.write([2], mode="overwrite")
+    table.pass_time(days=days_ago)
+    table.write([3])
+    return table
+
+
+def test_a_retention_that_the_writer_of_the_checkpoint_took_for_the_default(
+    tmp_path: Path,
+) -> None:
+    table = replaced(tmp_path, "30 days")  # which deltalake takes for a week
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    table.date()
+    rows = table.rows(0)
+    assert len(table.log.snapshot().tombstones()) == 0
+    assert vacuum(table.log, clock=table.clock).deleted_files == 0
+    assert table.rows(0) == rows
+    table.pass_time(days=11)
+    assert vacuum(table.log, clock=table.clock).deleted_files == 1
+
+
+def test_a_retention_that_was_raised_since_the_checkpoint(tmp_path: Path) -> None:
+    table = replaced(tmp_path, None)
+    create_checkpoint(table.log, clock=table.clock)
+    raised = begin(table.log, clock=table.clock)
+    raised.set_properties({RETENTION: "30 days"})
+    raised.commit(operation="SET TBLPROPERTIES")
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    rows = table.rows(0)
+    assert vacuum(table.log, clock=table.clock).deleted_files == 0
+    assert table.rows(0) == rows
+
+
+def test_a_lite_vacuum_goes_by_the_commits_too(tmp_path: Path) -> None:
+    table = replaced(tmp_path, "30 days")
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    table.date()
+    vacuum(table.log, mode="lite", clock=table.clock)
+    assert len(table.rows(0)) == 1
+
+
+def test_a_log_that_was_cleaned_up_is_vacuumed_by_its_checkpoint(tmp_path: Path) -> None:
+    table = replaced(tmp_path, None)
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    for version in (0, 1):
+        (tmp_path / "_delta_log" / commit_name(version)).unlink()
+    assert vacuum(table.log, clock=table.clock).deleted_files == 1
+
+
+def test_a_longer_retention_is_refused_where_the_log_has_a_hole(tmp_path: Path) -> None:
+    table = replaced(tmp_path, None)
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    # Whoever cleans up by the times of files may leave the oldest ones.
+    (tmp_path / "_delta_log" / commit_name(1)).unlink()
+    before = table.data_files()
+    with pytest.raises(InvalidRequestError, match="remembers removed files for 168 hours"):
+        vacuum(table.log, retention=timedelta(days=30), clock=table.clock)
+    assert table.data_files() == before

@@ -1,0 +1,146 @@
+"""Links within a table: a file that the log names by way of one is needed by its own name too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from delta_ops.events import Committed, Event
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import health, repair, vacuum
+from delta_ops.storage import open_storage
+from tests.maintenance.aged_tables import Table
+from tests.tables import add
+
+Move = Callable[[Path], None]
+
+
+def partition(root: Path) -> None:
+    (root / "archive").mkdir()
+    (root / "p=a").rename(root / "archive" / "p=a")
+    (root / "p=a").symlink_to("archive/p=a")
+
+
+def partition_by_two_links(root: Path) -> None:
+    partition(root)
+    (root / "p=a").unlink()
+    (root / "old").symlink_to("archive")
+    (root / "p=a").symlink_to("old/p=a")
+
+
+def file(root: Path) -> None:
+    (place,) = (root / "p=a").iterdir()
+    place.rename(root / "moved")
+    place.symlink_to(root / "moved")
+
+
+def below_a_link_to_the_root(root: Path) -> None:
+    (root / "here").symlink_to(".")
+    (root / "p=a").rename(root / "real")
+    (root / "p=a").symlink_to("here/real")
+
+
+MOVES = [
+    pytest.param(partition, id="a partition"),
+    pytest.param(partition_by_two_links, id="a partition, by two links"),
+    pytest.param(file, id="a file"),
+    pytest.param(below_a_link_to_the_root, id="below a link to the root"),
+]
+
+
+def table_of(root: Path, move: Move) -> Table:
+    table = Table(root)
+    table.write([1], "a", partition_by=["p"])
+    table.write([2], "b", partition_by=["p"])
+    move(root)
+    table.pass_time(days=30)
+    return table
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_vacuum_deletes_no_live_file(tmp_path: Path, move: Move) -> None:
+    table = table_of(tmp_path, move)
+    before = table.rows()
+    orphan = table.put("archive/p=a/orphan")
+    table.pass_time(days=30)
+    assert vacuum(table.log, clock=table.clock).deleted_files == 1
+    assert (table.rows(), orphan.exists()) == (before, False)
+
+
+def test_vacuum_by_an_inventory_deletes_no_live_file(tmp_path: Path) -> None:
+    table = table_of(tmp_path, partition)
+    paths = [path for path in table.files() if path[0] != "_"]
+    inventory = pa.table(
+        {
+            "path": paths,
+            "length": [1] * len(paths),
+            "isDir": [False] * len(paths),
+            "modificationTime": [0] * len(paths),
+        }
+    )
+    vacuum(table.log, inventory=inventory, clock=table.clock)
+    assert len(table.rows()) == 2
+
+
+def test_a_file_that_is_committed_meanwhile_stays(tmp_path: Path) -> None:
+    table = table_of(tmp_path, partition)
+    table.put("archive/p=a/late")
+    table.put("orphan")
+    table.pass_time(days=30)
+    told: list[Event] = []
+
+    def commit_late(event: Event) -> None:
+        if isinstance(event, Committed) and not told:  # VACUUM START: what goes has been chosen
+            told.append(event)
+            late = add("p=a/late", partition_values={"p": "a"})
+            create_commit(table.log.storage, table.log.log_directory, event.version + 1, [late])
+
+    result = vacuum(table.log, clock=table.clock, on_event=commit_late)
+    assert (result.deleted_files, result.needed_after_all) == (1, 1)
+    assert "archive/p=a/late" in table.files()
+
+
+def test_what_is_kept_on_request_may_be_named_by_way_of_a_link(tmp_path: Path) -> None:
+    table = table_of(tmp_path, partition)
+    table.put("archive/p=a/orphan")
+    table.pass_time(days=30)
+    assert vacuum(table.log, keep=["p=a/orphan"], clock=table.clock).deleted_files == 0
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_repair_reports_no_live_file_as_an_orphan(tmp_path: Path, move: Move) -> None:
+    table = table_of(tmp_path, move)
+    assert repair(table.log, dry_run=True, clock=table.clock).plan.orphans == ()
+
+
+def test_a_removed_file_behind_a_link_does_not_make_a_vacuum_due_for_ever(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    table = Table(tmp_path / "t")
+    table.write([1], "a", partition_by=["p"])
+    (table.root / "p=a").rename(outside / "p=a")
+    (table.root / "p=a").symlink_to(outside / "p=a")
+    table.write([2], "b", mode="overwrite")
+    table.pass_time(days=30)
+    vacuum(table.log, clock=table.clock)
+    assert "vacuum" not in health(table.log, clock=table.clock).operations
+
+
+def test_a_listing_tells_of_the_links_that_lead_to_a_place_within(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    (root / "d").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    for name, target in {
+        "out": tmp_path / "outside",
+        "to_root": root,
+        "d/to_d": root / "d",
+        "to_to_d": Path("d/to_d"),
+        "nowhere": tmp_path / "gone",
+    }.items():
+        (root / name).symlink_to(target)
+    told: dict[str, str] = {}
+    assert list(open_storage(root).list_tree("", on_link=told.__setitem__)) == []
+    assert told == {"to_root": "", "d/to_d": "d", "to_to_d": "d"}
