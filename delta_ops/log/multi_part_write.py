@@ -12,7 +12,7 @@ ours it would make a checkpoint of too many files and too few. Then the version 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -24,11 +24,12 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_content import BATCH_ROWS, REMOVE_ROW, Content
-from delta_ops.log.checkpoint_parts import delete_if_empty, iter_pieces
+from delta_ops.log.checkpoint_parts import delete_if_empty, iter_pieces, load_footers
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
-from delta_ops.protocol.checkpoint_rows import present_rows
+from delta_ops.protocol.checkpoint_rows import ACTIONS, Fields, present_rows
 from delta_ops.protocol.file_names import checkpoint_part_name
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.parquet_ranges import Footer
 
 _MAX_PARTS = 1_000
 """Files that are open at once while the rows are told apart."""
@@ -78,7 +79,8 @@ def _attempt(content: Content, parts: int, on_rows: Callable[[int], None]) -> Wr
                 content.rows("remove", _in_order(removes[number])),
                 content.rows("add", live),
             ]
-            info = _create(snapshot.storage, f"{snapshot.log_directory}/{name}", rows)
+            path = f"{snapshot.log_directory}/{name}"
+            info = _create(snapshot.storage, path, rows, number, parts)
             if info is None:
                 return None
             infos.append(info)
@@ -127,7 +129,9 @@ def _in_order(file: IO[bytes]) -> pa.StructArray:
     return rows.take(pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]))
 
 
-def _create(storage: Storage, path: str, rows: Sequence[pa.Table]) -> FileInfo | None:
+def _create(
+    storage: Storage, path: str, rows: Sequence[pa.Table], number: int, parts: int
+) -> FileInfo | None:
     """Create the part unless it is there; None if another stands in its place."""
 
     def write(sink: IO[bytes]) -> None:
@@ -140,17 +144,40 @@ def _create(storage: Storage, path: str, rows: Sequence[pa.Table]) -> FileInfo |
     except FileExistsError:
         info = storage.stat(path)
     try:
-        same = _paths(storage, info) == pc.struct_field(rows[-1]["add"].combine_chunks(), "path")
+        return info if _is_of_an_attempt(storage, info, rows, number, parts) else None
     except LogCorruptError:
         return None
-    return info if same else None
 
 
-def _paths(storage: Storage, part: FileInfo) -> pa.Array:
-    """Of the live files of a part, in its order."""
+def _is_of_an_attempt(
+    storage: Storage, part: FileInfo, rows: Sequence[pa.Table], number: int, parts: int
+) -> bool:
+    """Whether another attempt wrote the part: of its tombstones more may have been unexpired."""
+    *state, removes, adds = rows
+    footers = load_footers(storage, [part])
+    stored_adds, stored_removes = (_paths(storage, part, footers, a) for a in ("add", "remove"))
+    num_others = footers[part.path].metadata.num_rows - len(stored_adds) - len(stored_removes)
+    ours = pc.struct_field(removes["remove"].combine_chunks(), "path")
+    return (
+        stored_adds == pc.struct_field(adds["add"].combine_chunks(), "path")
+        and num_others == sum(map(len, state))
+        and {*ours.to_pylist()} <= {*stored_removes.to_pylist()}
+        and {*part_of(stored_removes, parts).to_pylist()} <= {number}
+    )
+
+
+def _paths(
+    storage: Storage, part: FileInfo, footers: Mapping[str, Footer], action: str
+) -> pa.Array:
+    """Of the files of a part that an action names, in its order."""
+    key, witness, *_ = ACTIONS[action]
+
+    def choose(stored: Fields) -> list[str]:
+        return [f"{action}.{name}" for name in (key, witness) if name in stored.get(action, ())]
+
     chunks = [
-        pc.struct_field(present_rows(batch.column(0), "add"), "path")
-        for piece in iter_pieces(storage, [part], {}, lambda _: ["add.path", "add.size"])
+        pc.struct_field(present_rows(batch.column(0), action), "path")
+        for piece in iter_pieces(storage, [part], footers, choose)
         for batch in piece.file.iter_batches(columns=piece.columns, row_groups=piece.row_groups)
     ]
     return pa.chunked_array(chunks, pa.string()).combine_chunks()

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -91,6 +92,38 @@ def test_with_a_part_of_another_writer_there_is_one_part_more(tmp_path: Path) ->
     assert (result.num_files, log.snapshot().commits_since_checkpoint) == (4, 0)
     assert state(log.snapshot()) == expected
     assert by_deltalake(tmp_path) == foreign
+
+
+@pytest.mark.parametrize(
+    ("number", "differs_in"),
+    [
+        pytest.param(0, "protocol", id="it lacks the protocol"),
+        pytest.param(1, "protocol", id="it has the protocol, which is in another part of ours"),
+        pytest.param(1, "remove", id="it lacks tombstones"),
+    ],
+)
+def test_a_part_of_another_writer_that_has_the_same_live_files_is_not_ours(
+    tmp_path: Path, number: int, differs_in: str
+) -> None:
+    whole = written(tmp_path)
+    log = DeltaLog(tmp_path)
+    expected = state(log.snapshot())
+    places = [tmp_path / "_delta_log" / name for name in sorted(whole)]
+    first = pq.read_table(places[0])
+    part = pq.read_table(places[number])
+    if differs_in == "remove":
+        part = part.filter(pc.is_null(part["remove"]))
+    elif number == 0:
+        part = part.filter(pc.is_null(part["protocol"]))
+    else:
+        part = pa.concat_tables([part, first.filter(pc.is_valid(first["protocol"]))])
+    assert part != pq.read_table(places[number])
+    for place in places:
+        place.unlink()
+    pq.write_table(part, places[number])
+    assert write_checkpoint(log.snapshot(), now_ms=0, part_rows=PART_ROWS) is not None
+    assert log.snapshot().commits_since_checkpoint == 0
+    assert state(log.snapshot()) == expected
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 damaged"], ids=["empty", "damaged"])
