@@ -5,7 +5,7 @@ What it is known to do wrong is kept from it where it would, and nowhere else:
 - its clean-up of the log takes a part of a checkpoint for a whole one, and what it leaves behind
   cannot be read (`_cleans_up`); its vacuum and optimize clean up even where they are told not to;
 - it goes by the age of each commit alone, so that versions within the retention of the log are
-  lost to it (`deltalake_may_have_cleaned_up`);
+  lost to it (`others_may_have_cleaned_up`);
 - its vacuum goes by any time at which a file was removed, so that one which was restored and
   removed again is not kept from then on (`deltalake_may_have_vacuumed`);
 - its log compaction loses removes, so that it is not asked for any;
@@ -44,7 +44,7 @@ class MachineWithDeltalake(MaintenanceMachine):
 
     def _deltalake_did(self, rows: list[Row] | Rows) -> None:
         self.becomes(rows)
-        self.table.deltalake_may_have_cleaned_up()
+        self.table.others_may_have_cleaned_up()
 
     @precondition(lambda self: self.is_ours)
     @rule(rows=some_rows)
@@ -137,7 +137,7 @@ class MachineWithDeltalake(MaintenanceMachine):
         with self.table.step():
             DeltaTable(self.table.root).restore(chosen, post_commithook_properties=self._hooks())
             self.table.becomes(replace(then, txns=self.table.state.txns))
-            self.table.deltalake_may_have_cleaned_up()
+            self.table.others_may_have_cleaned_up()
 
     @precondition(lambda self: self.is_ours)
     @rule(number=any_version, is_foreign=st.booleans())

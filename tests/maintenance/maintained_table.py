@@ -124,14 +124,14 @@ class MaintainedTable:
                 self._unpromised.add(version)
 
     def may_have_cleaned_up(self) -> None:
-        """Somebody had the right to delete what of the log is older than its retention."""
+        """We had the right to delete what was superseded before the log's retention began."""
         cutoff_ms = (system_clock() - LOG_RETENTION_MS) // DAY_MS * DAY_MS
         for version, until_ms in enumerate(self._committed_ms[1:]):
             if until_ms <= cutoff_ms:
                 self._unpromised.add(version)
 
-    def deltalake_may_have_cleaned_up(self) -> None:
-        """It deletes old commits below the newest checkpoint, whatever rests on them.
+    def others_may_have_cleaned_up(self) -> None:
+        """deltalake and delta-spark go by the age of each commit below the newest checkpoint.
 
         So a version goes that was the latest a moment ago, if its own commit is old; and one whose
         commit is young, if an older one is needed to get there.

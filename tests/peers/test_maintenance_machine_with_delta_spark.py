@@ -86,7 +86,7 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
     def did(self, rows: Rows | list[tuple[int, str]], **txns: int) -> None:
         """A commit, and what comes after it: a checkpoint, and with that a clean-up."""
         self.becomes(rows, **txns)
-        self.table.may_have_cleaned_up()
+        self.table.others_may_have_cleaned_up()
 
     @rule(rows=some_rows, app=apps, is_new=st.booleans())
     def spark_appends(self, rows: Rows, app: str, is_new: bool) -> None:
@@ -167,7 +167,7 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
         with self.table.step():
             self.peer.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {chosen}")
             self.table.becomes(replace(then, txns=self.table.state.txns))
-            self.table.may_have_cleaned_up()
+            self.table.others_may_have_cleaned_up()
 
     @precondition(lambda self: not self.is_ours)
     @rule(retention=st.sampled_from(sorted(RETENTIONS)))
@@ -178,7 +178,7 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
                 f"('delta.deletedFileRetentionDuration' = '{retention}')"
             )
             self.table.becomes(replace(self.table.state, retention_ms=RETENTIONS[retention]))
-            self.table.may_have_cleaned_up()
+            self.table.others_may_have_cleaned_up()
 
     def check(self) -> None:
         super().check()
