@@ -138,7 +138,7 @@ class MaintainedTable:
         """
         cutoff_ms = system_clock() - LOG_RETENTION_MS
         if any(committed_ms <= cutoff_ms for committed_ms in self._committed_ms):
-            names = [place.name for place in (self.root / "_delta_log").glob("*.checkpoint*")]
+            names = [place.name for place in (self.root / "_delta_log").glob("[0-9]*.checkpoint*")]
             newest = max((int(name[:20]) for name in names), default=0)
             self._unpromised |= set(range(newest))
 
