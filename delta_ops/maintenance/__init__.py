@@ -36,7 +36,7 @@ from delta_ops.maintenance.log_compaction import (
     compact_log,
     plan_compact_log,
 )
-from delta_ops.maintenance.maintain import MaintenanceResult, attempt_maintenance, maintain
+from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize import OptimizeResult, optimize
 from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
@@ -78,7 +78,6 @@ __all__ = [
     "VacuumPlan",
     "VacuumResult",
     "assess",
-    "attempt_maintenance",
     "checkpoint_due",
     "clean_up_log",
     "compact_log",

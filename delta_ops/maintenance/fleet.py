@@ -28,7 +28,7 @@ from delta_ops.maintenance.health import (
     HealthThresholds,
     health,
 )
-from delta_ops.maintenance.maintain import MaintenanceResult, attempt_maintenance
+from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
@@ -182,12 +182,13 @@ def maintain_fleet(
         if report is not None and report.operations:
             due = report.operations
             result, failure = _tried(
-                lambda: attempt_maintenance(
+                lambda: maintain(
                     _log(table, storage_options),
                     operations=due,
                     dry_run=dry_run,
                     engine=engine,
                     clock=clock,
+                    raise_errors=False,
                 )
             )
             if result is not None and result.error is not None:

@@ -41,7 +41,7 @@ class MaintenanceResult:
     results: tuple[OperationResult, ...]
     """In the order in which they ran."""
     error: Exception | None = None
-    """Of the operation after the last result; `maintain` raises it."""
+    """Of the operation after the last result, where `maintain` was not to raise it."""
 
     @property
     def planned(self) -> dict[str, int]:
@@ -86,6 +86,7 @@ def maintain(
     vacuum_with: Callable[..., VacuumResult] = vacuum,
     clock: Clock = system_clock,
     keep_versions: Collection[int] = (),
+    raise_errors: bool = True,
     on_event: OnEvent = ignore,
 ) -> MaintenanceResult:
     """Run what is due.
@@ -95,41 +96,12 @@ def maintain(
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         vacuum_with: `vacuum`, or a partial of it with other settings.
         keep_versions: As for `clean_up_log`.
+        raise_errors: If not, the error of an operation stands in the result, beside what those
+            before it did.
 
     Raises:
-        DeltaOpsError: Whatever an operation raises; those before it have done their work.
-    """
-    result = attempt_maintenance(
-        log,
-        operations=operations,
-        dry_run=dry_run,
-        engine=engine,
-        vacuum_with=vacuum_with,
-        clock=clock,
-        keep_versions=keep_versions,
-        on_event=on_event,
-    )
-    if result.error is not None:
-        raise result.error
-    return result
-
-
-def attempt_maintenance(
-    log: DeltaLog,
-    *,
-    operations: Sequence[Operation] | None = None,
-    dry_run: bool = False,
-    engine: Rewriter | None = None,
-    vacuum_with: Callable[..., VacuumResult] = vacuum,
-    clock: Clock = system_clock,
-    keep_versions: Collection[int] = (),
-    on_event: OnEvent = ignore,
-) -> MaintenanceResult:
-    """As `maintain`, but the error of an operation stands in the result, beside what those before
-    it did.
-
-    Raises:
-        DeltaOpsError: What is due could not be found out.
+        DeltaOpsError: What is due could not be found out, or whatever an operation raises; those
+            before it have done their work.
     """
     plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     own_clock = None if clock is system_clock else clock  # else the store's, where files go
@@ -160,7 +132,9 @@ def attempt_maintenance(
     for operation in plan.operations if operations is None else operations:
         try:
             results.append(run(operation))
-        except Exception as error:  # what was done before it must not go unsaid
+        except Exception as error:
+            if raise_errors:
+                raise
             failed = error
             break
     return MaintenanceResult(plan=plan, dry_run=dry_run, results=tuple(results), error=failed)

@@ -100,7 +100,8 @@ def vacuum(
             clock then, since only a written file tells the store's.
         enforce_retention: Refuse a retention shorter than that property: it breaks readers of
             older versions, and writers that take longer.
-        mode: "lite" looks at what the log says was removed, and lists nothing.
+        mode: "lite" looks at what the log says was removed, and lists nothing; but a disk, if there
+            is something to delete, for links within the table.
         inventory: Where to look instead of a listing; see `vacuum_inventory` for its columns.
         keep: Paths relative to the table, decoded, that stay in any case; looked into again before
             every batch of deletions, as is `keep_versions`.
@@ -142,7 +143,6 @@ def vacuum(
     )
     links: dict[str, str] = {}
     if inventory is not None:
-        _note_links(snapshot.storage, links)
         paths = listed_paths(inventory, snapshot, rules, horizon_ms=horizon_ms)
         listed = list(_found(snapshot.storage, paths, rules, on_event))
     elif mode == "lite":
@@ -152,6 +152,9 @@ def vacuum(
         listed = list(_found(snapshot.storage, candidates, rules, on_event))
     else:
         listed = list(_listing(snapshot.storage, rules, links, on_event))
+    is_listing = inventory is None and mode == "full"
+    if listed and not is_listing:
+        _note_links(snapshot.storage, links)
     needed.note_links(links, keep)
     needed.look_again()
     left = rules.still_candidates(listed)

@@ -20,7 +20,7 @@ from delta_ops.maintenance import (
     MaintenancePlan,
     MaintenanceResult,
     Operation,
-    attempt_maintenance,
+    maintain,
     vacuum,
 )
 from delta_ops.orchestration.metadata import table_metadata
@@ -157,7 +157,7 @@ def _attempt(
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
 
-    return attempt_maintenance(
+    return maintain(
         table.log(),
         operations=operations or None,
         dry_run=config.dry_run,
@@ -168,6 +168,7 @@ def _attempt(
             log_commits=config.vacuum_log_commits,
         ),
         keep_versions=config.keep_versions.get(table.name, ()),
+        raise_errors=False,
         on_event=on_event,
     )
 

@@ -13,7 +13,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import health, repair, vacuum
 from delta_ops.storage import open_storage
 from tests.maintenance.aged_tables import Table
-from tests.tables import add
+from tests.tables import add, remove
 
 Move = Callable[[Path], None]
 
@@ -83,6 +83,22 @@ def test_vacuum_by_an_inventory_deletes_no_live_file(tmp_path: Path) -> None:
     )
     vacuum(table.log, inventory=inventory, clock=table.clock)
     assert len(table.rows()) == 2
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_lite_vacuum_deletes_no_live_file(tmp_path: Path, move: Move) -> None:
+    table = table_of(tmp_path, move)
+    gone = table.put("gone")
+    snapshot = table.log.snapshot()
+    named = set(snapshot.files(["path"])["path"].to_pylist())
+    others = {path for path in table.files() - named if path[0] != "_"}
+    removes = [remove(path) for path in sorted(others)]
+    create_commit(table.log.storage, table.log.log_directory, snapshot.version + 1, removes)
+    table.date()
+    table.pass_time(days=30)
+    before = table.rows()
+    assert vacuum(table.log, mode="lite", clock=table.clock).deleted_files == 1
+    assert (table.rows(), gone.exists()) == (before, False)
 
 
 def test_a_file_that_is_committed_meanwhile_stays(tmp_path: Path) -> None:

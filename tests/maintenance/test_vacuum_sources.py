@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from delta_ops import DeltaLog
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log.commit_file import create_commit
@@ -44,13 +46,31 @@ def vacuum_lite(table: Table, **options: Any) -> int:
     return vacuum(table.log, mode="lite", clock=table.clock, **options).deleted_files
 
 
-def test_a_lite_vacuum_lists_no_data(tmp_path: Path) -> None:
-    table = overwritten(tmp_path / "t")
+def test_a_lite_vacuum_lists_no_data_of_a_store() -> None:
+    log = DeltaLog(f"memory://{uuid.uuid4().hex}/t")
+    for number in range(3):
+        da.write(begin(log), pa.table({"id": [number]}), "overwrite")
     calls: list[str] = []
-    counting = CountingStorage(table.log.storage, lambda _n, method, *_: calls.append(method))
-    log = DeltaLog("", storage=counting)
-    assert vacuum(log, mode="lite", clock=table.clock).deleted_files == 2
+    counting = CountingStorage(log.storage, lambda _n, method, *_: calls.append(method))
+    in_a_month = system_clock() + 30 * DAY_MS
+    result = vacuum(DeltaLog("", storage=counting), mode="lite", clock=lambda: in_a_month)
+    assert result.deleted_files == 2
     assert "list_tree" not in calls
+
+
+def test_a_lite_vacuum_lists_a_disk_only_for_links_and_if_there_is_something_to_delete(
+    tmp_path: Path,
+) -> None:
+    table = overwritten(tmp_path / "t")
+    listings = 0
+
+    def count(_number: int, method: str, _path: str, moment: str) -> None:
+        nonlocal listings
+        listings += (method, moment) == ("list_tree", "before")
+
+    log = DeltaLog("", storage=CountingStorage(table.log.storage, count))
+    assert [vacuum(log, mode="lite", clock=table.clock).deleted_files, listings] == [2, 1]
+    assert [vacuum(log, mode="lite", clock=table.clock).deleted_files, listings] == [0, 1]
 
 
 def test_a_lite_vacuum_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
