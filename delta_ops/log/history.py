@@ -23,6 +23,7 @@ from delta_ops.errors import (
     VersionNotFoundError,
 )
 from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.segment import LogListing, earliest_version, list_log
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.storage import FileInfo, Storage
@@ -30,7 +31,6 @@ from delta_ops.storage.concurrency import in_parallel
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_LINE_BYTES = 64 << 10
-_LISTINGS = 3
 _MANY_COMMITS = 32
 
 
@@ -143,16 +143,9 @@ def version_at(snapshot: Snapshot, timestamp: str | datetime) -> int:
         LogCorruptError: A commit lacks the timestamp that its table demands.
     """
     wanted_ms = timestamp_ms(timestamp)
-    for _ in range(_LISTINGS):
-        try:
-            return _version_at(snapshot, wanted_ms)
-        except FileNotFoundError as error:  # cleaned up since it was listed
-            gone = error
-    raise LogCorruptError(
-        snapshot.uri,
-        snapshot.log_directory,
-        f"files that are listed cannot be found when they are read ({gone})",
-    ) from gone
+    return retry_if_vanished(
+        snapshot.storage, snapshot.log_directory, lambda: _version_at(snapshot, wanted_ms)
+    )
 
 
 def _version_at(snapshot: Snapshot, wanted_ms: int) -> int:

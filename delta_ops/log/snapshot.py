@@ -28,6 +28,7 @@ from delta_ops.log.checkpoint_read import (
 )
 from delta_ops.log.checksum_read import VersionChecksum, load_state_checksum, validate_checkpoint
 from delta_ops.log.commit_file import Commit, read_commits
+from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
@@ -302,16 +303,10 @@ class Snapshot:
         return pa.concat_tables(matching).select(list(columns))
 
 
-_LISTINGS = 3
-
-
 def open_snapshot(
     storage: Storage, log_directory: str, version: int | None = None, base: Snapshot | None = None
 ) -> Snapshot:
     """The table at a version, or at its latest one.
-
-    A file that a concurrent clean-up deletes between listing and reading is no damage: a fresh
-    listing tells what took its place.
 
     Args:
         base: A version from another log that the first commit of this one follows; versions
@@ -325,20 +320,13 @@ def open_snapshot(
     """
     if base is not None and version is not None and version < base.version:
         return open_snapshot(base.storage, base.log_directory, version, base.base)
-    for attempt in range(1, _LISTINGS + 1):
-        segment = find_segment(
-            storage, log_directory, version, base_version=base.version if base else None
-        )
-        try:
-            return load_snapshot(storage, log_directory, segment, base)
-        except FileNotFoundError as error:
-            if attempt == _LISTINGS:
-                raise LogCorruptError(
-                    storage.uri,
-                    log_directory,
-                    f"files that are listed cannot be found when they are read ({error})",
-                ) from error
-    raise AssertionError("unreachable")
+    base_version = base.version if base else None
+
+    def look() -> Snapshot:
+        segment = find_segment(storage, log_directory, version, base_version=base_version)
+        return load_snapshot(storage, log_directory, segment, base)
+
+    return retry_if_vanished(storage, log_directory, look)
 
 
 def load_snapshot(

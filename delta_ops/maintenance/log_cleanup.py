@@ -24,12 +24,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import LogCorruptError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_read import stream_removes
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.compatible_checkpoint import write_compatible_checkpoint
+from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files
@@ -50,7 +50,6 @@ from delta_ops.storage.store_clock import store_time_ms
 
 _BATCH = 5000
 """Files that are deleted between two words of progress; a store takes as many as it can at once."""
-_LISTINGS = 3
 _SAME_TIME_MS = 60_000
 """Next to the day after which unfinished files go; the cutoff is compared by itself."""
 
@@ -83,17 +82,12 @@ def load_log_cleanup_plan(
             may name old sidecars cannot be read.
     """
     validate_log_deletable(snapshot)
-    for _ in range(_LISTINGS):
-        try:
-            files = list(snapshot.storage.list_from(snapshot.log_directory, ""))
-            return plan_of_listed(snapshot, files, now_ms=now_ms, keep_versions=keep_versions)
-        except FileNotFoundError as error:  # another clean-up deleted it since it was listed
-            gone = error
-    raise LogCorruptError(
-        snapshot.uri,
-        snapshot.log_directory,
-        f"files that are listed cannot be found when they are read ({gone})",
-    ) from gone
+
+    def look() -> LogCleanupPlan:
+        files = list(snapshot.storage.list_from(snapshot.log_directory, ""))
+        return plan_of_listed(snapshot, files, now_ms=now_ms, keep_versions=keep_versions)
+
+    return retry_if_vanished(snapshot.storage, snapshot.log_directory, look)
 
 
 def clean_up_log(

@@ -15,16 +15,16 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
+from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history import CommitTimes
 from delta_ops.maintenance.reachable import vector_paths
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_absolute
 from delta_ops.storage.paths import is_valid
 
 INFO_FILE = "_last_vacuum_info"
-_LISTINGS = 3
 _KEY = "latestCommitVersionOutsideOfRetentionWindow"
 
 
@@ -42,19 +42,13 @@ def last_version_before(snapshot: Snapshot, horizon_ms: int) -> int | None:
         LogCorruptError: A commit lacks the timestamp that its table demands, or those that are
             listed are gone when they are read, again and again.
     """
-    for _ in range(_LISTINGS):
+
+    def look() -> int | None:
         times = CommitTimes(snapshot)
-        try:
-            found = bisect_right(times.versions, horizon_ms, key=times.of)
-        except FileNotFoundError as error:  # cleaned up since it was listed
-            gone = error
-            continue
+        found = bisect_right(times.versions, horizon_ms, key=times.of)
         return times.versions[found - 1] if found else None
-    raise LogCorruptError(
-        snapshot.uri,
-        snapshot.log_directory,
-        f"files that are listed cannot be found when they are read ({gone})",
-    ) from gone
+
+    return retry_if_vanished(snapshot.storage, snapshot.log_directory, look)
 
 
 def commits_to_look_at(snapshot: Snapshot, horizon_ms: int) -> CommitRange | None:
