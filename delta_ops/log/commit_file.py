@@ -106,8 +106,8 @@ def stream_commits(
             yield list(islice(commits, len(group)))
 
 
-def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.Table]:
-    """What commits removed, of each that removed anything; one that is gone removed nothing.
+def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.Table | None]:
+    """What each of the commits removed, None if nothing; one that is gone removed nothing.
 
     To look for removes takes far less than to decode a commit: most have none.
 
@@ -117,7 +117,7 @@ def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.T
     calls = ((info.size, partial(_removes_of, storage, info.path)) for info in files)
     max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
     with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as read:
-        yield from (removes for removes in read if removes is not None)
+        yield from read
 
 
 def read_commit_if_there(storage: Storage, directory: str, version: int) -> Commit | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Set
 
 from delta_ops.errors import CommitConflictError
+from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.reachable import (
@@ -43,13 +44,16 @@ class NeededFiles:
         retention_ms: int,
         keep_versions: Collection[int] = (),
         keep_last: int = 0,
+        on_event: OnEvent = ignore,
     ) -> None:
         self.snapshot = snapshot
         self._log = log
         self._now_ms, self._retention_ms = now_ms, retention_ms
         self._keep_versions, self._kept_versions = keep_versions, set(keep_versions)
         self._links: dict[str, str] = {}
-        self.paths = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms)
+        self.paths = reachable_paths(
+            snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event
+        )
         self.paths |= paths_of_versions(log, self._kept_versions)
         if keep_last:
             self.paths |= paths_of_last_versions(log, snapshot, keep_last)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import InvalidRequestError, LogCorruptError, LogPathError
+from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, stream_removes
 from delta_ops.log.history import monotone_times
@@ -30,9 +31,13 @@ from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_ab
 _ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
 """Paths that may mean a file by another name."""
 _VECTOR = "deletionVector"
+_READ_AT_A_TIME = 1000
+"""Commits, between two words of progress."""
 
 
-def reachable_paths(snapshot: Snapshot, *, now_ms: int, retention_ms: int) -> set[str]:
+def reachable_paths(
+    snapshot: Snapshot, *, now_ms: int, retention_ms: int, on_event: OnEvent = ignore
+) -> set[str]:
     """Decoded paths of the live files, and of those removed less than `retention_ms` ago.
 
     Raises:
@@ -42,8 +47,7 @@ def reachable_paths(snapshot: Snapshot, *, now_ms: int, retention_ms: int) -> se
     horizon_ms = now_ms - retention_ms
     paths = _live_paths(snapshot)
     paths.update(_protected(removed_since(snapshot.tombstones(), horizon_ms), snapshot))
-    of_commits = _removes_of_commits(snapshot, horizon_ms=horizon_ms, retention_ms=retention_ms)
-    for removes in of_commits:
+    for removes in _removes_of_commits(snapshot, horizon_ms, retention_ms, on_event):
         paths.update(_protected(removes, snapshot))
     return paths
 
@@ -222,7 +226,7 @@ def _names_of(path: str) -> Iterator[str]:
 
 
 def _removes_of_commits(
-    snapshot: Snapshot, *, horizon_ms: int, retention_ms: int
+    snapshot: Snapshot, horizon_ms: int, retention_ms: int, on_event: OnEvent
 ) -> Iterator[pa.Table]:
     """Removes since the horizon, as the commits before the checkpoint have them.
 
@@ -241,8 +245,15 @@ def _removes_of_commits(
         # A day, in case the clocks of writers and store differ.
         if version <= snapshot.checkpoint.version and time_ms >= horizon_ms - DAY_MS
     ]
-    for removes in stream_removes(snapshot.storage, chosen):
-        yield removed_since(removes, horizon_ms)
+    for done, removes in enumerate(stream_removes(snapshot.storage, chosen), 1):
+        if removes is not None:
+            yield removed_since(removes, horizon_ms)
+        if done % _READ_AT_A_TIME == 0:
+            on_event(
+                Progress(
+                    table=snapshot.uri, operation="read commits", done=done, total=len(chosen)
+                )
+            )
     if not is_promised:
         _validate_remembered(snapshot, horizon_ms)
 

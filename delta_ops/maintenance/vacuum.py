@@ -134,6 +134,7 @@ def vacuum(
         retention_ms=retention_ms,
         keep_versions=keep_versions,
         keep_last=keep_last,
+        on_event=on_event,
     )
     rules = PathRules(
         needed.paths,

@@ -10,9 +10,11 @@ from deltalake import DeltaTable
 
 from delta_ops import begin
 from delta_ops.errors import InvalidRequestError
+from delta_ops.events import Event, Progress
 from delta_ops.maintenance import create_checkpoint, vacuum
 from delta_ops.protocol.file_names import commit_name
 from tests.maintenance.aged_tables import Table
+from tests.tables import add, write_log
 
 RETENTION = "delta.deletedFileRetentionDuration"
 
@@ -83,3 +85,11 @@ def test_a_longer_retention_is_refused_where_the_log_has_a_hole(tmp_path: Path) 
     with pytest.raises(InvalidRequestError, match="remembers removed files for 168 hours"):
         vacuum(table.log, retention=timedelta(days=30), clock=table.clock)
     assert table.data_files() == before
+
+
+def test_to_read_many_commits_tells_how_far_it_is(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add(str(number))] for number in range(1001)])
+    create_checkpoint(log)
+    events: list[Event] = []
+    vacuum(log, dry_run=True, on_event=events.append)
+    assert Progress(table=log.uri, operation="read commits", done=1000, total=1001) in events
