@@ -250,9 +250,7 @@ def _removes_of_commits(
             yield removed_since(removes, horizon_ms)
         if done % _READ_AT_A_TIME == 0:
             on_event(
-                Progress(
-                    table=snapshot.uri, operation="read commits", done=done, total=len(chosen)
-                )
+                Progress(table=snapshot.uri, operation="read commits", done=done, total=len(chosen))
             )
     if not is_promised:
         _validate_remembered(snapshot, horizon_ms)
