@@ -78,8 +78,9 @@ def load_log_cleanup_plan(
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
         InvalidRequestError: A property of the table cannot be understood.
-        LogCorruptError: A commit lacks the timestamp that its table demands, or a checkpoint that
-            may name old sidecars cannot be read.
+        VersionNotFoundError: A version that is to be kept cannot be read.
+        LogCorruptError: The same, since a commit is missing; or one lacks the timestamp that its
+            table demands, or a checkpoint that may name old sidecars cannot be read.
     """
     validate_log_deletable(snapshot)
 
@@ -111,6 +112,7 @@ def clean_up_log(
 
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
+        VersionNotFoundError: A version that is to be kept cannot be read.
         LogCorruptError: The boundary checkpoint cannot be read or contradicts its checksum, or as
             `load_log_cleanup_plan`; nothing was deleted.
         InvalidRequestError: A property of the table cannot be understood.
@@ -159,16 +161,17 @@ def plan_of_listed(
 
     Raises:
         FileNotFoundError: One of them is gone.
-        LogCorruptError: As `load_log_cleanup_plan`.
+        VersionNotFoundError, LogCorruptError: As `load_log_cleanup_plan`.
     """
     storage, properties = snapshot.storage, snapshot.properties
+    base_version = snapshot.base.version if snapshot.base else -1
     retention_ms = properties.log_retention_ms
     is_protected = "checkpointProtection" in (snapshot.protocol.writer_features or ())
     plan = plan_clean_up_log(
         files,
         now_ms=now_ms,
         retention_ms=retention_ms,
-        keep_versions=keep_versions,
+        keep_versions=[version for version in keep_versions if version > base_version],
         is_enabled=properties.enable_expired_log_cleanup,
         in_commit=load_in_commit_times(
             snapshot, listing_from_files(files), cutoff_ms_of(now_ms, retention_ms)
@@ -176,6 +179,7 @@ def plan_of_listed(
         if properties.in_commit_timestamps
         else None,
         protected_before=properties.checkpoint_protection_version if is_protected else 0,
+        table=snapshot.uri,
     )
     if "v2Checkpoint" not in (snapshot.protocol.reader_features or ()):
         return plan

@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from delta_ops.clock import DAY_MS
-from delta_ops.errors import DeltaOpsError
 from delta_ops.log.history import InCommitTimes, monotone_times
 from delta_ops.log.segment import (
     Checkpoint,
@@ -104,6 +103,7 @@ def plan_clean_up_log(
     is_enabled: bool = True,
     in_commit: InCommitTimes | None = None,
     protected_before: int = 0,
+    table: str = "",
 ) -> LogCleanupPlan:
     """Choose the files directly in the log directory to delete.
 
@@ -116,9 +116,16 @@ def plan_clean_up_log(
         in_commit: Times that commits carry, where the table has them.
         protected_before: `delta.requireCheckpointProtectionBeforeVersion`: a clean-up that does not
             reach this version writes no checkpoint below it.
+        table: For messages.
+
+    Raises:
+        VersionNotFoundError: A version that is to be kept cannot be read.
+        LogCorruptError: The same, since a commit is missing.
     """
     listed = sorted(files)
     listing = listing_from_files(listed)
+    for version in keep_versions:
+        segment_from_listing(listing, table, version)
     cutoff_ms = cutoff_ms_of(now_ms, retention_ms)
     boundary = _boundary(listing, _expired_version(listing, cutoff_ms, in_commit), keep_versions)
     compatible = _without_twin(listing)
@@ -236,17 +243,8 @@ def _boundary(
 ) -> int | None:
     if expired_version is None:
         return None
-    kept = [version for version in keep_versions if _is_readable(listing, version)]
-    last = min([expired_version, *kept])
+    last = min([expired_version, *keep_versions])
     return max((c.version for c in listing.checkpoints if c.version <= last), default=None)
-
-
-def _is_readable(listing: LogListing, version: int) -> bool:
-    try:
-        segment_from_listing(listing, "", version)
-    except DeltaOpsError:
-        return False
-    return True
 
 
 def _without_twin(listing: LogListing) -> int | None:

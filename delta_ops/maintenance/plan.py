@@ -83,6 +83,7 @@ def plan_maintenance(
 
     Raises:
         InvalidRequestError: A property of the table cannot be understood.
+        VersionNotFoundError: A version that is to be kept cannot be read.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     snapshot = source.snapshot() if isinstance(source, DeltaLog) else source

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_ops.clock import DAY_MS, HOUR_MS
-from delta_ops.errors import DeltaOpsError
+from delta_ops.errors import DeltaOpsError, VersionNotFoundError
 from delta_ops.log.segment import earliest_version, listing_from_files, segment_from_listing
 from delta_ops.maintenance import LogCleanupPlan, plan_clean_up_log
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
@@ -142,13 +142,19 @@ def test_an_unfinished_file_stays_for_a_day() -> None:
     [
         pytest.param([4], 3, id="the checkpoint below it becomes the boundary"),
         pytest.param([1], None, id="one that needs the first commits keeps them all"),
-        pytest.param([99], 5, id="one that was never there keeps nothing"),
         pytest.param([6], 5, id="one after the boundary changes nothing"),
     ],
 )
 def test_kept_versions(keep: list[int], boundary: int | None) -> None:
     log = [*commits(60, 55, 50, 45, 40, 35, 10), checkpoint(3), checkpoint(5)]
     assert plan(log, keep_versions=keep).boundary_version == boundary
+
+
+@pytest.mark.parametrize("version", [-1, 0, 99])
+def test_what_cannot_be_read_cannot_be_kept(version: int) -> None:
+    log = [*commits(60, 55, 50, 45, 40, 35, 10)[1:], checkpoint(3), checkpoint(5)]
+    with pytest.raises(VersionNotFoundError):
+        plan(log, keep_versions=[version])
 
 
 def test_what_an_interrupted_clean_up_left_goes_with_the_next() -> None:
