@@ -57,6 +57,8 @@ def session(jars: str, folder: Path) -> SparkSession:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
+        # Vacuum lists with 10,000 tasks otherwise.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
