@@ -84,8 +84,16 @@ def restore(
             f"at version {latest.version}; run it again if that is the version to go back to"
         )
     validate_kept(wanted.protocol, wanted.metadata, table=f"{log.uri} at version {wanted.version}")
-    request = str(wanted.version)
-    transaction.set_transaction(maintenance_txn("restore", latest, request, request_id=request_id))
+    transaction.set_transaction(
+        maintenance_txn(
+            "restore",
+            latest,
+            str(wanted.version),
+            request_id=request_id,
+            # A table that was replaced gets its old id back, and by that a rerun finds it.
+            table_id=wanted.metadata.id,
+        )
+    )
     plan = plan_restore(latest, wanted)
     done = transaction.done_before()
     if done is not None:

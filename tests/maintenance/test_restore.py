@@ -158,6 +158,19 @@ def test_with_a_request_id_a_rerun_changes_nothing(tmp_path: Path) -> None:
     assert restore(log, version=1, request_id="ticket 6").version == 7
 
 
+def test_a_request_is_carried_out_once_also_where_the_table_gets_an_older_id(
+    tmp_path: Path,
+) -> None:
+    log = history(tmp_path)
+    commit(log, replace(log.snapshot().metadata, id="replaced"))
+    assert restore(log, version=1, request_id="ticket 5").version == 6
+    write(log, [11])
+    again = restore(log, version=1, request_id="ticket 5")
+
+    assert (again.version, again.already_committed) == (6, True)
+    assert ids(log) == [0, 1, 11]
+
+
 def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
     log = history(tmp_path)
     raced = racing(log, lambda: restore(log, version=1))
