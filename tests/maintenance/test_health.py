@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -417,7 +418,13 @@ def test_a_feature_that_we_cannot_open_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("small_files", -1), ("small_files", 1.5), ("deleted_rows", "a"), ("deleted_rows", None)],
+    [
+        ("small_files", -1),
+        ("small_files", 1.5),
+        ("deleted_rows", "a"),
+        ("deleted_rows", None),
+        ("partition_skew", math.inf),  # which JSON could not say
+    ],
 )
 def test_a_threshold_that_is_none_is_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidRequestError, match=f"threshold {name} must be"):
