@@ -126,6 +126,8 @@ def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:
         pytest.param("not JSON", id="malformed"),
         pytest.param('{"numRecords":null,"minValues":{"id":0}}', id="no count"),
         pytest.param('{"nullCount":{"numRecords":0}}', id="a column of that name"),
+        pytest.param('{"numRecords":1,"minValues":{"id"', id="cut off after the count"),
+        pytest.param('{"numRecords":99999999999999999999}', id="a count that no file has"),
     ],
 )
 def test_statistics_are_made_from_footers(tmp_path: Path, stats: str | None) -> None:
