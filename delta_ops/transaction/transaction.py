@@ -312,6 +312,20 @@ class Transaction:
         )
         return CommitResult(version=carried_by, already_committed=True, attempts=0)
 
+    def validate(self) -> None:
+        """Refuse what `commit` would refuse for the rules of the table; for a dry run.
+
+        Raises:
+            InvalidRequestError: The actions break a rule of the table.
+        """
+        validate_actions(
+            self._files,
+            self.metadata,
+            append_only=self._is_append_only,
+            table=self.log.uri,
+        )
+        validate_balance(self._files, self._rearranged, table=self.log.uri)
+
     def commit(
         self,
         *,
@@ -347,13 +361,7 @@ class Transaction:
         done = self.done_before()
         if done is not None:
             return done
-        validate_actions(
-            self._files,
-            self.metadata,
-            append_only=self._is_append_only,
-            table=self.log.uri,
-        )
-        validate_balance(self._files, self._rearranged, table=self.log.uri)
+        self.validate()
         counted = file_metrics(self._files, self._num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)

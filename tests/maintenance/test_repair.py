@@ -98,14 +98,15 @@ def test_a_table_that_is_gone_as_a_whole_is_not_emptied(tmp_path: Path) -> None:
     assert log.snapshot().version == 4
 
 
-def test_an_append_only_table_loses_no_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_append_only_table_loses_no_rows(tmp_path: Path, dry_run: bool) -> None:
     log = history(tmp_path)
     txn = begin(log)
     txn.set_properties({"delta.appendOnly": "true"})
     txn.commit(operation="SET TBLPROPERTIES")
     lose(log, 10)
     with pytest.raises(InvalidRequestError, match="append-only"):
-        repair(log, remove_missing=True)
+        repair(log, remove_missing=True, dry_run=dry_run)
 
 
 def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:

@@ -319,8 +319,9 @@ def test_no_table_is_refused(tmp_path: Path) -> None:
         restore(DeltaLog(tmp_path), version=0)
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("then", [True, False], ids=["then", "now"])
-def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool) -> None:
+def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool, dry_run: bool) -> None:
     log = DeltaLog(tmp_path)
     configuration = {"delta.appendOnly": "true"}
     write(log, [0], configuration=configuration if then else None)
@@ -330,7 +331,7 @@ def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool) -> None:
     txn.set_properties(changed)
     txn.commit(operation="SET TBLPROPERTIES")
     with pytest.raises(InvalidRequestError, match="append-only"):
-        restore(log, version=0)
+        restore(log, version=0, dry_run=dry_run)
 
 
 def test_a_feature_that_was_dropped_since_is_named(tmp_path: Path) -> None:
