@@ -391,8 +391,12 @@ class Transaction:
     @property
     def _is_append_only(self) -> bool:
         """Whether the table is, or is from this commit on."""
-        before = self.snapshot is not None and self.snapshot.properties.append_only
-        return before or self.properties.append_only
+        if self.properties.append_only or self.snapshot is None:
+            return self.properties.append_only
+        # That property alone: another one may be what this commit puts right.
+        before = self.snapshot.metadata.configuration
+        alone = {name: before[name] for name in ("delta.appendOnly",) if name in before}
+        return table_properties_from_configuration(alone).append_only
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
         try:

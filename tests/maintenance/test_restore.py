@@ -334,6 +334,16 @@ def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool, dry_run:
         restore(log, version=0, dry_run=dry_run)
 
 
+def test_a_property_that_nobody_understands_is_taken_back(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    malformed = {"delta.logRetentionDuration": "a while"}
+    commit(log, replace(log.snapshot().metadata, configuration=malformed))
+    with pytest.raises(InvalidRequestError, match="logRetentionDuration"):
+        write(log, [11])
+    assert restore(log, version=4).version == 6
+    assert write(log, [11]).version == 7
+
+
 def test_a_feature_that_was_dropped_since_is_named(tmp_path: Path) -> None:
     log = with_vectors(tmp_path)
     commit(log, Protocol(min_reader_version=1, min_writer_version=2))
