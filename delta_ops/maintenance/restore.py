@@ -128,7 +128,7 @@ def restore(
 
 
 def _prepare(transaction: Transaction, plan: RestorePlan) -> None:
-    transaction.read(TRUE)
+    transaction.read_serially(TRUE)
     if plan.metadata is not None:
         transaction.set_metadata(plan.metadata)
     transaction.set_back_transactions(plan.transactions)

@@ -116,6 +116,7 @@ class Transaction:
         self._txns_set_back: dict[str, int] = {}
         self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate] = []
+        self._is_serial = False
         self._num_rows = 0
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
@@ -264,6 +265,11 @@ class Transaction:
         """
         resolve(predicate, self.schema)
         self._reads.append(predicate)
+
+    def read_serially(self, predicate: Predicate) -> None:
+        """The same, and let no row count as added later, whatever the table's isolation level."""
+        self.read(predicate)
+        self._is_serial = True
 
     def set_transaction(self, txn: TxnId | tuple[str, int]) -> None:
         """Commit only if the table does not hold this txn, and leave it there.
@@ -476,6 +482,7 @@ class Transaction:
             and not self._txns_set_back
             and not any(action.data_change for action in self._files)
         )
+        level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
@@ -483,7 +490,7 @@ class Transaction:
             app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),
             changes_metadata=self._metadata is not None,
-            isolation="SnapshotIsolation" if only_rearranges else self.properties.isolation_level,
+            isolation="SnapshotIsolation" if only_rearranges else level,
         )
 
     def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:

@@ -399,6 +399,15 @@ def test_who_changes_the_table_first_wins(
     assert ids(log) == [0, 1]
 
 
+def test_an_append_wins_at_every_isolation_level(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    write(log, [0], configuration={"delta.isolationLevel": "WriteSerializable"})
+    write(log, [1])
+    with pytest.raises(CommitConflictError):
+        restore(racing(log, lambda: write(log, [50])), version=0)
+    assert ids(log) == [0, 1, 50]
+
+
 def test_a_checkpoint_in_between_changes_nothing(tmp_path: Path) -> None:
     log = history(tmp_path)
     for number in range(12):
