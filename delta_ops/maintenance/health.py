@@ -246,7 +246,7 @@ def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Find
             "ratio",
             "rewrite the largest files in several, so that tasks that read them take as long",
         ),
-        _stats_coverage(_share(figures.files_with_stats, files) if files else 1.0, limits),
+        _stats_coverage(_share(files - figures.files_to_describe, files) if files else 1.0, limits),
     )
 
 

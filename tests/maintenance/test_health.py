@@ -183,6 +183,12 @@ def test_statistics_cover_the_files_that_say_how_many_rows_they_have(tmp_path: P
     assert finding(log, "stats_coverage", stats_coverage=0.25).verdict == "ok"
 
 
+def test_files_outside_the_table_wait_for_no_statistics(tmp_path: Path) -> None:
+    log = of_files(tmp_path, add("a", stats=STATS), add("file:///elsewhere/b"))
+    assert looked_at(log).figures.files_with_stats == 1
+    assert finding(log, "stats_coverage").verdict == "ok"
+
+
 @pytest.mark.parametrize(
     ("sizes", "verdict"),
     [
