@@ -9,7 +9,15 @@ import click
 
 from delta_ops.cli.options import dry_run_option, json_option, open_table, table_argument
 from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
-from delta_ops.maintenance import RepairPlan, RestorePlan, RevertPlan, repair, restore, revert
+from delta_ops.maintenance import (
+    RepairPlan,
+    RestorePlan,
+    RestoreResult,
+    RevertPlan,
+    repair,
+    restore,
+    revert,
+)
 
 _DONE_BEFORE = "This was done before"
 
@@ -74,10 +82,12 @@ def restore_command(
     elif result.already_committed:
         click.echo(f"{_DONE_BEFORE} (version {result.version}); nothing was changed.")
     elif not plan.has_work:
-        click.echo(f"The table is as it was at version {plan.version}; nothing to do.")
+        left_out = f", but for {_gone(result)}" if result.missing else ""
+        click.echo(f"The table is as it was at version {plan.version}{left_out}; nothing to do.")
     else:
         verb = "Would restore" if dry_run else f"Version {result.version} restores"
-        click.echo(f"{verb} version {plan.version}: {_sentence(plan)}")
+        without = f" without {_gone(result)}" if result.missing else ""
+        click.echo(f"{verb} version {plan.version}{without}: {_sentence(plan)}")
 
 
 @click.command("revert")
@@ -176,6 +186,11 @@ def repair_command(
     is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
     if is_left and not dry_run and not result.already_committed:
         raise click.ClickException(_left_sentence(plan, result.failures))
+
+
+def _gone(result: RestoreResult) -> str:
+    missing = result.missing
+    return f"{count_text(len(missing), 'file')} that {_is(missing)} gone, such as {missing[0]}"
 
 
 def _changes(plan: RestorePlan | RevertPlan) -> dict[str, Any]:

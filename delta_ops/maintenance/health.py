@@ -12,6 +12,7 @@ an end. A measure that cannot be taken is no figure but an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -82,7 +83,7 @@ class HealthThresholds:
             if value is None and "None" in str(each.type):
                 continue
             fits = isinstance(value, int if is_whole else int | float)
-            if not fits or isinstance(value, bool) or not value >= 0:
+            if not fits or isinstance(value, bool) or not 0 <= value < math.inf:
                 kind = "a whole number" if is_whole else "a number"
                 raise InvalidRequestError(
                     f"the threshold {each.name} must be {kind} from 0 on, not {value!r}"
@@ -245,7 +246,7 @@ def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Find
             "ratio",
             "rewrite the largest files in several, so that tasks that read them take as long",
         ),
-        _stats_coverage(_share(figures.files_with_stats, files) if files else 1.0, limits),
+        _stats_coverage(_share(files - figures.files_to_describe, files) if files else 1.0, limits),
     )
 
 

@@ -63,6 +63,8 @@ class HealthFigures:
     largest_partition_bytes: int
     files_with_stats: int
     """Live files whose statistics give the number of their rows."""
+    files_to_describe: int
+    """The other live files of the table's own; one outside it belongs to somebody else."""
     files_with_vectors: int
     """Live files with a deletion vector."""
     deleted_rows: int
@@ -137,6 +139,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         num_partitions=len(live.partition_bytes),
         largest_partition_bytes=max(live.partition_bytes.values(), default=0),
         files_with_stats=live.files_with_stats,
+        files_to_describe=live.files_to_describe,
         files_with_vectors=live.files_with_vectors,
         deleted_rows=live.deleted_rows,
         checkpoint_version=snapshot.checkpoint.version if snapshot.checkpoint else None,
@@ -182,6 +185,7 @@ class _Live:
     def __init__(self, snapshot: Snapshot, target_size_bytes: int) -> None:
         self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0
         self.largest_file_bytes = self.files_with_stats = self.files_with_vectors = 0
+        self.files_to_describe = 0
         self.partition_bytes: Counter[_Partition] = Counter()
         self.small_files = 0
         self.mergeable: list[AddFile] = []
@@ -196,8 +200,12 @@ class _Live:
         self.num_files += len(sizes)
         self.size_bytes += sum(sizes)
         self.largest_file_bytes = max(self.largest_file_bytes, *sizes)
-        records = [n for n in map(num_records, files["stats"].to_pylist()) if n is not None]
+        counts = [num_records(text) for text in files["stats"].to_pylist()]
+        records = [n for n in counts if n is not None]
         self.files_with_stats += len(records)
+        if len(records) < len(counts):
+            places = zip(counts, files[CANONICAL_PATH].to_pylist(), strict=True)
+            self.files_to_describe += sum(n is None and not is_absolute(p) for n, p in places)
         self.num_rows += sum(records)
         vectors = files["deletionVector"]
         if vectors.null_count < len(vectors):

@@ -18,7 +18,12 @@ MAINTENANCE_PREFIX = "delta_ops:"
 
 
 def maintenance_txn(
-    operation: str, snapshot: Snapshot, request: str, *, request_id: str | None = None
+    operation: str,
+    snapshot: Snapshot,
+    request: str,
+    *,
+    request_id: str | None = None,
+    table_id: str | None = None,
 ) -> TxnId:
     """The txn of a request: with the version planned on, or that of the request for ever.
 
@@ -26,8 +31,9 @@ def maintenance_txn(
         operation: `optimize`, `restore`, `revert`, `repair`.
         request: What is asked for; the same text for the same work.
         request_id: The caller's own, of one request and all its reruns.
+        table_id: That the commit leaves the table with, if it is to be another than the snapshot's.
     """
-    text = f"{snapshot.metadata.id} {request}"
+    text = f"{table_id or snapshot.metadata.id} {request}"
     if request_id is not None:
         text += f" {request_id}"
     app_id = f"{MAINTENANCE_PREFIX}{operation}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance.checkpoint import CheckpointResult, create_checkpoint
@@ -100,9 +102,15 @@ def maintain(
             before it did.
 
     Raises:
+        InvalidRequestError: There is no such operation; nothing was done.
         DeltaOpsError: What is due could not be found out, or whatever an operation raises; those
             before it have done their work.
     """
+    unknown = [each for each in operations or () if each not in get_args(Operation)]
+    if unknown:
+        raise InvalidRequestError(
+            f"there is no operation {unknown[0]!r}; choose from {', '.join(get_args(Operation))}"
+        )
     plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     own_clock = None if clock is system_clock else clock  # else the store's, where files go
 

@@ -93,6 +93,8 @@ def repair(
             "overwrite the table"
         )
     if dry_run:
+        transaction.remove(removed)
+        transaction.validate()
         return RepairResult(plan=plan, dry_run=True)
     found = plan.without_statistics if fill_statistics else ()
     described, failures = _described(found, snapshot, on_event)

@@ -27,11 +27,8 @@ from delta_ops.maintenance.vacuum_plan import plan_vacuum
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
-
-_COUNTED = r'^\s*\{\s*"numRecords"\s*:\s*[0-9]+\s*[,}]'
-"""Statistics as nearly every writer begins them; only others are parsed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +108,7 @@ def plan_repair(
 
 def has_row_count(add: AddFile) -> bool:
     """Whether the log knows how many rows the file has."""
-    stats = parse_stats(add.stats)
-    return stats is not None and stats.num_records is not None
+    return num_records(add.stats) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +134,8 @@ def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
         all_paths.update(paths.to_pylist())
         gone = pc.invert(pc.is_in(paths, value_set=known))
         has_vector = pc.is_valid(table["deletionVector"])
-        counted = pc.fill_null(pc.match_substring_regex(table["stats"], _COUNTED), False)
-        suspect = table.filter(pc.or_(pc.or_(gone, has_vector), pc.invert(counted)))
+        uncounted = [num_records(text) is None for text in table["stats"].to_pylist()]
+        suspect = table.filter(pc.or_(pc.or_(gone, has_vector), pa.array(uncounted, pa.bool_())))
         outside = sum(map(is_absolute, paths.filter(gone).to_pylist()))
         num_outside += outside
         num_inside += len(table) - outside

@@ -10,7 +10,7 @@ asked for anew. Readers of changes find the difference of the two versions in it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,7 @@ from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.features import validate_kept
 from delta_ops.protocol.predicate import TRUE
-from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction import Transaction, begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,16 @@ def restore(
             f"at version {latest.version}; run it again if that is the version to go back to"
         )
     validate_kept(wanted.protocol, wanted.metadata, table=f"{log.uri} at version {wanted.version}")
-    request = str(wanted.version)
-    transaction.set_transaction(maintenance_txn("restore", latest, request, request_id=request_id))
+    transaction.set_transaction(
+        maintenance_txn(
+            "restore",
+            latest,
+            str(wanted.version),
+            request_id=request_id,
+            # A table that was replaced gets its old id back, and by that a rerun finds it.
+            table_id=wanted.metadata.id,
+        )
+    )
     plan = plan_restore(latest, wanted)
     done = transaction.done_before()
     if done is not None:
@@ -103,50 +111,39 @@ def restore(
     gone = {add.path for add in missing}
     plan = replace(plan, adds=tuple(add for add in plan.adds if add.path not in gone))
     result = RestoreResult(plan=plan, dry_run=dry_run, missing=tuple(sorted(gone)))
-    if dry_run or not plan.has_work:
+    if not plan.has_work:
         return result
-    committed = _commit(
-        transaction,
-        plan,
-        _parameters(version, timestamp),
-        _figures_after(wanted, missing),
-        user_metadata,
+    _prepare(transaction, plan)
+    if dry_run:
+        transaction.validate()
+        return result
+    committed = transaction.commit(
+        operation="RESTORE",
+        parameters=_parameters(version, timestamp),
+        metrics=_metrics(plan, wanted, missing),
+        user_metadata=user_metadata,
+        counts_files=False,
     )
     return replace(result, version=committed.version, already_committed=committed.already_committed)
 
 
-def _commit(
-    transaction: Transaction,
-    plan: RestorePlan,
-    parameters: Mapping[str, Any],
-    figures_after: Mapping[str, int],
-    user_metadata: str | None,
-) -> CommitResult:
-    transaction.read(TRUE)
+def _prepare(transaction: Transaction, plan: RestorePlan) -> None:
+    transaction.read_serially(TRUE)
     if plan.metadata is not None:
         transaction.set_metadata(plan.metadata)
     transaction.set_back_transactions(plan.transactions)
     transaction.remove(plan.removes)
     transaction.put_back(replace(add, data_change=True) for add in plan.adds)
-    return transaction.commit(
-        operation="RESTORE",
-        parameters=parameters,
-        metrics={
-            **figures_after,
-            "numRemovedFiles": len(plan.removes),
-            "numRestoredFiles": len(plan.adds),
-            "removedFilesSize": sum(add.size for add in plan.removes),
-            "restoredFilesSize": sum(add.size for add in plan.adds),
-        },
-        user_metadata=user_metadata,
-        counts_files=False,
-    )
 
 
-def _figures_after(wanted: Snapshot, missing: Sequence[AddFile]) -> dict[str, int]:
+def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) -> dict[str, int]:
     return {
         "numOfFilesAfterRestore": wanted.num_files - len(missing),
         "tableSizeAfterRestore": wanted.size_bytes - sum(add.size for add in missing),
+        "numRemovedFiles": len(plan.removes),
+        "numRestoredFiles": len(plan.adds),
+        "removedFilesSize": sum(add.size for add in plan.removes),
+        "restoredFilesSize": sum(add.size for add in plan.adds),
     }
 
 

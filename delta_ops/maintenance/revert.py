@@ -80,9 +80,12 @@ def revert(
     plan = plan_revert(commit, before=before, after=after, latest=latest, later=later)
     if missing := missing_of(plan.adds, before):
         raise missing_error(before, missing, "the commit after it cannot be reverted")
-    if dry_run or not plan.has_work:
+    if not plan.has_work:
         return RevertResult(plan=plan, dry_run=dry_run)
-    transaction.set_transaction(txn)
+    _prepare(transaction, plan, txn)
+    if dry_run:
+        transaction.validate()
+        return RevertResult(plan=plan, dry_run=True)
     committed = _commit(transaction, plan, user_metadata)
     return RevertResult(
         plan=plan,
@@ -92,10 +95,14 @@ def revert(
     )
 
 
-def _commit(transaction: Transaction, plan: RevertPlan, user_metadata: str | None) -> CommitResult:
+def _prepare(transaction: Transaction, plan: RevertPlan, txn: TxnId) -> None:
+    transaction.set_transaction(txn)
     transaction.set_back_transactions(plan.transactions)
     transaction.remove(plan.removes, data_change=plan.data_change)
     transaction.put_back(replace(add, data_change=plan.data_change) for add in plan.adds)
+
+
+def _commit(transaction: Transaction, plan: RevertPlan, user_metadata: str | None) -> CommitResult:
     return transaction.commit(
         operation="REVERT",
         parameters={"version": plan.version},

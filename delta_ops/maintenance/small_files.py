@@ -16,6 +16,9 @@ from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate, columns, resolve
 
+_MAX_SIZE_BYTES = 2**63 - 1
+"""What Arrow can compare sizes with; a target may be any number."""
+
 
 def target_size_bytes(snapshot: Snapshot, target_size: int | None) -> int:
     """What was asked for, else `delta.targetFileSize`, else 128 MiB."""
@@ -48,7 +51,7 @@ def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile
 def _small_files(
     snapshot: Snapshot, target_size_bytes: int, predicate: Predicate | None, names: Sequence[str]
 ) -> list[AddFile]:
-    limit = small_below(target_size_bytes)
+    limit = min(small_below(target_size_bytes), _MAX_SIZE_BYTES)
     found: list[AddFile] = []
     for table in snapshot.stream_live(names):
         small = table.filter(pc.less(table["size"], limit))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from delta_ops.errors import DeltaOpsError, TableNotFoundError
+from delta_ops.errors import DeltaOpsError
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import HealthThresholds, health, plan_maintenance
 from delta_ops.orchestration.tables import TableRef
@@ -72,7 +72,7 @@ def _maintained(table: TableRef) -> dg.AssetChecksDefinition:
     def maintenance_is_not_overdue() -> dg.AssetCheckResult:
         try:
             plan = plan_maintenance(table.log())
-        except TableNotFoundError as error:
+        except DeltaOpsError as error:
             return dg.AssetCheckResult(passed=False, description=str(error))
         return dg.AssetCheckResult(
             passed=not plan.has_work,

@@ -1,9 +1,9 @@
 """Restore, revert and repair as Dagster jobs, each for one table of its config.
 
 A run that is retried or re-executed after a failure is the same request and is carried out once.
-Where rows changed, the asset is materialized: its data version is the new one; a repair of
-statistics, a dry run, or one that found nothing to do, is an observation. A repair that leaves
-something to a person fails.
+Where rows changed, the asset is materialized: its data version is the new one, also by a rerun that
+finds the change done. A repair of statistics, a dry run, or one that found nothing to do, is an
+observation. A repair that leaves something to a person fails.
 """
 
 import json
@@ -18,12 +18,12 @@ from delta_ops.maintenance import (
     RepairResult,
     RestorePlan,
     RestoreResult,
-    RevertPlan,
     RevertResult,
     repair,
     restore,
     revert,
 )
+from delta_ops.orchestration.changes import rows_changed
 from delta_ops.orchestration.identity import origin_run
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.tables import TableRef
@@ -152,8 +152,11 @@ def _report(
     except DeltaOpsError as error:
         raise dg.Failure(str(error)) from error
     snapshot = table.log().snapshot()
-    found = figures(result)
-    event = dg.AssetMaterialization if found["rows_changed"] else dg.AssetObservation
+    # Of a commit that was found done too: the run that made it may have been killed before it told.
+    is_change = result.version is not None and rows_changed(
+        table.log(), result.version, result.version
+    )
+    event = dg.AssetMaterialization if is_change else dg.AssetObservation
     context.log_event(
         event(
             asset_key=table.asset_key,
@@ -161,23 +164,19 @@ def _report(
             metadata={
                 **table_metadata(snapshot),
                 "delta/dry_run": result.dry_run,
-                **{f"delta/{key}": value for key, value in found.items()},
+                "delta/rows_changed": is_change,
+                **{f"delta/{key}": value for key, value in figures(result).items()},
             },
-            tags={"dagster/data_version": data_version(snapshot)} if found["rows_changed"] else {},
+            tags={"dagster/data_version": data_version(snapshot)} if is_change else {},
         )
     )
     return result
 
 
-def _is_new(result: RestoreResult | RevertResult | RepairResult) -> bool:
-    """Whether the run has committed something."""
-    return result.version is not None and not result.already_committed
-
-
 def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
     if result.already_committed:
         return "done before; nothing was changed"
-    if _is_new(result):
+    if result.version is not None:
         return f"committed as version {result.version}"
     return "dry run" if result.dry_run and result.plan.has_work else "nothing to do"
 
@@ -185,10 +184,7 @@ def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
 def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
     plan = result.plan
     is_restore = isinstance(plan, RestorePlan)
-    only_rearranges = isinstance(plan, RevertPlan) and not plan.data_change
-    changes_rows = bool(plan.adds or plan.removes) and not only_rearranges
     return {
-        "rows_changed": _is_new(result) and changes_rows,
         "planned_on": plan.latest_version,
         "restored_version" if is_restore else "reverted_version": plan.version,
         "added_files": len(plan.adds),
@@ -197,13 +193,13 @@ def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
         "removed_bytes": sum(add.size for add in plan.removes),
         "transactions": dict(plan.transactions),
         "already_committed": result.already_committed,
+        "missing": list(result.missing) if isinstance(result, RestoreResult) else [],
     }
 
 
 def _repaired(result: RepairResult) -> dict[str, Any]:
     plan = result.plan
     return {
-        "rows_changed": _is_new(result) and result.removed_files > 0,
         "planned_on": plan.version,
         "missing": len(plan.missing),
         "missing_deletion_vectors": len(plan.missing_vectors),

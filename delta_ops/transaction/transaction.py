@@ -116,6 +116,7 @@ class Transaction:
         self._txns_set_back: dict[str, int] = {}
         self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate] = []
+        self._is_serial = False
         self._num_rows = 0
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
@@ -265,6 +266,11 @@ class Transaction:
         resolve(predicate, self.schema)
         self._reads.append(predicate)
 
+    def read_serially(self, predicate: Predicate) -> None:
+        """The same, and let no row count as added later, whatever the table's isolation level."""
+        self.read(predicate)
+        self._is_serial = True
+
     def set_transaction(self, txn: TxnId | tuple[str, int]) -> None:
         """Commit only if the table does not hold this txn, and leave it there.
 
@@ -312,6 +318,20 @@ class Transaction:
         )
         return CommitResult(version=carried_by, already_committed=True, attempts=0)
 
+    def validate(self) -> None:
+        """Refuse what `commit` would refuse for the rules of the table; for a dry run.
+
+        Raises:
+            InvalidRequestError: The actions break a rule of the table.
+        """
+        validate_actions(
+            self._files,
+            self.metadata,
+            append_only=self._is_append_only,
+            table=self.log.uri,
+        )
+        validate_balance(self._files, self._rearranged, table=self.log.uri)
+
     def commit(
         self,
         *,
@@ -347,13 +367,7 @@ class Transaction:
         done = self.done_before()
         if done is not None:
             return done
-        validate_actions(
-            self._files,
-            self.metadata,
-            append_only=self._is_append_only,
-            table=self.log.uri,
-        )
-        validate_balance(self._files, self._rearranged, table=self.log.uri)
+        self.validate()
         counted = file_metrics(self._files, self._num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
@@ -383,8 +397,12 @@ class Transaction:
     @property
     def _is_append_only(self) -> bool:
         """Whether the table is, or is from this commit on."""
-        before = self.snapshot is not None and self.snapshot.properties.append_only
-        return before or self.properties.append_only
+        if self.properties.append_only or self.snapshot is None:
+            return self.properties.append_only
+        # That property alone: another one may be what this commit puts right.
+        before = self.snapshot.metadata.configuration
+        alone = {name: before[name] for name in ("delta.appendOnly",) if name in before}
+        return table_properties_from_configuration(alone).append_only
 
     def _run(self, proposal: Proposal, limits: Limits) -> Outcome:
         try:
@@ -464,6 +482,7 @@ class Transaction:
             and not self._txns_set_back
             and not any(action.data_change for action in self._files)
         )
+        level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
@@ -471,7 +490,7 @@ class Transaction:
             app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),
             changes_metadata=self._metadata is not None,
-            isolation="SnapshotIsolation" if only_rearranges else self.properties.isolation_level,
+            isolation="SnapshotIsolation" if only_rearranges else level,
         )
 
     def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:

@@ -59,8 +59,11 @@ def test_restore_of_what_is_gone_fails_unless_asked_for(tmp_path: Path) -> None:
     (path,) = log.snapshot(0).files(["path"])["path"].to_pylist()
     (tmp_path / path).unlink()
     assert path in failed(run("restore", tmp_path, "--version", "1"))
-    done = output("restore", tmp_path, "--version", "1", "--ignore-missing-files")
-    assert done["missing"] == [path]
+    ignoring = ("restore", tmp_path, "--version", "1", "--ignore-missing-files")
+    said = run(*ignoring, "--dry-run").stdout
+    assert f"restore version 1 without 1 file that is gone, such as {path}: 1 file" in said
+    assert output(*ignoring)["missing"] == [path]
+    assert f"but for 1 file that is gone, such as {path}; nothing" in run(*ignoring).stdout
 
 
 def test_restore_takes_one_of_version_and_timestamp(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -180,6 +181,12 @@ def test_statistics_cover_the_files_that_say_how_many_rows_they_have(tmp_path: P
     assert finding(log, "stats_coverage").value == 0.25
     assert finding(log, "stats_coverage").verdict == "due"
     assert finding(log, "stats_coverage", stats_coverage=0.25).verdict == "ok"
+
+
+def test_files_outside_the_table_wait_for_no_statistics(tmp_path: Path) -> None:
+    log = of_files(tmp_path, add("a", stats=STATS), add("file:///elsewhere/b"))
+    assert looked_at(log).figures.files_with_stats == 1
+    assert finding(log, "stats_coverage").verdict == "ok"
 
 
 @pytest.mark.parametrize(
@@ -417,7 +424,13 @@ def test_a_feature_that_we_cannot_open_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("small_files", -1), ("small_files", 1.5), ("deleted_rows", "a"), ("deleted_rows", None)],
+    [
+        ("small_files", -1),
+        ("small_files", 1.5),
+        ("deleted_rows", "a"),
+        ("deleted_rows", None),
+        ("partition_skew", math.inf),  # which JSON could not say
+    ],
 )
 def test_a_threshold_that_is_none_is_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidRequestError, match=f"threshold {name} must be"):

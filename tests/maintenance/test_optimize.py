@@ -168,6 +168,7 @@ def test_without_a_table_there_is_nothing_to_optimize(tmp_path: Path) -> None:
     [
         pytest.param({"delta.targetFileSize": "1b"}, 6, id="the property says how large"),
         pytest.param({}, 2, id="128 MiB without one"),
+        pytest.param({"delta.targetFileSize": "99999999tb"}, 2, id="more than Arrow counts"),
     ],
 )
 def test_the_target_size_of_the_table(

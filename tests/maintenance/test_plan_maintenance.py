@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from delta_ops import DeltaLog
-from delta_ops.errors import TableNotFoundError, UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
 from delta_ops.events import Committed, Event
 from delta_ops.maintenance import (
     MaintenancePlan,
@@ -209,3 +210,13 @@ def test_refused_where_maintenance_would_be(tmp_path: Path) -> None:
     table.put("_delta_ops/format.json", b'{"version": 2}')
     with pytest.raises(UnsupportedFeatureError, match="version 2"):
         plan(table)
+
+
+@pytest.mark.parametrize("operations", [["checkpoint", "vaccum"], "vacuum"], ids=["typo", "text"])
+def test_an_operation_that_there_is_not_is_refused_before_any_other(
+    tmp_path: Path, operations: Any
+) -> None:
+    table = busy_table(tmp_path / "t")
+    with pytest.raises(InvalidRequestError, match="choose from vacuum, optimize"):
+        maintain(table.log, operations=operations)
+    assert table.log.snapshot().checkpoint is None

@@ -98,14 +98,15 @@ def test_a_table_that_is_gone_as_a_whole_is_not_emptied(tmp_path: Path) -> None:
     assert log.snapshot().version == 4
 
 
-def test_an_append_only_table_loses_no_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_append_only_table_loses_no_rows(tmp_path: Path, dry_run: bool) -> None:
     log = history(tmp_path)
     txn = begin(log)
     txn.set_properties({"delta.appendOnly": "true"})
     txn.commit(operation="SET TBLPROPERTIES")
     lose(log, 10)
     with pytest.raises(InvalidRequestError, match="append-only"):
-        repair(log, remove_missing=True)
+        repair(log, remove_missing=True, dry_run=dry_run)
 
 
 def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:
@@ -126,6 +127,8 @@ def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:
         pytest.param("not JSON", id="malformed"),
         pytest.param('{"numRecords":null,"minValues":{"id":0}}', id="no count"),
         pytest.param('{"nullCount":{"numRecords":0}}', id="a column of that name"),
+        pytest.param('{"numRecords":1,"minValues":{"id"', id="cut off after the count"),
+        pytest.param('{"numRecords":99999999999999999999}', id="a count that no file has"),
     ],
 )
 def test_statistics_are_made_from_footers(tmp_path: Path, stats: str | None) -> None:

@@ -158,6 +158,19 @@ def test_with_a_request_id_a_rerun_changes_nothing(tmp_path: Path) -> None:
     assert restore(log, version=1, request_id="ticket 6").version == 7
 
 
+def test_a_request_is_carried_out_once_also_where_the_table_gets_an_older_id(
+    tmp_path: Path,
+) -> None:
+    log = history(tmp_path)
+    commit(log, replace(log.snapshot().metadata, id="replaced"))
+    assert restore(log, version=1, request_id="ticket 5").version == 6
+    write(log, [11])
+    again = restore(log, version=1, request_id="ticket 5")
+
+    assert (again.version, again.already_committed) == (6, True)
+    assert ids(log) == [0, 1, 11]
+
+
 def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
     log = history(tmp_path)
     raced = racing(log, lambda: restore(log, version=1))
@@ -306,8 +319,9 @@ def test_no_table_is_refused(tmp_path: Path) -> None:
         restore(DeltaLog(tmp_path), version=0)
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("then", [True, False], ids=["then", "now"])
-def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool) -> None:
+def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool, dry_run: bool) -> None:
     log = DeltaLog(tmp_path)
     configuration = {"delta.appendOnly": "true"}
     write(log, [0], configuration=configuration if then else None)
@@ -317,7 +331,17 @@ def test_an_append_only_table_loses_no_rows(tmp_path: Path, then: bool) -> None:
     txn.set_properties(changed)
     txn.commit(operation="SET TBLPROPERTIES")
     with pytest.raises(InvalidRequestError, match="append-only"):
-        restore(log, version=0)
+        restore(log, version=0, dry_run=dry_run)
+
+
+def test_a_property_that_nobody_understands_is_taken_back(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    malformed = {"delta.logRetentionDuration": "a while"}
+    commit(log, replace(log.snapshot().metadata, configuration=malformed))
+    with pytest.raises(InvalidRequestError, match="logRetentionDuration"):
+        write(log, [11])
+    assert restore(log, version=4).version == 6
+    assert write(log, [11]).version == 7
 
 
 def test_a_feature_that_was_dropped_since_is_named(tmp_path: Path) -> None:
@@ -373,6 +397,15 @@ def test_who_changes_the_table_first_wins(
     assert log.snapshot().version == 5
     restore(log, version=1)
     assert ids(log) == [0, 1]
+
+
+def test_an_append_wins_at_every_isolation_level(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    write(log, [0], configuration={"delta.isolationLevel": "WriteSerializable"})
+    write(log, [1])
+    with pytest.raises(CommitConflictError):
+        restore(racing(log, lambda: write(log, [50])), version=0)
+    assert ids(log) == [0, 1, 50]
 
 
 def test_a_checkpoint_in_between_changes_nothing(tmp_path: Path) -> None:

@@ -214,13 +214,14 @@ def test_rows_come_back_only_under_the_rules_of_then(tmp_path: Path) -> None:
     assert ids(log) == [9]
 
 
-def test_an_append_only_table_loses_no_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_append_only_table_loses_no_rows(tmp_path: Path, dry_run: bool) -> None:
     log = history(tmp_path)
     txn = begin(log)
     txn.set_properties({"delta.appendOnly": "true"})
     txn.commit(operation="SET TBLPROPERTIES")
     with pytest.raises(InvalidRequestError, match="append-only"):
-        revert(log, 4)
+        revert(log, 4, dry_run=dry_run)
 
 
 def test_files_that_are_gone_are_named(tmp_path: Path) -> None:
