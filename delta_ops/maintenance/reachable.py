@@ -5,13 +5,15 @@ Source: PROTOCOL.md, "Action Reconciliation" (tombstones exist for vacuum).
 The file of a deletion vector is reachable as long as one of its vectors is, whoever it belongs to.
 In doubt a file is reachable. A path that the log gives in full may lead into the table by another
 name (a link, another scheme), so it protects every file that it could end in; a path with a "%"
-protects the file of that literal name too, for writers that forgot to encode it.
+protects the file of that literal name too, for writers that forgot to encode it. On a disk a name
+that differs in the case or the composition of its letters may be that of the same file.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -96,6 +98,26 @@ def real_paths(paths: Iterable[str], links: Mapping[str, str]) -> set[str]:
         links: By their path, where they lead to: a path in which there is no link, "" for the root.
     """
     return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
+
+
+def alike_paths(paths: Iterable[str], listed: Mapping[str, Sequence[str]]) -> set[str]:
+    """Listed files that may be those of the paths by another name.
+
+    Some disks find a file by letters of either case, and list it by those it was made with; so is a
+    directory that two partitions share there. Others take letters with accents apart.
+
+    Args:
+        paths: Decoded, relative to the table.
+        listed: Names of files by what is `folded` of them.
+    """
+    return {name for path in paths for name in listed.get(folded(path), ())} if listed else set()
+
+
+def folded(path: str) -> str:
+    """What all names have in common that a disk may take for one."""
+    if path.isascii():
+        return path.lower()
+    return normalize("NFD", normalize("NFD", path).casefold())
 
 
 def _real_path(path: str, links: Mapping[str, str]) -> str:

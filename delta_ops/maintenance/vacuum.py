@@ -155,7 +155,8 @@ def vacuum(
     if listed and (inventory is not None or mode == "lite"):
         _note_links(snapshot.storage, links)
     rules.note_links(links)
-    needed.note_links(links, keep)
+    on_disk = listed if snapshot.storage.has_native_input else ()
+    needed.note_names(links, (info.path for info in on_disk), kept)
     needed.look_again()
     left = rules.still_candidates(listed)
     plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
@@ -327,7 +328,8 @@ def _delete(
     failures: list[str] = []
     for start in range(0, len(todo), batch_files):
         needed.look_again()
-        kept = needed.with_real_paths(_paths_of(keep))
+        kept = _paths_of(keep)
+        kept |= needed.other_names(kept)
         batch = [
             info
             for info in todo[start : start + batch_files]
