@@ -114,7 +114,8 @@ def vacuum(
 
     Raises:
         InvalidRequestError: The retention is negative or too short, the log does not remember what
-            was removed so long ago, or a property of the table cannot be understood.
+            was removed so long ago, a property of the table cannot be understood, or its log goes
+            on from another one.
         VersionNotFoundError: A version that is to be kept cannot be read.
         CommitConflictError: Meanwhile the table came to promise more; run again.
         UnsupportedFeatureError: The table uses a feature that we do not know.
