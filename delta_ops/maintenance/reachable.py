@@ -246,26 +246,24 @@ def _names_of(path: str) -> Iterator[str]:
 def _removes_of_commits(
     snapshot: Snapshot, *, horizon_ms: int, retention_ms: int
 ) -> Iterator[pa.Table]:
-    """Removes since the horizon, as the commits before the checkpoint have them.
+    """Removes since the horizon, as the commits have them.
+
+    When a file was removed, its writer's clock says, and some writers do not say it. So what a
+    commit removed counts since the horizon too if the store has the commit since.
 
     A checkpoint forgets a removed file after the retention of its time, as its writer understood
     it: the property may have been raised since, and some writers take one that they cannot read
     for the default. What it forgot, every later checkpoint lacks.
     """
-    if snapshot.checkpoint is None:
-        return  # every commit is in the snapshot
-    is_promised = retention_ms <= snapshot.properties.deleted_file_retention_ms
     listing = list_log(snapshot.storage, snapshot.log_directory)
-    times = monotone_times(listing)
-    chosen = [
-        listing.commits[version]
-        for version, time_ms in times.items()
-        # A day, in case the clocks of writers and store differ.
-        if version <= snapshot.checkpoint.version and time_ms >= horizon_ms - DAY_MS
-    ]
-    for removes in stream_removes(snapshot.storage, chosen):
+    times = {listing.commits[v]: time_ms for v, time_ms in monotone_times(listing).items()}
+    recent = [info for info, time_ms in times.items() if time_ms >= horizon_ms]
+    yield from stream_removes(snapshot.storage, recent)
+    # In case the clock of a writer is ahead of the store's.
+    just_before = [i for i, ms in times.items() if horizon_ms - DAY_MS <= ms < horizon_ms]
+    for removes in stream_removes(snapshot.storage, just_before):
         yield removed_since(removes, horizon_ms)
-    if not is_promised:
+    if retention_ms > snapshot.properties.deleted_file_retention_ms and snapshot.checkpoint:
         _validate_remembered(snapshot, horizon_ms)
 
 
