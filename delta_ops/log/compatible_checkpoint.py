@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_parts import reading
+from delta_ops.log.sidecars import list_sidecars, named_sidecars
 from delta_ops.protocol.arrow_schemas import (
     ADD,
     DOMAIN_METADATA,
@@ -63,7 +64,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
     """Copy the version's V2 checkpoint to the name of a classic one; False if that is there.
 
     Raises:
-        LogCorruptError: The checkpoint is gone, or cannot be read.
+        LogCorruptError: The checkpoint is gone, lacks a sidecar, or cannot be read.
     """
     path = f"{directory}/{checkpoint_name(version)}"
     top = _top_level_file(storage, directory, version)
@@ -83,10 +84,22 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
 
 
 def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
+    """Of several, one that is whole: readers take the copy before all of them."""
+    sidecars = {info.path for info in list_sidecars(storage, directory)}
+    lacking = None
     for info in storage.list_from(directory, version_prefix(version)):
         match log_file_name(info.path.rpartition("/")[2]):
             case V2CheckpointName(version=found) if found == version and info.size:
-                return info
+                lacking = next(iter(sorted(named_sidecars(storage, info) - sidecars)), None)
+                if lacking is None:
+                    return info
+    if lacking is not None:
+        raise LogCorruptError(
+            storage.uri,
+            lacking,
+            f"the V2 checkpoint of version {version} names this file, and it is gone; restore it "
+            "from a backup, or delete the checkpoint if the commits it covers are still there",
+        )
     raise LogCorruptError(
         storage.uri,
         f"{directory}/{checkpoint_name(version)}",

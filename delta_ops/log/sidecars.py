@@ -36,14 +36,19 @@ def referenced_sidecars(
     left, found = set(candidates), set[str]()
     start, end = 0, 1
     while left and start < len(top_level):
-        for named in in_parallel(partial(_named_by, storage), top_level[start:end]):
+        for named in in_parallel(partial(named_sidecars, storage), top_level[start:end]):
             found |= left & named
             left -= named
         start, end = end, end + min(end, MAX_CONCURRENCY)
     return found
 
 
-def _named_by(storage: Storage, top: FileInfo) -> set[str]:
+def named_sidecars(storage: Storage, top: FileInfo) -> set[str]:
+    """Those that a checkpoint names, by its top-level file; none if that is gone.
+
+    Raises:
+        LogCorruptError: It cannot be read.
+    """
     try:
         # Whatever version it is of: what it says of that is not asked for.
         opened = open_checkpoint(storage, _checkpoint(top))

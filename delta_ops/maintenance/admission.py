@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Set
 
-from delta_ops.errors import UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.features import FEATURES, FEATURES_WRITER_VERSION, validate_writable
 from delta_ops.storage import Storage
@@ -94,7 +94,14 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
+        InvalidRequestError: Its log goes on from another one, whose table has files of its own.
     """
+    if snapshot.base is not None:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: the log in {snapshot.log_directory} goes on from version "
+            f"{snapshot.base.version} of another log of the same files, and does not know which of "
+            "them that one needs since; nothing was deleted, and no vacuum of it is possible"
+        )
     _validate_known(snapshot, _FILES_ARE_KNOWN, "vacuumed")
     _validate_format(snapshot)
 

@@ -7,13 +7,15 @@ So of a newer version only the commits since the last look are read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping
 
 from delta_ops.errors import CommitConflictError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.reachable import (
+    alike_paths,
+    folded,
     paths_added_since,
     paths_of_last_versions,
     paths_of_versions,
@@ -51,6 +53,7 @@ class NeededFiles:
         self._now_ms, self._retention_ms = now_ms, retention_ms
         self._keep_versions, self._kept_versions = keep_versions, set(keep_versions)
         self._links: dict[str, str] = {}
+        self._listed: dict[str, list[str]] = {}
         self.paths = reachable_paths(
             snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event
         )
@@ -58,18 +61,24 @@ class NeededFiles:
         if keep_last:
             self.paths |= paths_of_last_versions(log, snapshot, keep_last)
 
-    def note_links(self, links: Mapping[str, str], keep: Collection[str]) -> None:
-        """Add the names that needed files have without these links, as `real_paths` has them.
+    def note_names(
+        self, links: Mapping[str, str], listed: Iterable[str], keep: Collection[str]
+    ) -> None:
+        """Add the other names that needed files have, and so for all that comes to be needed.
 
         Args:
+            links: As for `real_paths`.
+            listed: Files of a disk that may be deleted, for `alike_paths`.
             keep: Other paths whose files stay.
         """
         self._links |= links
-        self.paths |= real_paths(self.paths, self._links) | real_paths(keep, self._links)
+        for path in listed:
+            self._listed.setdefault(folded(path), []).append(path)
+        self.paths |= self.other_names(self.paths) | self.other_names(keep)
 
-    def with_real_paths(self, paths: Set[str]) -> Set[str]:
-        """The paths, and those that they lead to by links that were noted."""
-        return paths | real_paths(paths, self._links)
+    def other_names(self, paths: Collection[str]) -> set[str]:
+        """Names that the files of these paths have too, of those that were noted."""
+        return real_paths(paths, self._links) | alike_paths(paths, self._listed)
 
     def look_again(self) -> None:
         """Add what has come to be needed since.
@@ -79,7 +88,8 @@ class NeededFiles:
             UnsupportedFeatureError: It has become a table that we must not touch.
         """
         newer_versions = set(self._keep_versions) - self._kept_versions
-        self.paths |= self.with_real_paths(paths_of_versions(self._log, newer_versions))
+        kept = paths_of_versions(self._log, newer_versions)
+        self.paths |= kept | self.other_names(kept)
         self._kept_versions |= newer_versions
         newer = self.snapshot.refresh()
         if newer.version == self.snapshot.version:
@@ -89,7 +99,7 @@ class NeededFiles:
         added = paths_added_since(self._log, self.snapshot, newer)
         if added is None:  # a commit is gone: a checkpoint has what it said
             added = reachable_paths(newer, now_ms=self._now_ms, retention_ms=self._retention_ms)
-        self.paths |= self.with_real_paths(added)
+        self.paths |= added | self.other_names(added)
         self.snapshot = newer
 
 

@@ -5,13 +5,15 @@ Source: PROTOCOL.md, "Action Reconciliation" (tombstones exist for vacuum).
 The file of a deletion vector is reachable as long as one of its vectors is, whoever it belongs to.
 In doubt a file is reachable. A path that the log gives in full may lead into the table by another
 name (a link, another scheme), so it protects every file that it could end in; a path with a "%"
-protects the file of that literal name too, for writers that forgot to encode it.
+protects the file of that literal name too, for writers that forgot to encode it. On a disk a name
+that differs in the case or the composition of its letters may be that of the same file.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -100,6 +102,26 @@ def real_paths(paths: Iterable[str], links: Mapping[str, str]) -> set[str]:
         links: By their path, where they lead to: a path in which there is no link, "" for the root.
     """
     return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
+
+
+def alike_paths(paths: Iterable[str], listed: Mapping[str, Sequence[str]]) -> set[str]:
+    """Listed files that may be those of the paths by another name.
+
+    Some disks find a file by letters of either case, and list it by those it was made with; so is a
+    directory that two partitions share there. Others take letters with accents apart.
+
+    Args:
+        paths: Decoded, relative to the table.
+        listed: Names of files by what is `folded` of them.
+    """
+    return {name for path in paths for name in listed.get(folded(path), ())} if listed else set()
+
+
+def folded(path: str) -> str:
+    """What all names have in common that a disk may take for one."""
+    if path.isascii():
+        return path.lower()
+    return normalize("NFD", normalize("NFD", path).casefold())
 
 
 def _real_path(path: str, links: Mapping[str, str]) -> str:
@@ -228,31 +250,29 @@ def _names_of(path: str) -> Iterator[str]:
 def _removes_of_commits(
     snapshot: Snapshot, horizon_ms: int, retention_ms: int, on_event: OnEvent
 ) -> Iterator[pa.Table]:
-    """Removes since the horizon, as the commits before the checkpoint have them.
+    """Removes since the horizon, as the commits have them.
+
+    When a file was removed, its writer's clock says, and some writers do not say it. So what a
+    commit removed counts since the horizon too if the store has the commit since.
 
     A checkpoint forgets a removed file after the retention of its time, as its writer understood
     it: the property may have been raised since, and some writers take one that they cannot read
     for the default. What it forgot, every later checkpoint lacks.
     """
-    if snapshot.checkpoint is None:
-        return  # every commit is in the snapshot
-    is_promised = retention_ms <= snapshot.properties.deleted_file_retention_ms
     listing = list_log(snapshot.storage, snapshot.log_directory)
     times = monotone_times(listing)
-    chosen = [
-        listing.commits[version]
-        for version, time_ms in times.items()
-        # A day, in case the clocks of writers and store differ.
-        if version <= snapshot.checkpoint.version and time_ms >= horizon_ms - DAY_MS
-    ]
-    for done, removes in enumerate(stream_removes(snapshot.storage, chosen), 1):
+    # A day more, in case the clock of a writer is ahead of the store's.
+    chosen = [v for v, time_ms in times.items() if time_ms >= horizon_ms - DAY_MS]
+    read = stream_removes(snapshot.storage, [listing.commits[version] for version in chosen])
+    for done, (version, removes) in enumerate(zip(chosen, read, strict=True), 1):
         if removes is not None:
-            yield removed_since(removes, horizon_ms)
+            is_recent = times[version] >= horizon_ms
+            yield removes if is_recent else removed_since(removes, horizon_ms)
         if done % _READ_AT_A_TIME == 0:
             on_event(
                 Progress(table=snapshot.uri, operation="read commits", done=done, total=len(chosen))
             )
-    if not is_promised:
+    if retention_ms > snapshot.properties.deleted_file_retention_ms and snapshot.checkpoint:
         _validate_remembered(snapshot, horizon_ms)
 
 

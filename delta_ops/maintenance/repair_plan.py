@@ -94,6 +94,7 @@ def plan_repair(
         now_ms=now_ms,
         retention_ms=retention_ms,
         partition_columns=snapshot.partition_columns,
+        links=links,
     )
     return RepairPlan(
         version=snapshot.version,

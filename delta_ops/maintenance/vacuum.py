@@ -5,7 +5,7 @@
 2. Only what was seen in the store is deleted, by the name under which it was seen, and only if it
    is older than the horizon there: whatever the log, a link or an inventory says, nothing outside
    of the table is touched. What the log names by way of a link within the table is needed by its
-   own name too.
+   own name too, and what a hidden link leads to is hidden.
 3. The horizon is by the store's clock, as the ages of files are.
 4. A run that was killed has deleted a part of what it would have; the next one finds the rest.
 """
@@ -114,7 +114,8 @@ def vacuum(
 
     Raises:
         InvalidRequestError: The retention is negative or too short, the log does not remember what
-            was removed so long ago, or a property of the table cannot be understood.
+            was removed so long ago, a property of the table cannot be understood, or its log goes
+            on from another one.
         VersionNotFoundError: A version that is to be kept cannot be read.
         CommitConflictError: Meanwhile the table came to promise more; run again.
         UnsupportedFeatureError: The table uses a feature that we do not know.
@@ -152,11 +153,12 @@ def vacuum(
         candidates = filter(rules.is_candidate, removed)
         listed = list(_found(snapshot.storage, candidates, rules, on_event))
     else:
-        listed = list(_listing(snapshot.storage, rules, links, on_event))
-    is_listing = inventory is None and mode == "full"
-    if listed and not is_listing:
+        listed = _listing(snapshot.storage, rules, links, on_event)
+    if listed and (inventory is not None or mode == "lite"):
         _note_links(snapshot.storage, links)
-    needed.note_links(links, keep)
+    rules.note_links(links)
+    on_disk = listed if snapshot.storage.has_native_input else ()
+    needed.note_names(links, (info.path for info in on_disk), kept)
     needed.look_again()
     left = rules.still_candidates(listed)
     plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
@@ -267,7 +269,7 @@ def _note_links(storage: Storage, links: dict[str, str]) -> None:
 
 def _listing(
     storage: Storage, rules: PathRules, links: dict[str, str], on_event: OnEvent
-) -> Iterator[FileInfo]:
+) -> list[FileInfo]:
     """What of the table's files may go; `links` grows by those within the table."""
     number = 0
 
@@ -278,7 +280,10 @@ def _listing(
             on_event(_progress(storage.uri, "list files", number, None))
         return rules.candidates(paths)
 
-    return storage.list_tree("", candidates, links.__setitem__)
+    listed = list(storage.list_tree("", candidates, links.__setitem__))
+    if storage.has_native_input:  # a listing does not go by a link to the log of another table
+        _note_tables(storage, (info.path for info in listed), rules, set())
+    return listed
 
 
 def _found(
@@ -288,15 +293,20 @@ def _found(
     remaining, number = iter(paths), 0
     asked: set[str] = set()
     while group := list(islice(remaining, _FOUND_AT_A_TIME)):
-        new = sorted({above for path in group for above in _directories_above(path)} - asked)
-        logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), new)
-        for directory, has_log in zip(new, logs, strict=True):
-            if has_log:
-                rules.note_table(directory)
-        asked.update(new)
+        _note_tables(storage, group, rules, asked)
         yield from storage.find(group)
         number += len(group)
         on_event(_progress(storage.uri, "look up files", number, None))
+
+
+def _note_tables(storage: Storage, paths: Iterable[str], rules: PathRules, asked: set[str]) -> None:
+    """Ask which of the directories above some paths are tables; `asked` grows by them."""
+    new = sorted({above for path in paths for above in _directories_above(path)} - asked)
+    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), new)
+    for directory, has_log in zip(new, logs, strict=True):
+        if has_log:
+            rules.note_table(directory)
+    asked.update(new)
 
 
 def _directories_above(path: str) -> Iterator[str]:
@@ -320,7 +330,8 @@ def _delete(
     failures: list[str] = []
     for start in range(0, len(todo), batch_files):
         needed.look_again()
-        kept = needed.with_real_paths(_paths_of(keep))
+        kept = _paths_of(keep)
+        kept |= needed.other_names(kept)
         batch = [
             info
             for info in todo[start : start + batch_files]

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Literal
 
 from delta_ops.maintenance.leftovers import is_leftover, is_staged
@@ -83,6 +84,7 @@ class PathRules:
         self._visible = visible_prefixes(partition_columns)
         self._hidden_names = hidden_names
         self._is_hidden: dict[str, bool] = {}  # by directory
+        self._hidden_places: tuple[str, ...] = ()
         self._other_tables: tuple[str, ...] = ()
 
     def is_candidate(self, path: str) -> bool:
@@ -116,7 +118,7 @@ class PathRules:
         found = [info for info in passed if info.path not in self.reachable]
         if len(found) < len(passed):
             self.kept["reachable"] += len(passed) - len(found)
-        if self._other_tables:
+        if self._other_tables or self._hidden_places:
             found = [info for info in found if self.is_candidate(info.path)]
         return found
 
@@ -130,6 +132,8 @@ class PathRules:
             if is_hidden(name, self._visible):
                 return "hidden"
         if is_in_hidden:
+            return "hidden"
+        if self._hidden_places and f"{path}/".startswith(self._hidden_places):
             return "hidden"
         if self._other_tables and path.startswith(self._other_tables):
             return "of another table"
@@ -145,6 +149,15 @@ class PathRules:
     def note_table(self, directory: str) -> None:
         """Let all below this directory stay: there is a log of its own."""
         self._other_tables = tuple({*self._other_tables, f"{directory}/"})
+
+    def note_links(self, links: Mapping[str, str]) -> None:
+        """Let all stay that a hidden link leads to: the log itself may lie behind one.
+
+        Args:
+            links: As for `reachable.real_paths`.
+        """
+        hidden = (link for link in links if is_hidden(link, self._visible, self._hidden_names))
+        self._hidden_places = tuple({f"{links[link]}/" for link in hidden if links[link]})
 
     def _is_in_hidden(self, directory: str) -> bool:
         known = self._is_hidden.get(directory)
@@ -166,6 +179,7 @@ def plan_vacuum(
     retention_ms: int,
     partition_columns: Sequence[str] = (),
     keep: Collection[str] = (),
+    links: Mapping[str, str] = MappingProxyType({}),
 ) -> VacuumPlan:
     """Choose the files to delete.
 
@@ -175,8 +189,10 @@ def plan_vacuum(
         reachable: As for `PathRules`; so are `partition_columns` and `keep`.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: Younger files stay.
+        links: As for `PathRules.note_links`.
     """
     rules = PathRules(reachable, keep=keep, partition_columns=partition_columns)
+    rules.note_links(links)
     infos = list(listed)
     for info in infos:  # the logs of other tables may come after their files
         rules.reason_to_stay(info.path)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import LogCorruptError, VersionNotFoundError
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import SetTransaction
 from tests.tables import add, live_paths, remove, staged, write_log
 
@@ -55,6 +56,11 @@ def test_versions_count_on_and_the_base_stays_as_it_was(branch: DeltaLog, tmp_pa
     assert set(branch.snapshot().tombstones()["path"].to_pylist()) == {"0", "1"}
     assert branch.snapshot().transactions()["a"].version == 1
     assert live_paths(DeltaLog(tmp_path)) == {"1", "2", "x"}
+
+
+def test_it_cannot_be_vacuumed_since_the_other_log_needs_files_too(branch: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="goes on from version 2 of another log"):
+        vacuum(branch)
 
 
 def test_a_snapshot_is_refreshed(branch: DeltaLog) -> None:

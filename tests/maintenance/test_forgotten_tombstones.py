@@ -1,4 +1,4 @@
-"""Vacuum and the tombstones that a checkpoint has forgotten too early: the commits have them."""
+"""Vacuum, and tombstones that are gone or tell a wrong time: the commits know what was removed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_ops import begin
+from delta_ops.clock import DAY_MS, Clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import Event, Progress
+from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, vacuum
 from delta_ops.protocol.file_names import commit_name
-from tests.maintenance.aged_tables import Table
-from tests.tables import add, write_log
+from tests.maintenance.aged_tables import NOW, Table
+from tests.tables import add, remove, write_log
 
 RETENTION = "delta.deletedFileRetentionDuration"
 
@@ -56,6 +58,34 @@ def test_a_retention_that_was_raised_since_the_checkpoint(tmp_path: Path) -> Non
     rows = table.rows(0)
     assert vacuum(table.log, clock=table.clock).deleted_files == 0
     assert table.rows(0) == rows
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+@pytest.mark.parametrize(
+    "clock",
+    [
+        pytest.param(lambda: NOW - 30 * DAY_MS, id="of a clock that is behind"),
+        pytest.param(None, id="without a time"),
+    ],
+)
+def test_what_a_commit_of_this_week_removed_stays_whatever_time_it_says(
+    tmp_path: Path, clock: Clock | None, has_checkpoint: bool
+) -> None:
+    table = Table(tmp_path)
+    table.write([1])
+    table.pass_time(days=20)
+    (old,) = table.log.snapshot().add_files()
+    removed = remove(old.path, deletion_timestamp=clock() if clock else None)
+    create_commit(table.log.storage, table.log.log_directory, 1, [removed])
+    if has_checkpoint:
+        create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    rows = table.rows(0)
+    table.pass_time(days=6)
+    assert vacuum(table.log, clock=table.clock).deleted_files == 0
+    assert table.rows(0) == rows
+    table.pass_time(days=2)
+    assert vacuum(table.log, clock=table.clock).deleted_files == 1
 
 
 def test_a_lite_vacuum_goes_by_the_commits_too(tmp_path: Path) -> None:

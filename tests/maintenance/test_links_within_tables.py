@@ -60,6 +60,18 @@ def table_of(root: Path, move: Move) -> Table:
     return table
 
 
+def inventory_of(table: Table) -> pa.Table:
+    paths = [path for path in table.files() if path[0] != "_"]
+    return pa.table(
+        {
+            "path": paths,
+            "length": [1] * len(paths),
+            "isDir": [False] * len(paths),
+            "modificationTime": [0] * len(paths),
+        }
+    )
+
+
 @pytest.mark.parametrize("move", MOVES)
 def test_vacuum_deletes_no_live_file(tmp_path: Path, move: Move) -> None:
     table = table_of(tmp_path, move)
@@ -70,18 +82,37 @@ def test_vacuum_deletes_no_live_file(tmp_path: Path, move: Move) -> None:
     assert (table.rows(), orphan.exists()) == (before, False)
 
 
+@pytest.mark.parametrize("name", ["log", "p=a/log"])
+@pytest.mark.parametrize("is_by_inventory", [False, True])
+def test_vacuum_deletes_no_log_to_which_a_link_leads(
+    tmp_path: Path, name: str, is_by_inventory: bool
+) -> None:
+    table = table_of(tmp_path, lambda root: None)
+    (table.root / "_delta_log").rename(table.root / name)
+    (table.root / "_delta_log").symlink_to(name)
+    before = table.rows()
+    orphan = table.put("orphan")
+    table.pass_time(days=30)
+    inventory = inventory_of(table) if is_by_inventory else None
+    assert vacuum(table.log, inventory=inventory, clock=table.clock).deleted_files == 1
+    assert (table.rows(), orphan.exists()) == (before, False)
+    assert repair(table.log, dry_run=True, clock=table.clock).plan.orphans == ()
+
+
+def test_a_table_inside_the_table_stays_whole_though_its_log_is_a_link(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", lambda root: None)
+    inner = Table(table.root / "inner")
+    inner.write([1])
+    (inner.root / "_delta_log").rename(tmp_path / "log")
+    (inner.root / "_delta_log").symlink_to(tmp_path / "log")
+    before = inner.rows()
+    vacuum(table.log, clock=table.clock)
+    assert inner.rows() == before
+
+
 def test_vacuum_by_an_inventory_deletes_no_live_file(tmp_path: Path) -> None:
     table = table_of(tmp_path, partition)
-    paths = [path for path in table.files() if path[0] != "_"]
-    inventory = pa.table(
-        {
-            "path": paths,
-            "length": [1] * len(paths),
-            "isDir": [False] * len(paths),
-            "modificationTime": [0] * len(paths),
-        }
-    )
-    vacuum(table.log, inventory=inventory, clock=table.clock)
+    vacuum(table.log, inventory=inventory_of(table), clock=table.clock)
     assert len(table.rows()) == 2
 
 

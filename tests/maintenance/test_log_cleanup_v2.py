@@ -73,6 +73,23 @@ def test_the_newest_checkpoint_gets_a_twin_for_who_knows_no_v2_checkpoints(old: 
     assert len(DeltaTable(old.root).file_uris()) == 10
 
 
+def test_of_several_checkpoints_of_a_version_the_twin_is_of_one_that_is_whole(old: V2Log) -> None:
+    whole = old.place / f"{9:020d}.checkpoint.00000009-0000-0000-0000-000000000000.json"
+    lacking = old.place / f"{9:020d}.checkpoint.00000000-0000-0000-0000-000000000000.json"
+    lacking.write_text(whole.read_text().replace("own9", "gone"))
+    old.date()
+    clean_up_log(old.log, clock=old.clock)
+    assert old.live(9) == {f"{v}.parquet" for v in range(10)}
+
+
+def test_a_newest_checkpoint_without_all_its_sidecars_gets_no_twin(old: V2Log) -> None:
+    (old.place / "_sidecars" / "own9.parquet").unlink()
+    before = sorted(old.place.iterdir())
+    with pytest.raises(LogCorruptError, match=r"own9\.parquet"):
+        clean_up_log(old.log, clock=old.clock)
+    assert sorted(old.place.iterdir()) == before
+
+
 def test_nothing_is_written_where_nothing_goes(old: V2Log) -> None:
     old.day = 1
     assert clean_up_log(old.log, clock=old.clock).plan.compatible_version is None

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from delta_ops import DeltaLog
-from delta_ops.clock import DAY_MS
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import (
     CommitConflictError,
     DataFileError,
@@ -22,7 +22,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     UnsupportedFeatureError,
 )
-from delta_ops.events import Event, Progress
+from delta_ops.events import Committed, Event, Progress
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import Action, Metadata, Protocol
@@ -156,6 +156,47 @@ def test_a_live_file_stays_though_its_path_was_not_encoded(tmp_path: Path) -> No
     table.pass_time(days=8)
     vacuum(table.log, clock=table.clock)
     assert (raw.exists(), decoded.exists()) == (True, True)
+
+
+OTHER_LETTERS = [
+    pytest.param("p=A/x.parquet", "p=a/x.parquet", id="of another case"),
+    pytest.param("\u00fc.parquet", "u\u0308.parquet", id="with its accent apart"),
+    pytest.param("U\u0308.parquet", "\u00fc.parquet", id="with its accent joined, of another case"),
+]
+
+
+@pytest.mark.parametrize("mode", ["full", "lite"])
+@pytest.mark.parametrize(("logged", "listed"), OTHER_LETTERS)
+def test_a_file_stays_that_a_disk_may_take_for_a_live_one(
+    tmp_path: Path, logged: str, listed: str, mode: Any
+) -> None:
+    log = write_log(tmp_path, [[add(listed)], [remove(listed)], [add(logged)]])
+    for path in (listed, "orphan"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(b"rows")
+        os.utime(tmp_path / path, (0, 0))
+    vacuum(log, mode=mode, clock=lambda: system_clock() + 30 * DAY_MS)
+    assert ((tmp_path / listed).exists(), (tmp_path / "orphan").exists()) == (True, mode == "lite")
+
+
+@pytest.mark.parametrize(("logged", "listed"), OTHER_LETTERS)
+def test_a_file_stays_that_a_disk_may_take_for_one_committed_meanwhile_or_kept(
+    tmp_path: Path, logged: str, listed: str
+) -> None:
+    log = write_log(tmp_path, [[add("live")]])
+    for path in (listed, "kept", "orphan"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(b"rows")
+        os.utime(tmp_path / path, (0, 0))
+
+    def commit_late(event: Event) -> None:
+        if isinstance(event, Committed) and event.version == 1:  # VACUUM START
+            create_commit(log.storage, log.log_directory, 2, [add(logged)])
+
+    result = vacuum(log, keep=["KEPT"], on_event=commit_late)
+    assert (result.deleted_files, result.needed_after_all) == (1, 1)
+    assert (tmp_path / listed).exists()
+    assert (tmp_path / "kept").exists()
 
 
 @pytest.mark.parametrize(
