@@ -314,9 +314,13 @@ def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
         due,
         size_text(saved["bytes"]),
         saved["live_files"],
-        "; ".join(text or "nothing was left to do" for text in said),
+        "; ".join(text or _nothing(row) for text in said),
         "; ".join(row.left),
     )
+
+
+def _nothing(row: TableMaintenance) -> str:
+    return "nothing could be done" if row.left else "nothing was left to do"
 
 
 def _figures_text(result: MaintenanceResult) -> str:

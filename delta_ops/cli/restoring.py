@@ -14,12 +14,11 @@ from delta_ops.maintenance import (
     RestorePlan,
     RestoreResult,
     RevertPlan,
+    RevertResult,
     repair,
     restore,
     revert,
 )
-
-_DONE_BEFORE = "This was done before"
 
 
 @click.command("restore")
@@ -80,7 +79,7 @@ def restore_command(
             }
         )
     elif result.already_committed:
-        click.echo(f"{_DONE_BEFORE} (version {result.version}); nothing was changed.")
+        click.echo(_done_before(result))
     elif not plan.has_work:
         left_out = f", but for {_gone(result)}" if result.missing else ""
         click.echo(f"The table is as it was at version {plan.version}{left_out}; nothing to do.")
@@ -115,7 +114,7 @@ def revert_command(
             }
         )
     elif result.already_committed:
-        click.echo(f"{_DONE_BEFORE} (version {result.version}); nothing was changed.")
+        click.echo(_done_before(result))
     elif not plan.has_work:
         click.echo(f"Version {version} left nothing to undo; nothing to do.")
     else:
@@ -186,6 +185,11 @@ def repair_command(
     is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
     if is_left and not dry_run and not result.already_committed:
         raise click.ClickException(_left_sentence(plan, result.failures))
+
+
+def _done_before(result: RestoreResult | RevertResult) -> str:
+    where = "since cleaned up" if result.version is None else f"version {result.version}"
+    return f"This was done before ({where}); nothing was changed."
 
 
 def _gone(result: RestoreResult) -> str:

@@ -94,12 +94,13 @@ def restore(
             table_id=wanted.metadata.id,
         )
     )
-    plan = plan_restore(latest, wanted)
     done = transaction.done_before()
     if done is not None:
+        nothing = RestorePlan(version=wanted.version, latest_version=latest.version)
         return RestoreResult(
-            plan=plan, dry_run=dry_run, version=done.version, already_committed=True
+            plan=nothing, dry_run=dry_run, version=done.version, already_committed=True
         )
+    plan = plan_restore(latest, wanted)
     missing = missing_of(plan.adds, wanted)
     if missing and not ignore_missing_files:
         raise missing_error(

@@ -201,4 +201,6 @@ def _sentence(result: MaintenanceResult) -> str:
         return "; ".join(filter(None, [done, f"failed: {result.error}"]))
     if not result.results:
         return "nothing was due"
+    if result.left:
+        done = "; ".join(filter(None, [done, f"left to a person: {'; '.join(result.left)}"]))
     return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

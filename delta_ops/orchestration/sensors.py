@@ -54,10 +54,12 @@ def build_maintenance_sensor(
             except DeltaOpsError as error:
                 context.log.error(f"{table.name}: {error}")
                 continue
-            if plan.has_work and not _is_running(context, table):
-                requests.append(maintenance_run(table, plan, now_ms=clock()))
-            else:
+            if not plan.has_work:
                 idle.append(f"{table.name} needs nothing")
+            elif _is_running(context, table):
+                idle.append(f"{table.name} is being maintained")
+            else:
+                requests.append(maintenance_run(table, plan, now_ms=clock()))
         if requests:
             return dg.SensorResult(run_requests=requests)
         return dg.SensorResult(skip_reason="; ".join(idle) or "no table could be planned")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
+from tests.maintenance.restored_tables import commit
 
 ROWS = pa.table({"id": [1]})
 
@@ -136,6 +138,17 @@ def test_maintain_tells_what_it_leaves(lake: Path) -> None:
     assert said["left to do"].startswith("promised_time_travel: raise delta.logRetentionDuration")
     (row,) = printed(run("maintain", lake / "well", "--json", *LONG))
     assert row["left"] == [said["left to do"]]
+
+
+def test_maintain_says_that_a_file_that_is_gone_is_left(tmp_path: Path) -> None:
+    log = DeltaLog(table(tmp_path))
+    (add,) = log.snapshot().add_files()
+    commit(log, replace(add, stats=None, data_change=False))
+    (tmp_path / add.path).unlink()
+    result = run("maintain", tmp_path)
+    row = result.stdout.splitlines()[1].split("\t")
+    assert (row[1], row[4], result.exit_code) == ("repair", "nothing could be done", 4)
+    assert row[5].startswith("data files are gone (1)")
 
 
 def test_a_threshold_of_time_may_be_an_interval(lake: Path) -> None:

@@ -10,8 +10,9 @@ from click.testing import Result
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.maintenance import create_checkpoint
 from tests.cli.test_commands import output, run
-from tests.maintenance.restored_tables import commit, history, ids
+from tests.maintenance.restored_tables import commit, history, ids, write
 
 
 def lost(log: DeltaLog, value: int) -> str:
@@ -40,11 +41,15 @@ def test_restore(tmp_path: Path) -> None:
 
 
 def test_restore_says_what_it_did(tmp_path: Path) -> None:
-    history(tmp_path)
+    log = history(tmp_path)
     arguments = ("restore", tmp_path, "--version", "2", "--request-id", "ticket")
     assert "Would restore version 2: 3 files" in run(*arguments, "--dry-run").stdout
     assert "Version 5 restores version 2: 3 files" in run(*arguments).stdout
     assert "done before (version 5)" in run(*arguments).stdout
+    create_checkpoint(log)
+    write(log, [99])
+    (tmp_path / "_delta_log" / f"{5:020}.json").unlink()
+    assert "done before (since cleaned up)" in run(*arguments).stdout
 
 
 def test_restore_says_which_txns_it_sets_back(tmp_path: Path) -> None:

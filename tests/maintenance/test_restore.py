@@ -167,7 +167,7 @@ def test_a_request_is_carried_out_once_also_where_the_table_gets_an_older_id(
     write(log, [11])
     again = restore(log, version=1, request_id="ticket 5")
 
-    assert (again.version, again.already_committed) == (6, True)
+    assert (again.version, again.already_committed, again.plan.has_work) == (6, True, False)
     assert ids(log) == [0, 1, 11]
 
 

@@ -66,6 +66,27 @@ def test_the_sensor_asks_for_a_run_only_where_there_is_work(
     assert len(by_deltalake(tmp_path / "busy")) == 12
 
 
+def test_the_sensor_asks_for_no_second_run_of_a_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    table = small_files(tmp_path, "busy")
+    job = build_maintenance_job([table])
+    sensor = build_maintenance_sensor(job, [table])
+    instance.create_run_for_job(
+        job, tags={"delta_ops/table": "busy"}, status=dg.DagsterRunStatus.STARTED
+    )
+    tick = sensor.evaluate_tick(dg.build_sensor_context(instance))
+    assert (tick.run_requests, tick.skip_message) == ([], "busy is being maintained")
+
+
+def test_what_is_left_to_a_person_is_told(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    table = small_files(tmp_path, "t")
+    next((tmp_path / "t").glob("*.parquet")).unlink()
+    config = maintenance_config([], operations=["repair"])
+    result = build_maintenance_job([table]).execute_in_process(instance=instance, run_config=config)
+    assert "left to a person: data files are gone (1)" in str(observed(result).description)
+
+
 def test_what_was_done_is_an_observation(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     table = small_files(tmp_path, "busy")
     job = build_maintenance_job([table])
