@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import SupportsIndex
 
 from delta_ops.clock import DAY_MS
-from delta_ops.errors import DeltaOpsError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log.history import InCommitTimes, monotone_times
 from delta_ops.log.segment import (
     Checkpoint,
@@ -242,6 +243,8 @@ def _boundary(
 
 
 def _is_readable(listing: LogListing, version: int) -> bool:
+    if not isinstance(version, SupportsIndex):
+        raise InvalidRequestError(f"{version!r} cannot be kept, since it is no whole number")
     try:
         segment_from_listing(listing, "", version)
     except DeltaOpsError:
