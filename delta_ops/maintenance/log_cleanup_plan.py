@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import SupportsIndex
 
 from delta_ops.clock import DAY_MS
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log.history import InCommitTimes, monotone_times
 from delta_ops.log.segment import (
     Checkpoint,
@@ -119,12 +121,15 @@ def plan_clean_up_log(
         table: For messages.
 
     Raises:
+        InvalidRequestError: A version that is to be kept is no number.
         VersionNotFoundError: A version that is to be kept cannot be read.
         LogCorruptError: The same, since a commit is missing.
     """
     listed = sorted(files)
     listing = listing_from_files(listed)
     for version in keep_versions:
+        if not isinstance(version, SupportsIndex):
+            raise InvalidRequestError(f"{version!r} cannot be kept, since it is no whole number")
         segment_from_listing(listing, table, version)
     cutoff_ms = cutoff_ms_of(now_ms, retention_ms)
     boundary = _boundary(listing, _expired_version(listing, cutoff_ms, in_commit), keep_versions)

@@ -243,6 +243,11 @@ def _retention_ms(snapshot: Snapshot, retention: timedelta | None, *, enforced: 
     least_ms = snapshot.properties.deleted_file_retention_ms
     if retention is None:
         return least_ms
+    if not isinstance(retention, timedelta):
+        raise InvalidRequestError(
+            f"{retention!r} is no retention, since it has no unit; give a timedelta, such as "
+            "timedelta(hours=168)"
+        )
     retention_ms = retention // timedelta(milliseconds=1)
     if retention_ms < 0:
         raise InvalidRequestError(f"the retention of a vacuum cannot be negative ({retention})")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_ops.clock import DAY_MS, HOUR_MS
-from delta_ops.errors import DeltaOpsError, VersionNotFoundError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log.segment import earliest_version, listing_from_files, segment_from_listing
 from delta_ops.maintenance import LogCleanupPlan, plan_clean_up_log
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
@@ -155,6 +156,12 @@ def test_what_cannot_be_read_cannot_be_kept(version: int) -> None:
     log = [*commits(60, 55, 50, 45, 40, 35, 10)[1:], checkpoint(3), checkpoint(5)]
     with pytest.raises(VersionNotFoundError):
         plan(log, keep_versions=[version])
+
+
+def test_a_version_to_keep_is_a_number() -> None:
+    keep: Any = ["4"]
+    with pytest.raises(InvalidRequestError, match="'4' cannot be kept"):
+        plan([*commits(50, 30, 10), checkpoint(1)], keep_versions=keep)
 
 
 def test_what_an_interrupted_clean_up_left_goes_with_the_next() -> None:

@@ -303,6 +303,7 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
             "144 hours is less than the table's delta.deletedFileRetentionDuration, 168 hours",
             id="a retention shorter than the table's",
         ),
+        pytest.param({"retention": 168}, "it has no unit", id="a number for a retention"),
         pytest.param({"keep": "a.parquet"}, "give a list of paths", id="one path for a list"),
         pytest.param({"keep": ["/t/a.parquet"]}, "cannot be kept", id="an absolute path to keep"),
         pytest.param({"keep": ["./a.parquet"]}, "cannot be kept", id="a path to keep with a dot"),
