@@ -61,20 +61,17 @@ class NeededFiles:
         if keep_last:
             self.paths |= paths_of_last_versions(log, snapshot, keep_last)
 
-    def note_names(
-        self, links: Mapping[str, str], listed: Iterable[str], keep: Collection[str]
-    ) -> None:
+    def note_names(self, links: Mapping[str, str], listed: Iterable[str]) -> None:
         """Add the other names that needed files have, and so for all that comes to be needed.
 
         Args:
             links: As for `real_paths`.
             listed: Files of a disk that may be deleted, for `alike_paths`.
-            keep: Other paths whose files stay.
         """
         self._links |= links
         for path in listed:
             self._listed.setdefault(folded(path), []).append(path)
-        self.paths |= self.other_names(self.paths) | self.other_names(keep)
+        self.paths |= self.other_names(self.paths)
 
     def other_names(self, paths: Collection[str]) -> set[str]:
         """Names that the files of these paths have too, of those that were noted."""

@@ -32,7 +32,7 @@ from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan
 from delta_ops.maintenance.optimize_plan import plan_optimize
 from delta_ops.maintenance.reachable import removed_before, unneeded_paths
 from delta_ops.maintenance.small_files import small_file_sizes, target_size_bytes
-from delta_ops.maintenance.vacuum_plan import is_hidden, visible_prefixes
+from delta_ops.maintenance.vacuum_plan import is_among, is_hidden, visible_prefixes
 from delta_ops.protocol.file_paths import is_absolute
 
 Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
@@ -131,9 +131,9 @@ def any_is_there(
 def _deletable(paths: Iterable[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
     """Those that vacuum would delete if they are there, in its order."""
     visible = visible_prefixes(snapshot.partition_columns)
-    kept = set(keep)
+    kept = frozenset(keep)
     return sorted(
         path
         for path in paths
-        if not is_absolute(path) and not is_hidden(path, visible) and path not in kept
+        if not is_absolute(path) and not is_hidden(path, visible) and not is_among(path, kept)
     )

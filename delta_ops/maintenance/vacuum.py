@@ -12,13 +12,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from itertools import islice
-from typing import Literal
 
 import pyarrow as pa
 
@@ -28,35 +26,29 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.needed_files import NeededFiles
+from delta_ops.maintenance.vacuum_candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum_commits import (
     commit_end,
     commit_start,
     is_logged,
     unfinished_run,
 )
-from delta_ops.maintenance.vacuum_inventory import listed_paths, validate_inventory
+from delta_ops.maintenance.vacuum_inventory import validate_inventory
 from delta_ops.maintenance.vacuum_lite import (
-    commits_to_look_at,
     last_version_before,
-    removed_paths,
     save_info,
 )
 from delta_ops.maintenance.vacuum_plan import (
     PathRules,
     VacuumPlan,
     hidden_names,
+    is_among,
     names_of_partition_columns,
     plan_by_age,
 )
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
-
-VacuumMode = Literal["full", "lite"]
-
-_LISTED_AT_A_TIME = 10_000
-_FOUND_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +95,8 @@ def vacuum(
         mode: "lite" looks at what the log says was removed, and lists nothing; but a disk, if there
             is something to delete, for links within the table.
         inventory: Where to look instead of a listing; see `vacuum_inventory` for its columns.
-        keep: Paths relative to the table, decoded, that stay in any case; looked into again before
-            every batch of deletions, as is `keep_versions`.
+        keep: Files and directories that stay in any case, relative to the table, decoded; looked
+            into again before every batch of deletions, as is `keep_versions`.
         keep_versions: Versions that can be read afterwards, however old they are.
         keep_last: So many of the last versions can be read afterwards, as far as they can before.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, as the table
@@ -143,22 +135,19 @@ def vacuum(
         partition_columns=names_of_partition_columns(snapshot.metadata),
         hidden_names=hidden_names(snapshot.metadata, snapshot.protocol.writer_features or ()),
     )
-    links: dict[str, str] = {}
-    if inventory is not None:
-        paths = listed_paths(inventory, snapshot, rules, horizon_ms=horizon_ms)
-        listed = list(_found(snapshot.storage, paths, rules, on_event))
-    elif mode == "lite":
-        commits = commits_to_look_at(snapshot, horizon_ms)
-        removed = removed_paths(log, snapshot, commits) if commits else iter(())
-        candidates = filter(rules.is_candidate, removed)
-        listed = list(_found(snapshot.storage, candidates, rules, on_event))
-    else:
-        listed = _listing(snapshot.storage, rules, links, on_event)
-    if listed and (inventory is not None or mode == "lite"):
-        _note_links(snapshot.storage, links)
+    listed, links = find_candidates(
+        log,
+        snapshot,
+        rules,
+        mode=mode,
+        inventory=inventory,
+        horizon_ms=horizon_ms,
+        on_event=on_event,
+    )
     rules.note_links(links)
     on_disk = listed if snapshot.storage.has_native_input else ()
-    needed.note_names(links, (info.path for info in on_disk), kept)
+    needed.note_names(links, (info.path for info in on_disk))
+    rules.note_kept(needed.other_names(kept))
     needed.look_again()
     left = rules.still_candidates(listed)
     plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
@@ -225,10 +214,10 @@ def _paths_of(keep: Collection[str]) -> frozenset[str]:
         raise InvalidRequestError(f"keep is the text {keep!r}; give a list of paths")
     paths = frozenset(keep)
     for path in paths:
-        if not is_valid(path):
+        if not isinstance(path, str) or not is_valid(path):
             raise InvalidRequestError(
                 f"{path!r} cannot be kept, since it is no path within the table; give paths "
-                "relative to the table, decoded, such as p=1/part-0.parquet"
+                "relative to the table, decoded, such as p=1/part-0.parquet or p=1"
             )
     return paths
 
@@ -265,62 +254,6 @@ def _hours(ms: int) -> str:
     return f"{ms / HOUR_MS:g}"
 
 
-def _note_links(storage: Storage, links: dict[str, str]) -> None:
-    """Find the links within the table, where there can be any: on a disk."""
-    if storage.has_native_input:
-        for _ in storage.list_tree("", lambda _: (), links.__setitem__):
-            pass
-
-
-def _listing(
-    storage: Storage, rules: PathRules, links: dict[str, str], on_event: OnEvent
-) -> list[FileInfo]:
-    """What of the table's files may go; `links` grows by those within the table."""
-    number = 0
-
-    def candidates(paths: Sequence[str]) -> list[str]:
-        nonlocal number
-        told, number = number // _LISTED_AT_A_TIME, number + len(paths)
-        if number // _LISTED_AT_A_TIME > told:
-            on_event(_progress(storage.uri, "list files", number, None))
-        return rules.candidates(paths)
-
-    listed = list(storage.list_tree("", candidates, links.__setitem__))
-    if storage.has_native_input:  # a listing does not go by a link to the log of another table
-        _note_tables(storage, (info.path for info in listed), rules, set())
-    return listed
-
-
-def _found(
-    storage: Storage, paths: Iterable[str], rules: PathRules, on_event: OnEvent
-) -> Iterator[FileInfo]:
-    """Those of the paths that are there; knows the tables below this one that they lie in."""
-    remaining, number = iter(paths), 0
-    asked: set[str] = set()
-    while group := list(islice(remaining, _FOUND_AT_A_TIME)):
-        _note_tables(storage, group, rules, asked)
-        yield from storage.find(group)
-        number += len(group)
-        on_event(_progress(storage.uri, "look up files", number, None))
-
-
-def _note_tables(storage: Storage, paths: Iterable[str], rules: PathRules, asked: set[str]) -> None:
-    """Ask which of the directories above some paths are tables; `asked` grows by them."""
-    new = sorted({above for path in paths for above in _directories_above(path)} - asked)
-    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), new)
-    for directory, has_log in zip(new, logs, strict=True):
-        if has_log:
-            rules.note_table(directory)
-    asked.update(new)
-
-
-def _directories_above(path: str) -> Iterator[str]:
-    above = path.rpartition("/")[0]
-    while above:
-        yield above
-        above = above.rpartition("/")[0]
-
-
 def _delete(
     table: str,
     plan: VacuumPlan,
@@ -340,7 +273,7 @@ def _delete(
         batch = [
             info
             for info in todo[start : start + batch_files]
-            if info.path not in needed.paths and info.path not in kept
+            if info.path not in needed.paths and not is_among(info.path, kept)
         ]
         failed = frozenset(storage.delete_many(info.path for info in batch))
         deleted += [info for info in batch if info.path not in failed]

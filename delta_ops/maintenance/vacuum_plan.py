@@ -61,12 +61,21 @@ class VacuumPlan:
         return bool(self.files or self.leftovers or self.directories)
 
 
+def is_among(path: str, places: Collection[str]) -> bool:
+    """Whether a file is one of these, or lies in a directory that is."""
+    while places and path:
+        if path in places:
+            return True
+        path = path.rpartition("/")[0]
+    return False
+
+
 class PathRules:
     """Which files stay because of where they are, whatever their age; counts those it is asked of.
 
     Args:
         reachable: Paths of live files and of unexpired tombstones, decoded.
-        keep: More paths that stay, decoded.
+        keep: More paths that stay, decoded; of a directory, all below it.
         partition_columns: Their directories are not hidden, whatever their names begin with.
         hidden_names: Directories that are hidden though their names do not begin like that.
     """
@@ -79,7 +88,7 @@ class PathRules:
         partition_columns: Sequence[str] = (),
         hidden_names: Collection[str] = (),
     ) -> None:
-        self.reachable, self.keep = reachable, keep
+        self.reachable, self.keep = reachable, frozenset(keep)
         self.kept: Counter[Reason] = Counter()
         self._visible = visible_prefixes(partition_columns)
         self._hidden_names = hidden_names
@@ -118,7 +127,7 @@ class PathRules:
         found = [info for info in passed if info.path not in self.reachable]
         if len(found) < len(passed):
             self.kept["reachable"] += len(passed) - len(found)
-        if self._other_tables or self._hidden_places:
+        if self._other_tables or self._hidden_places or self.keep:
             found = [info for info in found if self.is_candidate(info.path)]
         return found
 
@@ -139,12 +148,16 @@ class PathRules:
             return "of another table"
         if path in self.reachable:
             return "reachable"
-        return "on request" if path in self.keep else None
+        return "on request" if is_among(path, self.keep) else None
 
     @property
     def num_directories(self) -> int:
         """Directories that were looked at and are not hidden, the root among them."""
         return len({"", *(path for path, hidden in self._is_hidden.items() if not hidden)})
+
+    def note_kept(self, paths: Set[str]) -> None:
+        """Let these stay too, as `keep`."""
+        self.keep |= paths
 
     def note_table(self, directory: str) -> None:
         """Let all below this directory stay: there is a log of its own."""

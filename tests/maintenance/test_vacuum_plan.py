@@ -85,6 +85,11 @@ def test_what_is_kept_on_request_stays() -> None:
     assert chosen.kept == {"on request": 1}
 
 
+def test_of_a_kept_directory_all_stays() -> None:
+    chosen = plan(file("d/e/a.parquet"), file("d.parquet"), file("de/a.parquet"), keep=["d"])
+    assert [info.path for info in chosen.files] == ["d.parquet", "de/a.parquet"]
+
+
 paths = st.lists(st.sampled_from(["a", "_a", ".b", "p=1", "_p=2", "_change_data", "c.parquet"]))
 listings = st.lists(
     st.builds(lambda parts, age: file("/".join([*parts, "x"]), age), paths, st.integers(0, 20)),
