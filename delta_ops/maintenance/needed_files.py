@@ -7,7 +7,7 @@ So of a newer version only the commits since the last look are read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from delta_ops.errors import CommitConflictError
 from delta_ops.events import OnEvent, ignore
@@ -15,7 +15,6 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.reachable import (
     alike_paths,
-    folded,
     paths_added_since,
     paths_of_last_versions,
     paths_of_versions,
@@ -52,8 +51,8 @@ class NeededFiles:
         self._log = log
         self._now_ms, self._retention_ms = now_ms, retention_ms
         self._keep_versions, self._kept_versions = keep_versions, set(keep_versions)
-        self._links: dict[str, str] = {}
-        self._listed: dict[str, list[str]] = {}
+        self._links: dict[str, str | None] = {}
+        self._listed: Collection[str] = ()
         self.paths = reachable_paths(
             snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event
         )
@@ -61,7 +60,7 @@ class NeededFiles:
         if keep_last:
             self.paths |= paths_of_last_versions(log, snapshot, keep_last)
 
-    def note_names(self, links: Mapping[str, str], listed: Iterable[str]) -> None:
+    def note_names(self, links: Mapping[str, str | None], listed: Collection[str]) -> None:
         """Add the other names that needed files have, and so for all that comes to be needed.
 
         Args:
@@ -69,8 +68,7 @@ class NeededFiles:
             listed: Files of a disk that may be deleted, for `alike_paths`.
         """
         self._links |= links
-        for path in listed:
-            self._listed.setdefault(folded(path), []).append(path)
+        self._listed = listed
         self.paths |= self.other_names(self.paths)
 
     def other_names(self, paths: Collection[str]) -> set[str]:

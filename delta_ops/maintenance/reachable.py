@@ -12,7 +12,7 @@ that differs in the case or the composition of its letters may be that of the sa
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from unicodedata import normalize
 
 import pyarrow as pa
@@ -94,17 +94,18 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
     return paths
 
 
-def real_paths(paths: Iterable[str], links: Mapping[str, str]) -> set[str]:
+def real_paths(paths: Iterable[str], links: Mapping[str, str | None]) -> set[str]:
     """Where paths lead that pass by a link: the file is listed by that name alone.
 
     Args:
         paths: Decoded, relative to the table.
-        links: By their path, where they lead to: a path in which there is no link, "" for the root.
+        links: By their path, where they lead to: a path in which there is no link, "" for the root,
+            None for a place outside.
     """
     return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
 
 
-def alike_paths(paths: Iterable[str], listed: Mapping[str, Sequence[str]]) -> set[str]:
+def alike_paths(paths: Collection[str], listed: Collection[str]) -> set[str]:
     """Listed files that may be those of the paths by another name.
 
     Some disks find a file by letters of either case, and list it by those it was made with; so is a
@@ -112,23 +113,35 @@ def alike_paths(paths: Iterable[str], listed: Mapping[str, Sequence[str]]) -> se
 
     Args:
         paths: Decoded, relative to the table.
-        listed: Names of files by what is `folded` of them.
+        listed: The same.
     """
-    return {name for path in paths for name in listed.get(folded(path), ())} if listed else set()
+    if not (paths and listed) or (_is_folded(paths) and _is_folded(listed)):
+        return set()
+    names = pa.array(listed, pa.string())
+    is_alike = pc.is_in(_folded(names), value_set=_folded(pa.array(paths, pa.string())))
+    return set(names.filter(is_alike).to_pylist())
 
 
-def folded(path: str) -> str:
-    """What all names have in common that a disk may take for one."""
-    if path.isascii():
-        return path.lower()
-    return normalize("NFD", normalize("NFD", path).casefold())
+def _is_folded(paths: Collection[str]) -> bool:
+    """Whether no name has another that a disk may take for it; so it is of nearly all tables."""
+    together = "".join(paths)
+    return together.isascii() and together == together.lower()
 
 
-def _real_path(path: str, links: Mapping[str, str]) -> str:
+def _folded(paths: pa.StringArray) -> pa.StringArray:
+    """What all names have in common that a disk may take for one, of each path."""
+    if pc.all(pc.string_is_ascii(paths)).as_py():
+        return pc.ascii_lower(paths)
+    bare = (normalize("NFD", path) for path in paths.to_pylist())
+    return pa.array((normalize("NFD", path.casefold()) for path in bare), pa.string())
+
+
+def _real_path(path: str, links: Mapping[str, str | None]) -> str:
     real = ""
     for part in path.split("/"):
         real = f"{real}/{part}" if real else part
-        real = links.get(real, real)
+        target = links.get(real)
+        real = real if target is None else target
     return real
 
 

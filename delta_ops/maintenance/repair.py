@@ -119,7 +119,7 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
         StorageError: The store failed.
     """
     retention_ms = snapshot.properties.deleted_file_retention_ms
-    links: dict[str, str] = {}
+    links: dict[str, str | None] = {}
     listed = list(snapshot.storage.list_tree("", on_link=links.__setitem__))
     compared = partial(plan_repair, snapshot, now_ms=now_ms, retention_ms=retention_ms, links=links)
     plan = compared(listed)

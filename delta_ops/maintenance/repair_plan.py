@@ -67,7 +67,7 @@ def plan_repair(
     *,
     now_ms: int,
     retention_ms: int,
-    links: Mapping[str, str] = MappingProxyType({}),
+    links: Mapping[str, str | None] = MappingProxyType({}),
 ) -> RepairPlan:
     """Compare the files that the log names with those that are there.
 

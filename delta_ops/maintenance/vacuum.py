@@ -146,7 +146,7 @@ def vacuum(
     )
     rules.note_links(links)
     on_disk = listed if snapshot.storage.has_native_input else ()
-    needed.note_names(links, (info.path for info in on_disk))
+    needed.note_names(links, [info.path for info in on_disk])
     rules.note_kept(needed.other_names(kept))
     needed.look_again()
     left = rules.still_candidates(listed)

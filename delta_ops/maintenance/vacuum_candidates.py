@@ -6,7 +6,7 @@ last two only names are believed: each is looked up in the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -35,8 +35,8 @@ def find_candidates(
     inventory: pa.Table | None,
     horizon_ms: int,
     on_event: OnEvent,
-) -> tuple[list[FileInfo], Mapping[str, str]]:
-    """Files that are there and that the rules let go, and the links within the table.
+) -> tuple[list[FileInfo], Mapping[str, str | None]]:
+    """Files that are there and that the rules let go, and the links among the files.
 
     Where there is no candidate, links are not looked for.
 
@@ -44,7 +44,7 @@ def find_candidates(
         InvalidRequestError: The log lacks commits that a lite vacuum needs.
     """
     storage = snapshot.storage
-    links: dict[str, str] = {}
+    links: dict[str, str | None] = {}
     if inventory is None and mode == "full":
         return _listing(storage, rules, links, on_event), links
     if inventory is not None:
@@ -59,17 +59,17 @@ def find_candidates(
     return found, links
 
 
-def _note_links(storage: Storage, links: dict[str, str]) -> None:
-    """Find the links within the table, where there can be any: on a disk."""
+def _note_links(storage: Storage, links: dict[str, str | None]) -> None:
+    """Find the links of the table, where there can be any: on a disk."""
     if storage.has_native_input:
         for _ in storage.list_tree("", lambda _: (), links.__setitem__):
             pass
 
 
 def _listing(
-    storage: Storage, rules: PathRules, links: dict[str, str], on_event: OnEvent
+    storage: Storage, rules: PathRules, links: dict[str, str | None], on_event: OnEvent
 ) -> list[FileInfo]:
-    """What of the table's files may go; `links` grows by those within the table."""
+    """What of the table's files may go; `links` grows by what is found."""
     number = 0
 
     def candidates(paths: Sequence[str]) -> list[str]:
@@ -79,10 +79,7 @@ def _listing(
             on_event(_progress(storage, "list files", number))
         return rules.candidates(paths)
 
-    listed = list(storage.list_tree("", candidates, links.__setitem__))
-    if storage.has_native_input:  # a listing does not go by a link to the log of another table
-        _note_tables(storage, (info.path for info in listed), rules, set())
-    return listed
+    return list(storage.list_tree("", candidates, links.__setitem__))
 
 
 def _found(
@@ -92,20 +89,20 @@ def _found(
     remaining, number = iter(paths), 0
     asked: set[str] = set()
     while group := list(islice(remaining, _FOUND_AT_A_TIME)):
-        _note_tables(storage, group, rules, asked)
+        above = {directory for path in group for directory in _directories_above(path)}
+        _note_tables(storage, above - asked, rules)
+        asked |= above
         yield from storage.find(group)
         number += len(group)
         on_event(_progress(storage, "look up files", number))
 
 
-def _note_tables(storage: Storage, paths: Iterable[str], rules: PathRules, asked: set[str]) -> None:
-    """Ask which of the directories above some paths are tables; `asked` grows by them."""
-    new = sorted({above for path in paths for above in _directories_above(path)} - asked)
-    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), new)
-    for directory, has_log in zip(new, logs, strict=True):
+def _note_tables(storage: Storage, directories: Collection[str], rules: PathRules) -> None:
+    """Ask which of the directories are tables."""
+    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), directories)
+    for directory, has_log in zip(directories, logs, strict=True):
         if has_log:
             rules.note_table(directory)
-    asked.update(new)
 
 
 def _directories_above(path: str) -> Iterator[str]:

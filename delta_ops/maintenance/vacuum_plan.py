@@ -163,12 +163,17 @@ class PathRules:
         """Let all below this directory stay: there is a log of its own."""
         self._other_tables = tuple({*self._other_tables, f"{directory}/"})
 
-    def note_links(self, links: Mapping[str, str]) -> None:
-        """Let all stay that a hidden link leads to: the log itself may lie behind one.
+    def note_links(self, links: Mapping[str, str | None]) -> None:
+        """Let all stay that a hidden link leads to: the log itself may lie behind one. So may that
+        of another table.
 
         Args:
             links: As for `reachable.real_paths`.
         """
+        for link in links:
+            directory, _, name = link.rpartition("/")
+            if directory and name == "_delta_log":
+                self.note_table(directory)
         hidden = (link for link in links if is_hidden(link, self._visible, self._hidden_names))
         self._hidden_places = tuple({f"{links[link]}/" for link in hidden if links[link]})
 
@@ -192,7 +197,7 @@ def plan_vacuum(
     retention_ms: int,
     partition_columns: Sequence[str] = (),
     keep: Collection[str] = (),
-    links: Mapping[str, str] = MappingProxyType({}),
+    links: Mapping[str, str | None] = MappingProxyType({}),
 ) -> VacuumPlan:
     """Choose the files to delete.
 

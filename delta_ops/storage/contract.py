@@ -42,8 +42,9 @@ Wanted = Callable[[Sequence[str]], Collection[str]]
 """Takes paths of files in one directory, at least one; those of them that are wanted, as texts that
 were given. Called by one thread at a time."""
 
-OnLink = Callable[[str, str], None]
-"""Takes the path of a link, and that of what it leads to, which is "" for the root."""
+OnLink = Callable[[str, str | None], None]
+"""Takes the path of a link, and that of what it leads to: "" is the root, None another place or
+none."""
 
 
 class Storage(Protocol):
@@ -91,8 +92,7 @@ class Storage(Protocol):
         Directories are listed several at a time. With `wanted` only what it gives back: of other
         files, size and time need not be asked for; and it is also asked of each directory in which
         there is nothing, where there are such, alone, by its path with a slash at the end.
-        `on_link` is told of the links that lead to another place below the root, or to the root:
-        what lies there has one more name.
+        `on_link` is told of the links: what lies where one leads to has one more name.
         """
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:

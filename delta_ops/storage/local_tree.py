@@ -75,6 +75,8 @@ def _tell(root: str, link: str, on_link: OnLink) -> None:
     elif real.startswith(os.path.join(real_root, "")):
         # One that leads nowhere, or to itself, is no name of anything.
         on_link(link, os.path.relpath(real, real_root).replace(os.sep, "/"))
+    else:
+        on_link(link, None)
 
 
 def find(root: str, paths: Iterable[str]) -> Iterator[FileInfo]:

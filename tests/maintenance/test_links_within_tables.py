@@ -177,7 +177,9 @@ def test_a_removed_file_behind_a_link_does_not_make_a_vacuum_due_for_ever(tmp_pa
     assert "vacuum" not in health(table.log, clock=table.clock).operations
 
 
-def test_a_listing_tells_of_the_links_that_lead_to_a_place_within(tmp_path: Path) -> None:
+def test_a_listing_tells_of_links_and_where_they_lead_to(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "t"
     (root / "d").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
@@ -189,6 +191,12 @@ def test_a_listing_tells_of_the_links_that_lead_to_a_place_within(tmp_path: Path
         "nowhere": tmp_path / "gone",
     }.items():
         (root / name).symlink_to(target)
-    told: dict[str, str] = {}
+    told: dict[str, str | None] = {}
     assert list(open_storage(root).list_tree("", on_link=told.__setitem__)) == []
-    assert told == {"to_root": "", "d/to_d": "d", "to_to_d": "d"}
+    assert told == {
+        "out": None,
+        "to_root": "",
+        "d/to_d": "d",
+        "to_to_d": "d",
+        "nowhere": None,
+    }
