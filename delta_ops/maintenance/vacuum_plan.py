@@ -74,7 +74,7 @@ class PathRules:
     """Which files stay because of where they are, whatever their age; counts those it is asked of.
 
     Args:
-        reachable: Paths of live files and of unexpired tombstones, decoded.
+        reachable: Paths of live files and of unexpired tombstones, decoded; may grow.
         keep: More paths that stay, decoded; of a directory, all below it.
         partition_columns: Their directories are not hidden, whatever their names begin with.
         hidden_names: Directories that are hidden though their names do not begin like that.
@@ -89,6 +89,7 @@ class PathRules:
         hidden_names: Collection[str] = (),
     ) -> None:
         self.reachable, self.keep = reachable, frozenset(keep)
+        self._num_reachable = len(reachable)
         self.kept: Counter[Reason] = Counter()
         self._visible = visible_prefixes(partition_columns)
         self._hidden_names = hidden_names
@@ -124,7 +125,9 @@ class PathRules:
 
     def still_candidates(self, passed: Collection[FileInfo]) -> list[FileInfo]:
         """Those that would pass again, now that more may be known: needed files, other tables."""
-        found = [info for info in passed if info.path not in self.reachable]
+        found = list(passed)
+        if len(self.reachable) > self._num_reachable:
+            found = [info for info in passed if info.path not in self.reachable]
         if len(found) < len(passed):
             self.kept["reachable"] += len(passed) - len(found)
         if self._other_tables or self._hidden_places or self.keep:
