@@ -144,13 +144,13 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
 
     @rule(back_to=any_version, is_lite=st.booleans())
     def spark_vacuums_back_to(self, back_to: int, is_lite: bool) -> None:
-        """With about the shortest retention that leaves a version whole."""
+        """With about the shortest retention that leaves a version whole; it rounds to hours."""
         slack_ms = 3000
         horizon_ms = self.table.removed_ms(self.chosen(back_to))
-        retention_ms = system_clock() - horizon_ms + slack_ms
+        hours = -(-(system_clock() - horizon_ms + slack_ms) // HOUR_MS)
         with self.table.step():
-            self._vacuum(is_lite, f"RETAIN {retention_ms / HOUR_MS:.9f} HOURS")
-            self.table.may_have_vacuumed(retention_ms)
+            self._vacuum(is_lite, f"RETAIN {hours} HOURS")
+            self.table.may_have_vacuumed(hours * HOUR_MS)
 
     def _vacuum(self, is_lite: bool, retain: str) -> None:
         try:
