@@ -90,7 +90,7 @@ def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
     for info in storage.list_from(directory, version_prefix(version)):
         match log_file_name(info.path.rpartition("/")[2]):
             case V2CheckpointName(version=found) if found == version and info.size:
-                lacking = next(iter(sorted(named_sidecars(storage, info) - sidecars)), None)
+                lacking = min(named_sidecars(storage, info) - sidecars, default=None)
                 if lacking is None:
                     return info
     if lacking is not None:
