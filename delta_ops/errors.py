@@ -5,6 +5,7 @@
     repair the table  LogCorruptError, LogPathError, DataFileError
     run again         CommitConflictError, StaleRunError
     look first        CommitStateUnknownError
+    open it again     TableReplacedError
     wait              StorageError
 
 The text says what happened to which table, why, and what to do. Arguments are plain values and all
@@ -138,6 +139,20 @@ class StaleRunError(DeltaOpsError):
             f"{self.table}: {self.app_id} was written by a newer run (txn version "
             f"{self.stored_version}, ours is {self.version}). Nothing was changed; "
             "start a new run if this write is still wanted."
+        )
+
+
+class TableReplacedError(DeltaOpsError):
+    """Another table, or none, stands where the table was when it was opened."""
+
+    def __init__(self, table: str, reason: str, consequence: str = "Nothing was changed.") -> None:
+        super().__init__(table, reason, consequence)
+        self.table, self.reason, self.consequence = table, reason, consequence
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table}: the table that was opened {self.reason}. {self.consequence} Open the "
+            "table again, and look whether it is the one that is meant."
         )
 
 

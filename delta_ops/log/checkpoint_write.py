@@ -10,6 +10,7 @@ checkpoint once its last file is there; the hint comes after that.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Literal
 
 import pyarrow as pa
@@ -21,13 +22,13 @@ from delta_ops.log.checkpoint_content import Content, small_joined
 from delta_ops.log.checkpoint_parts import delete_if_empty, load_footers
 from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
 from delta_ops.log.multi_part_write import write_parts
+from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.sidecar_write import write_top_and_sidecars
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.features import has_v2_checkpoints
 from delta_ops.protocol.file_names import checkpoint_name
-from delta_ops.storage import Storage
 
 CheckpointKind = Literal["classic", "multi-part", "v2"]
 
@@ -94,6 +95,7 @@ def write_checkpoint(
     Raises:
         InvalidRequestError: As `checkpoint_kind`.
         LogCorruptError: What stands in its place cannot be read.
+        TableReplacedError: The table was deleted, or another stands in its place.
     """
     kind = checkpoint_kind(snapshot, part_rows)
     content = Content(snapshot=snapshot, now_ms=now_ms)
@@ -119,13 +121,14 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
                 counts["rows"] += len(rows)
                 counts["adds"] += len(rows) - rows["add"].null_count
                 on_event(progress(snapshot, counts["adds"]))
+        validate_same_table(snapshot)  # nobody sees the file before this returns
 
     path = f"{directory}/{checkpoint_name(snapshot.version)}"
     delete_if_empty(storage, path)
     try:
         info = storage.create_from_stream(path, write)
     except FileExistsError:
-        _point_at_existing(storage, directory, snapshot.version)
+        _point_at_existing(snapshot)
         return None
     written = WrittenCheckpoint(
         version=snapshot.version,
@@ -195,13 +198,18 @@ def _point_at(
         num_of_add_files=written.num_add_files,
         checkpoint_schema=None if schema is None else schema_from_arrow(schema),
     )
-    write_hint(snapshot.storage, snapshot.log_directory, hint)
+    _write_hint(snapshot, hint)
 
 
-def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
+def _point_at_existing(snapshot: Snapshot) -> None:
     """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
-    info = storage.stat(f"{directory}/{checkpoint_name(version)}")
+    storage, version = snapshot.storage, snapshot.version
+    info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
     size = load_footers(storage, [info])[info.path].metadata.num_rows
-    write_hint(
-        storage, directory, LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
-    )
+    _write_hint(snapshot, LastCheckpoint(version=version, size=size, size_in_bytes=info.size))
+
+
+def _write_hint(snapshot: Snapshot, hint: LastCheckpoint) -> None:
+    # A hint at what another table does not have makes it unreadable for some.
+    still_there = partial(validate_same_table, snapshot)
+    write_hint(snapshot.storage, snapshot.log_directory, hint, still_there)

@@ -55,6 +55,9 @@ class Segment:
     """Ascending; from the version after the checkpoint, or 0, to `version`."""
     checksum_version: int | None = None
     """The newest version from the checkpoint's on that has a checksum."""
+    newest: FileInfo | None = None
+    """The file that shows the version: its commit, or its checkpoint where that is gone; None where
+    this log has neither, or where it is of no account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,11 @@ class LogListing:
         """The newest version that a commit or a complete checkpoint shows."""
         newest = [self.checkpoints[-1].version] if self.checkpoints else []
         return max((*newest, *self.commits), default=None)
+
+    def file_of(self, version: int) -> FileInfo | None:
+        """The version's commit, else the first file of its checkpoint, else None."""
+        of_checkpoints = (c.parts[0] for c in self.checkpoints if c.version == version)
+        return self.commits.get(version) or next(of_checkpoints, None)
 
 
 def list_log(storage: Storage, directory: str, *, from_version: int = 0) -> LogListing:
@@ -174,6 +182,7 @@ def segment_from_listing(
             (v for v in listing.checksums if checkpoint and checkpoint.version <= v <= wanted),
             default=None,
         ),
+        newest=listing.file_of(wanted),
     )
 
 

@@ -35,6 +35,7 @@ from delta_ops.log.checkpoint_content import Content
 from delta_ops.log.checkpoint_parts import iter_pieces, load_footers, reading
 from delta_ops.log.checkpoint_read import SIDECARS, OpenCheckpoint
 from delta_ops.log.replay import file_rows
+from delta_ops.log.same_table import validate_same_table
 from delta_ops.protocol.actions import CheckpointMetadata, Sidecar
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.file_names import v2_checkpoint_name
@@ -90,6 +91,7 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
 
     Raises:
         LogCorruptError: A sidecar of the checkpoint before is gone, or malformed.
+        TableReplacedError: The table was deleted, or another stands in its place.
     """
     snapshot = content.snapshot
     storage, directory = snapshot.storage, snapshot.log_directory
@@ -121,6 +123,7 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
         *(_action(sidecar.info) for sidecar in sidecars),
     ]
     data = encode_commit(actions)
+    validate_same_table(snapshot)
     storage.create(top, data)
     _validate_kept(storage, kept, top)
     return WrittenSidecars(

@@ -15,7 +15,12 @@ from functools import cached_property, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.errors import (
+    InvalidRequestError,
+    LogCorruptError,
+    TableNotFoundError,
+    TableReplacedError,
+)
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint_read import (
@@ -49,7 +54,7 @@ from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
 )
-from delta_ops.storage import Storage
+from delta_ops.storage import FileInfo, Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,9 @@ class Snapshot:
     """As for `open_checkpoint`, if the checkpoint is opened later."""
     txn_id: str | None = field(repr=False, default=None)
     """`commitInfo.txnId` of the version's commit, where there is one and the commit was read."""
+    newest: FileInfo | None = field(repr=False, default=None)
+    """The file of the log that shows the version, as it was listed: as long as the same file stands
+    there, so does the same table. None where it is not known."""
 
     @cached_property
     def opened_checkpoint(self) -> OpenCheckpoint | None:
@@ -258,20 +266,54 @@ class Snapshot:
         return {name: d for name, d in self.state.domains.items() if not d.removed}
 
     def refresh(self) -> Snapshot:
-        """The latest version; reads only what was committed since."""
-        listing = list_log(self.storage, self.log_directory, from_version=self.version + 1)
+        """The latest version; reads only what was committed since.
+
+        Raises:
+            TableReplacedError: The table was deleted, or another stands in its place.
+        """
+        listing = list_log(self.storage, self.log_directory, from_version=self.version)
         latest = listing.latest_version
-        if latest is None:
+        if self.newest is not None and not is_same_file(
+            self.newest, listing.file_of(self.version)
+        ):
+            return self.reopen()
+        if latest is None or latest <= self.version:
             return self
         versions = range(self.version + 1, latest + 1)
         if any(version not in listing.commits for version in versions):
-            return open_snapshot(self.storage, self.log_directory, base=self.base)
+            return self.reopen()
         try:
             files = [listing.commits[version] for version in versions]
-            return advance(self, read_commits(self.storage, files))
+            return advance(self, read_commits(self.storage, files), files[-1])
         except FileNotFoundError:
             # Cleaned up since: what a checkpoint says of that version is still there.
-            return open_snapshot(self.storage, self.log_directory, base=self.base)
+            return self.reopen()
+
+    def reopen(self) -> Snapshot:
+        """The latest version, opened without anything that is known.
+
+        Raises:
+            TableReplacedError: The table was deleted, or another stands in its place.
+        """
+        try:
+            latest = open_snapshot(self.storage, self.log_directory, base=self.base)
+        except TableNotFoundError as error:
+            raise TableReplacedError(
+                self.uri, f"at version {self.version} has been deleted"
+            ) from error
+        if latest.metadata.id != self.metadata.id:
+            raise TableReplacedError(
+                self.uri,
+                f"at version {self.version} is no longer there: its id was {self.metadata.id}, and "
+                f"that of the table in its place is {latest.metadata.id}",
+            )
+        if latest.version < self.version:
+            raise TableReplacedError(
+                self.uri,
+                f"was at version {self.version}, and what stands there ends at version "
+                f"{latest.version}",
+            )
+        return latest
 
     def _place_of_checkpoint(self, _: str) -> str:
         """Where a path stands that is not one of the commits, which were looked at before."""
@@ -380,11 +422,30 @@ def load_snapshot(
         checksum=checksum,
         ahead=ahead,
         txn_id=txn_id,
+        newest=segment.newest,
     )
 
 
-def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
-    """The snapshot after the commits that follow it, ascending and without a hole."""
+def is_same_file(known: FileInfo, found: FileInfo | None) -> bool:
+    """Whether a file is still what it was; where that is not certain, False.
+
+    Stores tell times more exactly in one answer than in another, so the tag of a content decides.
+    """
+    if found is None or found.size != known.size:
+        return False
+    if known.etag is not None and found.etag is not None:
+        return found.etag == known.etag
+    return found.modified_ms == known.modified_ms
+
+
+def advance(
+    snapshot: Snapshot, commits: Sequence[Commit], newest: FileInfo | None = None
+) -> Snapshot:
+    """The snapshot after the commits that follow it, ascending and without a hole.
+
+    Args:
+        newest: The file of the last one.
+    """
     if not commits:
         return snapshot
     of_commits = joined_state(snapshot.commit_state, state_of_commits(commits))
@@ -407,6 +468,7 @@ def advance(snapshot: Snapshot, commits: Sequence[Commit]) -> Snapshot:
         commit_state=of_commits,
         tail=tail,
         txn_id=commits[-1].txn_id,
+        newest=newest,
         # Opened once for all versions that are read from it.
         read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )

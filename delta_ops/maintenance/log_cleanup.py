@@ -32,6 +32,7 @@ from delta_ops.log.compatible_checkpoint import write_compatible_checkpoint
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
+from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files
 from delta_ops.log.sidecars import list_sidecars, referenced_sidecars
 from delta_ops.maintenance.admission import validate_log_deletable
@@ -116,6 +117,7 @@ def clean_up_log(
         LogCorruptError: The boundary checkpoint cannot be read or contradicts its checksum, or as
             `load_log_cleanup_plan`; nothing was deleted.
         InvalidRequestError: A property of the table cannot be understood.
+        TableReplacedError: The table was deleted, or another stands in its place.
     """
     snapshot = log.snapshot()
     now_ms = (clock or system_clock)()
@@ -142,8 +144,10 @@ def clean_up_log(
             failures=(),
             earliest_version=plan.earliest_before,
         )
+    if plan.has_work:
+        validate_same_table(snapshot)
     _make_way(log, plan)
-    return _deleted(log, plan, on_event)
+    return _deleted(log, snapshot, plan, on_event)
 
 
 def plan_of_listed(
@@ -220,7 +224,9 @@ def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
             log.storage.delete(f"{log.log_directory}/{LAST_CHECKPOINT}")
 
 
-def _deleted(log: DeltaLog, plan: LogCleanupPlan, on_event: OnEvent) -> LogCleanupResult:
+def _deleted(
+    log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, on_event: OnEvent
+) -> LogCleanupResult:
     failures: list[str] = []
     deleted: list[FileInfo] = []
     needed = 0
@@ -232,6 +238,7 @@ def _deleted(log: DeltaLog, plan: LogCleanupPlan, on_event: OnEvent) -> LogClean
             named = _named_since(log, plan, batch)
             chosen = [info for info in batch if info.path not in named]
             needed += len(named)
+        validate_same_table(snapshot)  # files of another table have the same names
         failures = log.storage.delete_many(info.path for info in chosen)
         left = frozenset(failures)
         deleted += [info for info in chosen if info.path not in left]

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog
+from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import LogListing, Segment, list_log
 from delta_ops.log.segment_replay import Replayed, replay_commits
 from delta_ops.maintenance.admission import validate_log_compactable
@@ -119,6 +120,7 @@ def compact_log(
 
     Raises:
         UnsupportedFeatureError: The table uses a feature that is unknown here.
+        TableReplacedError: The table was deleted, or another stands in its place.
         InvalidRequestError, VersionNotFoundError, LogCorruptError: As `plan_compact_log`; the last
             also where a commit is malformed, or the range ends in a state that cannot be read.
     """
@@ -130,9 +132,11 @@ def compact_log(
     if not plan.has_work or dry_run:
         return LogCompactionResult(plan=plan, dry_run=dry_run, written=False)
     # What the table asked of its writers then may be more than it does today.
-    validate_log_compactable(log.snapshot(plan.end_version))
+    end = log.snapshot(plan.end_version)
+    validate_log_compactable(end)
     actions = list(_actions(_replayed(log, plan)))
     content = encode_commit(actions)
+    validate_same_table(end)
     try:
         log.storage.create(f"{log.log_directory}/{plan.file_name}", content)
     except FileExistsError:

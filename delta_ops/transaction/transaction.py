@@ -20,6 +20,7 @@ from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
     TableNotFoundError,
+    TableReplacedError,
 )
 from delta_ops.events import CommitAttempted, Committed, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
@@ -363,6 +364,7 @@ class Transaction:
             CommitStateUnknownError: The store did not tell; look before running again.
             InvalidRequestError: The actions break a rule of the table.
             StaleRunError: A newer run has overwritten what this one was about to write.
+            TableReplacedError: The table was deleted, or another was made at its place.
         """
         done = self.done_before()
         if done is not None:
@@ -375,6 +377,8 @@ class Transaction:
             outcome = self._run(
                 proposal, Limits(max_attempts=max_attempts, timeout_s=timeout.total_seconds())
             )
+        except TableReplacedError:  # found before the first attempt, or after one that landed
+            raise
         except DeltaOpsError as error:
             self.may_be_committed = isinstance(error, CommitStateUnknownError)
             raise
