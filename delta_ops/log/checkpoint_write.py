@@ -9,18 +9,18 @@ checkpoint once its last file is there; the hint comes after that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import IO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, TableReplacedError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log.checkpoint_content import Content, small_joined
 from delta_ops.log.checkpoint_parts import delete_if_empty, load_footers
-from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
+from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
 from delta_ops.log.multi_part_write import write_parts
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.sidecar_write import write_top_and_sidecars
@@ -28,7 +28,7 @@ from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.features import has_v2_checkpoints
-from delta_ops.protocol.file_names import checkpoint_name
+from delta_ops.protocol.file_names import LAST_CHECKPOINT, checkpoint_name
 
 CheckpointKind = Literal["classic", "multi-part", "v2"]
 
@@ -140,7 +140,7 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
         size_bytes=info.size,
         expired_tombstones=content.num_expired,
     )
-    _point_at(snapshot, written, schema=content.schema)
+    _point_at(snapshot, written, [path], schema=content.schema)
     return written
 
 
@@ -157,7 +157,7 @@ def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCh
         size_bytes=found.size_bytes,
         expired_tombstones=content.num_expired,
     )
-    _point_at(snapshot, written, parts=found.parts, schema=content.schema)
+    _point_at(snapshot, written, (), parts=found.parts, schema=content.schema)
     return written
 
 
@@ -174,7 +174,7 @@ def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
         size_bytes=found.size_bytes,
         expired_tombstones=found.num_expired,
     )
-    _point_at(snapshot, written)
+    _point_at(snapshot, written, [found.top])
     return written
 
 
@@ -186,6 +186,7 @@ def progress(snapshot: Snapshot, done: int) -> Progress:
 def _point_at(
     snapshot: Snapshot,
     written: WrittenCheckpoint,
+    created: Sequence[str],
     *,
     parts: int | None = None,
     schema: pa.Schema | None = None,
@@ -198,7 +199,7 @@ def _point_at(
         num_of_add_files=written.num_add_files,
         checkpoint_schema=None if schema is None else schema_from_arrow(schema),
     )
-    _write_hint(snapshot, hint)
+    _publish(snapshot, hint, created)
 
 
 def _point_at_existing(snapshot: Snapshot) -> None:
@@ -206,10 +207,22 @@ def _point_at_existing(snapshot: Snapshot) -> None:
     storage, version = snapshot.storage, snapshot.version
     info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
     size = load_footers(storage, [info])[info.path].metadata.num_rows
-    _write_hint(snapshot, LastCheckpoint(version=version, size=size, size_in_bytes=info.size))
+    _publish(snapshot, LastCheckpoint(version=version, size=size, size_in_bytes=info.size), ())
 
 
-def _write_hint(snapshot: Snapshot, hint: LastCheckpoint) -> None:
-    # A hint at what another table does not have makes it unreadable for some.
-    still_there = partial(validate_same_table, snapshot)
-    write_hint(snapshot.storage, snapshot.log_directory, hint, still_there)
+def _publish(snapshot: Snapshot, hint: LastCheckpoint, created: Sequence[str]) -> None:
+    """Point at a checkpoint, and take it back where another table stands behind the files.
+
+    Args:
+        created: Paths of the files that make it a checkpoint, as far as this call created them.
+    """
+    storage, directory = snapshot.storage, snapshot.log_directory
+    write_hint(storage, directory, hint)
+    try:
+        validate_same_table(snapshot)
+    except TableReplacedError:
+        # The other table may have one of this version too; it can be read without.
+        if load_named_version(storage, directory) == hint.version:
+            storage.delete(f"{directory}/{LAST_CHECKPOINT}")
+        storage.delete_many(created)
+        raise

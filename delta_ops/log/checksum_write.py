@@ -134,8 +134,7 @@ def next_checksum(
     known = known_files(before, by_path, may_read=may_read)
     figures = changed_figures(summary.figures, by_path, known)
     info = _last(actions, CommitInfo)
-    values = info.values if info else {}
-    txn_id, timestamp = values.get("txnId"), values.get("inCommitTimestamp")
+    timestamp = info.values.get("inCommitTimestamp") if info else None
     is_timed = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
     if figures is None or (is_timed and type(timestamp) is not int):
         return None
@@ -143,7 +142,7 @@ def next_checksum(
     return VersionChecksum(
         path=f"{directory}/{checksum_name(version)}",
         version=version,
-        txn_id=txn_id if isinstance(txn_id, str) else None,
+        txn_id=info.txn_id if info else None,
         num_files=figures.num_files,
         table_size_bytes=figures.size_bytes,
         in_commit_timestamp=timestamp if is_timed else None,

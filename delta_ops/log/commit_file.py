@@ -62,8 +62,7 @@ class Commit:
     @property
     def txn_id(self) -> str | None:
         """The UUID by which its writer knows it again."""
-        value = self.info.values.get("txnId") if self.info else None
-        return value if isinstance(value, str) else None
+        return self.info.txn_id if self.info else None
 
     @property
     def in_commit_timestamp(self) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -60,14 +60,8 @@ def load_named_version(storage: Storage, directory: str) -> int | None:
         return None
 
 
-def write_hint(
-    storage: Storage, directory: str, hint: LastCheckpoint, validate: Callable[[], None]
-) -> None:
-    """Point at this checkpoint, unless the hint points at a later one already.
-
-    Args:
-        validate: Is asked right before; what it raises passes, and nothing is written.
-    """
+def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
+    """Point at this checkpoint, unless the hint points at a later one already."""
     stored = load_hint(storage, directory)
     if stored is not None and stored >= hint.version:
         return
@@ -81,7 +75,6 @@ def write_hint(
     }
     present: dict[str, Any] = {n: value for n, value in body.items() if value is not None}
     present["checksum"] = checksum_of(present)
-    validate()
     storage.replace(
         f"{directory}/{LAST_CHECKPOINT}", json.dumps(present, separators=(",", ":")).encode()
     )

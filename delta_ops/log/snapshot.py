@@ -273,9 +273,7 @@ class Snapshot:
         """
         listing = list_log(self.storage, self.log_directory, from_version=self.version)
         latest = listing.latest_version
-        if self.newest is not None and not is_same_file(
-            self.newest, listing.file_of(self.version)
-        ):
+        if self.newest is not None and not is_same_file(self.newest, listing.file_of(self.version)):
             return self.reopen()
         if latest is None or latest <= self.version:
             return self

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from delta_ops.clock import Clock
 from delta_ops.errors import CommitConflictError, InvalidRequestError, UnsupportedFeatureError
-from delta_ops.events import Committed, OnEvent
+from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.identity import MAINTENANCE_PREFIX
@@ -27,8 +27,7 @@ from delta_ops.transaction.hooks import (
     DEFAULT_HOOKS,
     CommittedVersion,
     Hook,
-    noting_commit,
-    run_hooks,
+    follow_up,
     write_checksum,
 )
 from delta_ops.transaction.idempotency import TxnId, is_done
@@ -200,19 +199,17 @@ def _follow_up(
     """What follows a commit, on tables of which we can write checkpoints and checksums."""
     if outcome.already_committed or outcome.version is None:
         return
-    with noting_commit(log.uri, outcome.version):
-        on_event(Committed(table=log.uri, version=outcome.version))
-        try:
-            validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
-        except UnsupportedFeatureError:
-            return
-        committed = CommittedVersion(
-            log=log,
-            version=outcome.version,
-            properties=snapshot.properties,
-            clock=clock,
-            actions=outcome.actions,
-            read_snapshot=snapshot,
-            winners=outcome.winners,
-        )
-        run_hooks(hooks, committed, on_event)
+    try:
+        validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
+    except UnsupportedFeatureError:
+        hooks = ()
+    committed = CommittedVersion(
+        log=log,
+        version=outcome.version,
+        properties=snapshot.properties,
+        clock=clock,
+        actions=outcome.actions,
+        read_snapshot=snapshot,
+        winners=outcome.winners,
+    )
+    follow_up(committed, hooks, on_event)

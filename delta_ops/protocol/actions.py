@@ -177,6 +177,12 @@ class CommitInfo:
     values: Mapping[str, Any]
     """By JSON name: `timestamp`, `operation`, `operationParameters`, `txnId`, ..."""
 
+    @property
+    def txn_id(self) -> str | None:
+        """The UUID by which its writer knows the commit again."""
+        value = self.values.get("txnId")
+        return value if isinstance(value, str) else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:

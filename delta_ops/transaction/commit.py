@@ -16,8 +16,8 @@ Before an attempt of a transaction that has taken long, the log is looked at: wh
 deleted the commits that ours would have to follow, their versions look free, and a commit there
 would be below the checkpoint that everybody starts from, and never read.
 
-The first attempt is made only if the table that was read still stands there, and a commit that was
-created counts only if it does so afterwards too: between the two, all versions are of one table.
+The first attempt is made only if the table that was read still stands there; that it did so until
+the end is asked by `hooks.follow_up`.
 
 Where the limits are reached, the error is a lost race in case 3; in case 4 that of the store, if
 all its errors rule out that the file can still appear (no space, no permission); and else an
@@ -42,7 +42,6 @@ from delta_ops.errors import (
     InvalidRequestError,
     LogCorruptError,
     StorageError,
-    TableReplacedError,
 )
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
@@ -51,7 +50,6 @@ from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
-from delta_ops.transaction.hooks import noting_commit
 from delta_ops.transaction.idempotency import TxnId, all_done
 
 _NOTHING_WAS_CREATED = {
@@ -154,7 +152,6 @@ def commit_loop(
         except StorageError as error:
             failures.append(error)
         else:
-            _validate_landed(log, snapshot, version, proposal.txn_uuid)
             return Outcome(
                 version=version, attempts=attempt, actions=actions, winners=tuple(winners)
             )
@@ -167,7 +164,6 @@ def commit_loop(
             continue
         if winner.txn_id == proposal.txn_uuid:
             assert winner.info
-            _validate_landed(log, snapshot, version, proposal.txn_uuid)
             landed = (winner.info, *proposal.actions)
             return Outcome(
                 version=version, attempts=attempt, actions=landed, winners=tuple(winners)
@@ -183,38 +179,6 @@ def commit_loop(
         winners.append(winner)
         version, time_before, failures = version + 1, winner.in_commit_timestamp or time_before, []
     raise InvalidRequestError(f"max_attempts is {limits.max_attempts}; it must be 1 at least")
-
-
-def _validate_landed(log: DeltaLog, snapshot: Snapshot | None, version: int, txn_uuid: str) -> None:
-    """Refuse to call a commit done that stands in another table than it was made for.
-
-    Raises:
-        TableReplacedError: With what became of the commit.
-    """
-    if snapshot is None:
-        return
-    try:
-        with noting_commit(log.uri, version):
-            validate_same_table(snapshot)
-    except (StorageError, OSError, MemoryError):
-        return  # the commit is there; nothing says that the table is not
-    except DeltaOpsError as error:
-        reason = f"cannot be read any more ({error})"
-        if isinstance(error, TableReplacedError):
-            reason = error.reason
-        if _stands_as(log, version, txn_uuid):
-            consequence = (
-                f"Version {version} of what stands there holds this commit, which was made for the "
-                "table before: revert that version, or delete the table if it is not wanted."
-            )
-        else:
-            consequence = f"What was committed as version {version} went with it."
-        raise TableReplacedError(log.uri, reason, consequence) from error
-
-
-def _stands_as(log: DeltaLog, version: int, txn_uuid: str) -> bool:
-    commit = read_commit_if_there(log.storage, log.log_directory, version)
-    return commit is not None and commit.txn_id == txn_uuid
 
 
 def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:

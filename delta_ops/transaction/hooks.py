@@ -2,6 +2,8 @@
 
 A hook that fails is reported in the result and as an event; the commit stands. An interrupt passes,
 and so does what a listener raises, with a note that says that the commit stands.
+
+At the very end the table must be the one that the commit was made for: then it was so all the time.
 """
 
 from __future__ import annotations
@@ -11,13 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock
-from delta_ops.events import HookFailed, OnEvent
+from delta_ops.errors import DeltaOpsError, StorageError, TableReplacedError
+from delta_ops.events import Committed, HookFailed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.checksum_write import create_checksum
-from delta_ops.log.commit_file import Commit
+from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.same_table import validate_same_table
+from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
-from delta_ops.protocol.actions import Action
+from delta_ops.protocol.actions import Action, CommitInfo
+from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.table_properties import TableProperties
 
 
@@ -76,6 +82,23 @@ def checkpoint_if_due(committed: CommittedVersion) -> None:
 DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due)
 
 
+def follow_up(
+    committed: CommittedVersion, hooks: Sequence[Hook], on_event: OnEvent
+) -> tuple[str, ...]:
+    """Tell of a commit and run its hooks; a sentence for each that failed.
+
+    Raises:
+        TableReplacedError: The commit stands in another table than it was made for, or in none.
+    """
+    log, version = committed.log, committed.version
+    with noting_commit(log.uri, version):
+        on_event(Committed(table=log.uri, version=version))
+        failed = run_hooks(hooks, committed, on_event)
+        if committed.read_snapshot is not None:
+            _validate_in_place(committed, committed.read_snapshot)
+    return failed
+
+
 def run_hooks(
     hooks: Sequence[Hook], committed: CommittedVersion, on_event: OnEvent
 ) -> tuple[str, ...]:
@@ -106,3 +129,42 @@ def noting_commit(table: str, version: int) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"{table}: version {version} was committed before this")
         raise
+
+
+def _validate_in_place(committed: CommittedVersion, read_snapshot: Snapshot) -> None:
+    try:
+        validate_same_table(read_snapshot)
+    except (StorageError, OSError, MemoryError):
+        return  # the commit is there; nothing says that the table is not
+    except DeltaOpsError as error:
+        reason = f"cannot be read any more ({error})"
+        if isinstance(error, TableReplacedError):
+            reason = error.reason
+        try:
+            consequence = _taken_back(committed)
+        except StorageError as failure:
+            consequence = f"What became of version {committed.version} is not known ({failure})."
+        raise TableReplacedError(committed.log.uri, reason, consequence) from error
+
+
+def _taken_back(committed: CommittedVersion) -> str:
+    """Take back what the commit left to another table, as far as nobody can rest on it."""
+    storage, directory, version = (
+        committed.log.storage,
+        committed.log.log_directory,
+        committed.version,
+    )
+    # Of use to nobody, and not to be read with the commit of another.
+    storage.delete(f"{directory}/{checksum_name(version)}")
+    commit = read_commit_if_there(storage, directory, version)
+    ours = next(a.txn_id for a in committed.actions if isinstance(a, CommitInfo))
+    if commit is None or commit.txn_id != ours:
+        return f"What was committed as version {version} went with it."
+    if set(list_log(storage, directory).commits) == {version}:
+        # Alone it would keep others from creating a table.
+        storage.delete(f"{directory}/{commit_name(version)}")
+        return f"What was committed as version {version} was taken back."
+    return (
+        f"Version {version} of what stands there holds this commit, which was made for the table "
+        "before: revert that version, or delete the table if it is not wanted."
+    )

@@ -20,9 +20,8 @@ from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
     TableNotFoundError,
-    TableReplacedError,
 )
-from delta_ops.events import CommitAttempted, Committed, Event, OnEvent, ignore
+from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
@@ -52,8 +51,7 @@ from delta_ops.transaction.hooks import (
     DEFAULT_HOOKS,
     CommittedVersion,
     Hook,
-    noting_commit,
-    run_hooks,
+    follow_up,
 )
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
 from delta_ops.transaction.result import CommitResult
@@ -377,8 +375,6 @@ class Transaction:
             outcome = self._run(
                 proposal, Limits(max_attempts=max_attempts, timeout_s=timeout.total_seconds())
             )
-        except TableReplacedError:  # found before the first attempt, or after one that landed
-            raise
         except DeltaOpsError as error:
             self.may_be_committed = isinstance(error, CommitStateUnknownError)
             raise
@@ -387,9 +383,7 @@ class Transaction:
             return CommitResult(
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
-        with noting_commit(self.log.uri, outcome.version):
-            self.on_event(Committed(table=self.log.uri, version=outcome.version))
-            failed = run_hooks(hooks, self._committed(outcome.version, outcome), self.on_event)
+        failed = follow_up(self._committed(outcome.version, outcome), hooks, self.on_event)
         return CommitResult(
             version=outcome.version,
             already_committed=False,

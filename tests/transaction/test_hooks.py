@@ -113,7 +113,7 @@ def test_an_append_costs_one_more_call_than_it_did_and_reads_no_checkpoint(root:
         ("read", checksum_name(6)),  # when the table is opened, in place of the checkpoint
         ("create", checksum_name(7)),
     ]
-    before, create_of_commit, after, create_of_checksum = calls[-4:]
+    before, create_of_commit, create_of_checksum, after = calls[-4:]
     assert before == after == ("stat", f"{6:020d}.json")  # whether the table is still the same
     assert create_of_commit == ("create", f"{7:020d}.json")
     assert create_of_checksum[0] == "create"
@@ -230,8 +230,6 @@ def hook_calls(root: Path) -> list[tuple[int, Path]]:
     calls = Calls()
     append(calls.log(copy("whole")), "6")
     first = calls.index(("create", f"{6:020d}.json")) + 2
-    assert calls[first - 1] == ("stat", f"{5:020d}.json")  # of the commit itself
-    first += 1
     assert len(calls) > first + 5
     return [(call, copy(str(call))) for call in range(first, len(calls) + 1)]
 
