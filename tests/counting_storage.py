@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import IO, Literal
 
 import pyarrow as pa
@@ -87,6 +88,13 @@ class CountingStorage:
     def open_input(self, path: str) -> pa.NativeFile:
         with self._counted("open_input", path):
             return self.inner.open_input(path)
+
+    @contextmanager
+    def holding_lock(self, path: str) -> Iterator[Storage]:
+        with self.inner.holding_lock(path) as inner:
+            held = copy(self)
+            held.inner = inner
+            yield held
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         with self._counted("create", path):

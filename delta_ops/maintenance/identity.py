@@ -12,9 +12,7 @@ import hashlib
 
 from delta_ops.log import Snapshot
 from delta_ops.transaction import TxnId
-
-MAINTENANCE_PREFIX = "delta_ops:"
-"""Of the application ids under which maintenance commits."""
+from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
 
 def maintenance_txn(

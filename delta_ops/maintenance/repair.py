@@ -19,7 +19,6 @@ from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundErr
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.identity import maintenance_txn
-from delta_ops.maintenance.missing_files import confirmed_missing, vector_path
 from delta_ops.maintenance.repair_plan import RepairPlan, plan_repair
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.features import validate_kept
@@ -29,6 +28,7 @@ from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction.missing_files import confirmed_missing, vector_path
 
 _FOOTERS_AT_A_TIME = 1000
 

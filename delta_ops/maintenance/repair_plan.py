@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.missing_files import vector_path
 from delta_ops.maintenance.reachable import real_paths
 from delta_ops.maintenance.vacuum_plan import plan_vacuum
 from delta_ops.protocol.actions import AddFile
@@ -29,6 +28,7 @@ from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, rem
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
+from delta_ops.transaction.missing_files import vector_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

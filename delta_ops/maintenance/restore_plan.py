@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.replay import file_rows
-from delta_ops.maintenance.identity import MAINTENANCE_PREFIX
 from delta_ops.protocol.actions import AddFile, Metadata, SetTransaction
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.features import lacking_features
+from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
 NO_VERSION = -1
 _LEAST_VERSION = -(2**63)

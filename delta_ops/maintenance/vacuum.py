@@ -31,7 +31,6 @@ from delta_ops.maintenance.vacuum_commits import (
     commit_end,
     commit_start,
     is_logged,
-    unfinished_run,
 )
 from delta_ops.maintenance.vacuum_inventory import validate_inventory
 from delta_ops.maintenance.vacuum_lite import (
@@ -49,6 +48,7 @@ from delta_ops.maintenance.vacuum_plan import (
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
+from delta_ops.transaction.vacuum_runs import unfinished_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

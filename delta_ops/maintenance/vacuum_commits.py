@@ -16,7 +16,6 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, Unsupport
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
-from delta_ops.maintenance.identity import MAINTENANCE_PREFIX
 from delta_ops.maintenance.vacuum_plan import VacuumPlan
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.features import validate_writable
@@ -31,6 +30,7 @@ from delta_ops.transaction.hooks import (
     write_checksum,
 )
 from delta_ops.transaction.idempotency import TxnId, is_done
+from delta_ops.transaction.vacuum_runs import END, START, run_app_id, unfinished_run
 
 PROPERTY = "delta_ops.vacuum.logging"
 """Table property: whether vacuum commits; true if it is not set."""
@@ -52,15 +52,6 @@ def is_logged(snapshot: Snapshot, asked: bool | None) -> bool:
             f"{snapshot.uri}: table property {PROPERTY} is {text!r}; set it to true or false"
         )
     return text == "true"
-
-
-def unfinished_run(snapshot: Snapshot) -> int | None:
-    """The version that a vacuum was planned on which began and has not ended."""
-    txns = snapshot.transactions()
-    begun, ended = (txns.get(_app_id(snapshot, phase)) for phase in ("start", "end"))
-    if begun is None or (ended is not None and ended.version >= begun.version):
-        return None
-    return begun.version
 
 
 def commit_start(
@@ -90,7 +81,7 @@ def commit_start(
         "sizeOfDataToDelete": plan.size_bytes,
     }
     run = snapshot.version
-    _commit(log, snapshot, "start", run, parameters, metrics, clock=clock, on_event=on_event)
+    _commit(log, snapshot, START, run, parameters, metrics, clock=clock, on_event=on_event)
     return run
 
 
@@ -117,18 +108,13 @@ def commit_end(
         if deleted is None
         else {"numDeletedFiles": deleted, "numVacuumedDirectories": num_directories}
     )
-    _commit(log, snapshot, "end", run, {"status": status}, metrics, clock=clock, on_event=on_event)
-
-
-def _app_id(snapshot: Snapshot, phase: str) -> str:
-    """A clone starts its versions anew and may have taken over the txns: it has another id."""
-    return f"{MAINTENANCE_PREFIX}vacuum:{snapshot.metadata.id}:{phase}"
+    _commit(log, snapshot, END, run, {"status": status}, metrics, clock=clock, on_event=on_event)
 
 
 def _commit(
     log: DeltaLog,
     snapshot: Snapshot,
-    phase: str,
+    operation: str,
     run: int,
     parameters: Mapping[str, object],
     metrics: Mapping[str, int],
@@ -136,11 +122,12 @@ def _commit(
     clock: Clock,
     on_event: OnEvent,
 ) -> None:
+    phase = "start" if operation == START else "end"
     for attempt in range(1, _TRIES + 1):
-        txn = TxnId(app_id=_app_id(snapshot, phase), version=run)
+        txn = TxnId(app_id=run_app_id(snapshot, phase), version=run)
         if is_done(txn, snapshot.transactions(), table=log.uri):
             return
-        proposal = _proposal(snapshot, txn, f"VACUUM {phase.upper()}", parameters, metrics, clock)
+        proposal = _proposal(snapshot, txn, operation, parameters, metrics, clock)
         try:
             outcome = commit_loop(
                 log, snapshot, proposal, clock=clock, on_event=on_event, limits=Limits()
@@ -153,7 +140,7 @@ def _commit(
                 raise
         else:
             # A checkpoint forgets tombstones, by which it is known that there are files to delete.
-            hooks = DEFAULT_HOOKS if phase == "end" else (write_checksum,)
+            hooks = DEFAULT_HOOKS if operation == END else (write_checksum,)
             _follow_up(log, snapshot, outcome, hooks, clock, on_event)
             return
 

@@ -18,6 +18,7 @@ can be swept; whoever lists takes the names they know and leaves the rest. They 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import IO, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -129,6 +130,13 @@ class Storage(Protocol):
         """The file for random access, as Arrow's readers take it; the caller closes it.
 
         What goes wrong later, while it is read, is raised as it comes: an `OSError`, mostly.
+        """
+
+    def holding_lock(self, path: str) -> AbstractContextManager[Storage]:
+        """Hold the lock that the user supplied as for creating `path`; what to use meanwhile.
+
+        Raises:
+            InvalidRequestError: There is no lock.
         """
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:

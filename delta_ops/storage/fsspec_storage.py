@@ -28,7 +28,7 @@ from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
 from delta_ops.storage.exclusive import memory_lock, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
-from delta_ops.storage.locks import Lock, can_rename, held, rename_into_place
+from delta_ops.storage.locks import Lock, can_rename, held, held_by_caller, rename_into_place
 from delta_ops.storage.object_stores import (
     DELETE_BATCH,
     Entry,
@@ -189,6 +189,12 @@ class FsspecStorage:
             if (getattr(file, "details", None) or {}).get("type") == "directory":
                 raise FileNotFoundError(path)  # s3fs opens what has objects below it
             return pa.PythonFile(file, mode="r")
+
+    @contextlib.contextmanager
+    def holding_lock(self, path: str) -> Iterator[FsspecStorage]:
+        """See `Storage`."""
+        with held_by_caller(self._lock, self._full(path), self._uri) as lock:
+            yield FsspecStorage(self._fs, self._root, self._uri, lock, self._cache)
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:  # noqa: ARG002
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""

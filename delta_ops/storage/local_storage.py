@@ -45,7 +45,7 @@ from delta_ops.storage.exclusive import name_staged_file
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.local_directories import opened
 from delta_ops.storage.local_tree import find, list_tree
-from delta_ops.storage.locks import Lock
+from delta_ops.storage.locks import Lock, held_by_caller
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.range_cache import KeptRanges
 from delta_ops.storage.ranges import validate_parts, validate_ranges
@@ -176,6 +176,12 @@ class LocalStorage:
                 if os.path.isdir(place):  # for which Arrow's error has no number
                     raise _not_found(place) from error
                 raise
+
+    @contextlib.contextmanager
+    def holding_lock(self, path: str) -> Iterator[LocalStorage]:
+        """See `Storage`."""
+        with held_by_caller(self._lock, self.locate(validate(path)), self._root) as lock:
+            yield LocalStorage(self._root, lock)
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         """See `Storage`."""

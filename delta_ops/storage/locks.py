@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from delta_ops.errors import DeltaOpsError, StorageError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
 from delta_ops.storage.create_way import Upload, Way, file_exists
 from delta_ops.storage.paths import staged_name
 
@@ -68,6 +68,22 @@ def held(lock: Lock, path: str) -> Iterator[None]:
         holding.__exit__(None, None, None)
     except Exception as error:  # the user's own code
         raise StorageError(path, "unlocked", _reason_of("given back", error)) from error
+
+
+@contextlib.contextmanager
+def held_by_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
+    """Hold the lock, and give the one to use meanwhile, since it need not be reentrant.
+
+    Raises:
+        InvalidRequestError: There is no lock.
+    """
+    if lock is None:
+        raise InvalidRequestError(
+            f"{table}: writers can only be made to wait by a lock that they share; give it to this "
+            "handle too: DeltaLog(uri, storage_options, lock=...)"
+        )
+    with held(lock, path):
+        yield contextlib.nullcontext
 
 
 def can_rename(fs: Any) -> bool:

@@ -36,9 +36,17 @@ from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.table_properties import IsolationLevel
+from delta_ops.transaction.vacuum_runs import START as VACUUM_START
 
 ConflictKind = Literal[
-    "protocol", "metadata", "domain", "txn", "concurrent append", "delete read", "delete delete"
+    "protocol",
+    "metadata",
+    "domain",
+    "txn",
+    "concurrent append",
+    "delete read",
+    "delete delete",
+    "vacuum",
 ]
 
 
@@ -67,6 +75,8 @@ class Footprint:
     domains: frozenset[str]
     changes_metadata: bool
     isolation: IsolationLevel | Literal["SnapshotIsolation"]
+    puts_back: bool = False
+    """Whether we add files that were removed before, which a vacuum may delete."""
     named_again: frozenset[str] = frozenset()
     """Canonical paths of the files that we add and that the log has known before: whoever says
     anything of one first may have removed it, or have given it another deletion vector."""
@@ -99,6 +109,7 @@ def find_conflict(
         or _deleted_read(winner, ours, snapshot, earlier)
         or _deleted(winner, ours, snapshot)
         or _named(winner, ours, snapshot)
+        or _vacuumed(winner, ours)
     )
 
 
@@ -228,6 +239,17 @@ def _named(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | No
         version=winner.version,
         reason=f"changed {len(both)} of the files that this operation puts back or describes anew",
         evidence=tuple(both[:3]),
+    )
+
+
+def _vacuumed(winner: Commit, ours: Footprint) -> Conflict | None:
+    operation = winner.info.values.get("operation") if winner.info else None
+    if not ours.puts_back or operation != VACUUM_START:
+        return None
+    return Conflict(
+        kind="vacuum",
+        version=winner.version,
+        reason="began to vacuum files that this operation may bring back",
     )
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.protocol.actions import SetTransaction
 
+MAINTENANCE_PREFIX = "delta_ops:"
+"""Of the application ids under which maintenance commits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnId:

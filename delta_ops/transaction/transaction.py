@@ -17,6 +17,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
+    DataFileError,
     DeltaOpsError,
     InvalidRequestError,
     TableNotFoundError,
@@ -54,8 +55,10 @@ from delta_ops.transaction.hooks import (
     follow_up,
 )
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
+from delta_ops.transaction.missing_files import missing_of
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
+from delta_ops.transaction.vacuum_runs import is_vacuum_open
 from delta_ops.transaction.write_rules import (
     validate_actions,
     validate_balance,
@@ -111,6 +114,8 @@ class Transaction:
         self._files: list[FileAction] = []
         self._rearranged: list[AddFile] = []  # removed, and their rows are in other files
         self._named_again: list[AddFile] = []
+        self._put_back: list[AddFile] = []
+        self._heeds_vacuum = True
         self._txns: dict[str, TxnId] = {}
         self._txns_set_back: dict[str, int] = {}
         self._domains: dict[str, DomainMetadata] = {}
@@ -229,17 +234,28 @@ class Transaction:
         self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
         self._rearranged.extend(removed if not data_change else ())
 
-    def put_back(self, files: Iterable[AddFile]) -> None:
-        """Add files that the log has known before and that are not live, as they are given."""
+    def put_back(self, files: Iterable[AddFile], *, vacuum_was_killed: bool = False) -> None:
+        """Add files that the log has known before and that are not live, as they are given.
+
+        Whoever calls it has seen the files since the transaction began.
+
+        Args:
+            vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
+        """
         named = list(files)
-        self._files.extend(named)
-        self._named_again.extend(named)
+        self._name_again(named)
+        self._put_back.extend(named)
+        self._heeds_vacuum = self._heeds_vacuum and not vacuum_was_killed
 
     def describe(self, files: Iterable[AddFile]) -> None:
         """Say something else of live files; `data_change` must be False, for they stay."""
         named = list(files)
-        self.put_back(named)
+        self._name_again(named)
         self._rearranged.extend(named)
+
+    def _name_again(self, files: Sequence[AddFile]) -> None:
+        self._files.extend(files)
+        self._named_again.extend(files)
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Give the table the metadata of another of its versions.
@@ -318,9 +334,10 @@ class Transaction:
         return CommitResult(version=carried_by, already_committed=True, attempts=0)
 
     def validate(self) -> None:
-        """Refuse what `commit` would refuse for the rules of the table; for a dry run.
+        """Refuse what `commit` would refuse; for a dry run.
 
         Raises:
+            CommitConflictError: A vacuum is going on that may delete what is put back.
             InvalidRequestError: The actions break a rule of the table.
         """
         validate_actions(
@@ -330,6 +347,20 @@ class Transaction:
             table=self.log.uri,
         )
         validate_balance(self._files, self._rearranged, table=self.log.uri)
+        if self._put_back and self._heeds_vacuum:
+            self._validate_no_vacuum()
+
+    def _validate_no_vacuum(self) -> None:
+        assert self.snapshot
+        if is_vacuum_open(self.snapshot, now_ms=self.clock()):
+            raise CommitConflictError(
+                self.log.uri,
+                self.snapshot.version,
+                "leaves a vacuum without its end: files that this operation brings back may be "
+                "deleted at any moment. Wait until it has ended, or say that it was killed "
+                "(vacuum_was_killed)",
+                "vacuum",
+            )
 
     def commit(
         self,
@@ -360,6 +391,7 @@ class Transaction:
             CommitConflictError: A concurrent commit invalidates this one, or the limits were
                 reached; nothing was committed.
             CommitStateUnknownError: The store did not tell; look before running again.
+            DataFileError: It was committed, and what it brings back has been deleted meanwhile.
             InvalidRequestError: The actions break a rule of the table.
             StaleRunError: A newer run has overwritten what this one was about to write.
             TableReplacedError: The table was deleted, or another was made at its place.
@@ -384,6 +416,7 @@ class Transaction:
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
         failed = follow_up(self._committed(outcome.version, outcome), hooks, self.on_event)
+        self._validate_put_back(outcome.version)
         return CommitResult(
             version=outcome.version,
             already_committed=False,
@@ -391,6 +424,24 @@ class Transaction:
             metrics=counts,
             failed_hooks=failed,
         )
+
+    def _validate_put_back(self, version: int) -> None:
+        """Tell of files that were deleted by a vacuum which gave no sign."""
+        if not self._put_back:
+            return
+        assert self.snapshot
+        missing = missing_of(self._put_back, self.snapshot)
+        if missing:
+            paths = [canonical_path(add.path, self.log.uri) for add in missing]
+            others = f" ({len(paths) - 1} others too)" if len(paths) > 1 else ""
+            raise DataFileError(
+                self.log.uri,
+                version,
+                paths[0],
+                f"has been deleted while this version brought it back{others}, most likely by a "
+                "vacuum. The version is committed: bring what is gone back from a backup, take it "
+                f"out of the table (repair with remove_missing), or restore version {version - 1}",
+            )
 
     @property
     def _is_append_only(self) -> bool:
@@ -484,6 +535,7 @@ class Transaction:
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
+            puts_back=bool(self._put_back) and self._heeds_vacuum,
             named_again=frozenset(canonical_path(path, self.log.uri) for path in again),
             app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),

@@ -234,6 +234,7 @@ def test_what_is_named_again_must_be_as_it_was(
     tmp_path: Path, data_change: bool, winner: list[AddFile | RemoveFile], conflicts: bool
 ) -> None:
     log = write_log(tmp_path, [[add("a"), add("c")]])
+    (tmp_path / "a").touch()  # it is looked for after the commit
     txn = begin(log)
     again = [add("a", data_change=data_change)]
     (txn.put_back if data_change else txn.describe)(again)

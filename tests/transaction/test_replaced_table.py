@@ -63,7 +63,7 @@ def test_a_commit_begun_on_a_table_is_none_of_the_one_in_its_place(
     replace_by(*[NEW] * versions)(log)
     stage(transaction)
 
-    with pytest.raises(TableReplacedError, match="id was .* Nothing was changed") as raised:
+    with pytest.raises(TableReplacedError, match=r"id was .* Nothing was changed") as raised:
         transaction.commit(operation="WRITE")
 
     assert (
@@ -138,7 +138,7 @@ def test_a_snapshot_knows_a_table_that_was_put_back_to_an_older_state(log: Delta
     drop(log)
     shutil.copytree(f"{log.uri}-backup", log.uri)
 
-    with pytest.raises(TableReplacedError, match="was at version 1, and .* ends at version 0"):
+    with pytest.raises(TableReplacedError, match=r"was at version 1, and .* ends at version 0"):
         snapshot.refresh()
 
 

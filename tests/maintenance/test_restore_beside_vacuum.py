@@ -1,0 +1,239 @@
+"""Restore and revert bring back files that were removed, which is what a vacuum deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from deltalake import CommitProperties, DeltaTable
+
+from delta_ops import DeltaLog
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.errors import CommitConflictError, DataFileError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import restore, revert, vacuum
+from delta_ops.protocol.actions import CommitInfo
+from tests.counting_storage import CountingStorage
+from tests.faulty_storage import Killed, MortalStorage
+from tests.maintenance.restored_tables import ids, write
+from tests.tables import by_deltalake
+
+BringBack = Callable[..., object]
+
+
+def bring_back_by_restore(log: DeltaLog, **options: bool | timedelta) -> object:
+    return restore(log, version=1, **options)  # type: ignore[arg-type]
+
+
+def bring_back_by_revert(log: DeltaLog, **options: bool | timedelta) -> object:
+    return revert(log, 2, **options)  # type: ignore[arg-type]
+
+
+both_ways = pytest.mark.parametrize("bring_back", [bring_back_by_restore, bring_back_by_revert])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    """Version 2 has replaced the rows 0 and 1 of version 1 by 9."""
+    log = DeltaLog(tmp_path / "t")
+    write(log, [0])
+    write(log, [1])
+    write(log, [9], mode="overwrite")
+    return log
+
+
+def _vacuum(log: DeltaLog, *, log_commits: bool | None = None) -> object:
+    return vacuum(log, retention=timedelta(0), enforce_retention=False, log_commits=log_commits)
+
+
+def _during(log: DeltaLog, call: int, act: Callable[[], object]) -> tuple[DeltaLog, list[str]]:
+    """The table; `act` happens before the call of that number of whoever uses the handle."""
+    done: list[str] = []
+
+    def on_call(number: int, method: str, _path: str, when: Literal["before", "after"]) -> None:
+        if number == call and when == "before":
+            done.append(method)
+            act()
+
+    return DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call)), done
+
+
+def _fresh(root: Path) -> DeltaLog:
+    log = DeltaLog(root)
+    write(log, [0])
+    write(log, [1])
+    write(log, [9], mode="overwrite")
+    return log
+
+
+def _assert_whole(log: DeltaLog, restored: bool, place: str) -> None:
+    expected = [0, 1] if restored else [9]
+    assert ids(log) == expected, place
+    assert [row["id"] for row in by_deltalake(Path(log.uri))] == expected, place
+
+
+@both_ways
+def test_no_call_of_a_vacuum_lets_a_file_be_brought_back_that_it_deletes(
+    tmp_path: Path, bring_back: BringBack
+) -> None:
+    call, refused = 0, 0
+    while True:
+        call += 1
+        log = _fresh(tmp_path / str(call))
+        restored: list[bool] = []
+
+        def act(log: DeltaLog = log, restored: list[bool] = restored) -> None:
+            try:
+                bring_back(log)
+            except (CommitConflictError, DataFileError):
+                restored.append(False)
+            else:
+                restored.append(True)
+
+        handle, done = _during(log, call, act)
+        _vacuum(handle)
+        if not done:
+            break
+        refused += not restored[0]
+        _assert_whole(log, restored[0], f"before call {call} of the vacuum, {done[0]}")
+    assert refused
+
+
+@both_ways
+def test_no_call_of_a_restore_lets_a_vacuum_delete_what_it_brings_back(
+    tmp_path: Path, bring_back: BringBack
+) -> None:
+    call = 0
+    while True:
+        call += 1
+        log = _fresh(tmp_path / str(call))
+        handle, done = _during(log, call, lambda log=log: _vacuum(log))  # type: ignore[misc]
+        restored = True
+        try:
+            bring_back(handle)
+        except (CommitConflictError, DataFileError):
+            restored = False
+        if not done:
+            break
+        _assert_whole(log, restored, f"before call {call} of the restore, {done[0]}")
+
+
+@both_ways
+def test_a_vacuum_that_was_killed_holds_up_a_restore_until_that_is_said(
+    log: DeltaLog, bring_back: BringBack
+) -> None:
+    _kill_vacuum(log)
+
+    with pytest.raises(CommitConflictError, match="vacuum_was_killed") as raised:
+        bring_back(log)
+    with pytest.raises(CommitConflictError, match="a vacuum without its end"):
+        bring_back(log, dry_run=True)
+    bring_back(log, vacuum_was_killed=True)
+
+    assert raised.value.kind == "vacuum"
+    assert ids(log) == [0, 1]
+
+
+def test_a_vacuum_that_began_a_day_ago_holds_up_nobody(log: DeltaLog) -> None:
+    _kill_vacuum(log)
+
+    assert restore(log, version=1, clock=lambda: system_clock() + DAY_MS).version == 4
+
+
+def test_a_restore_waits_for_the_end_of_a_vacuum_as_long_as_it_may(log: DeltaLog) -> None:
+    _kill_vacuum(log)
+    looks: list[str] = []
+
+    def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
+        if method == "read" and path.endswith("_last_checkpoint") and when == "before":
+            looks.append(path)
+            if len(looks) == 5:  # in the second attempt
+                (Path(log.uri) / "_delta_log" / f"{3:020d}.json").rename(log.uri + "-start")
+
+    handle = DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
+    with pytest.raises(CommitConflictError, match="a vacuum without its end"):
+        restore(handle, version=1)
+    assert len(looks) < 5
+
+    assert restore(handle, version=1, timeout=timedelta(minutes=1)).version == 3
+    assert ids(log) == [0, 1]
+
+
+@both_ways
+def test_a_vacuum_of_another_engine_that_has_not_ended_holds_up_a_restore(
+    log: DeltaLog, bring_back: BringBack
+) -> None:
+    _commit_info(log, 3, "VACUUM START")
+    with pytest.raises(CommitConflictError, match="a vacuum without its end"):
+        bring_back(log)
+
+    _commit_info(log, 4, "VACUUM END")
+    bring_back(log)
+
+    assert ids(log) == [0, 1]
+
+
+@both_ways
+def test_a_vacuum_that_begins_while_a_restore_commits_wins(
+    log: DeltaLog, bring_back: BringBack
+) -> None:
+    def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
+        if method == "create" and path.endswith("3.json") and when == "before":
+            _commit_info(log, 3, "VACUUM START")
+
+    handle = DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
+
+    with pytest.raises(CommitConflictError, match="began to vacuum") as raised:
+        bring_back(handle)
+
+    assert raised.value.kind == "vacuum"
+    assert log.snapshot().version == 3
+
+
+@both_ways
+def test_a_vacuum_without_a_sign_is_found_out_after_the_commit(
+    log: DeltaLog, bring_back: BringBack
+) -> None:
+    def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
+        if method == "create" and path.endswith("3.json") and when == "before":
+            _vacuum(log, log_commits=False)
+
+    handle = DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
+
+    with pytest.raises(DataFileError, match=r"version 3: .* The version is committed") as raised:
+        bring_back(handle)
+
+    assert "restore version 2" in str(raised.value)
+    restore(log, version=2)
+    assert ids(log) == [9]
+
+
+def test_a_vacuum_by_deltalake_leaves_a_history_that_restores_go_by(log: DeltaLog) -> None:
+    DeltaTable(log.uri).vacuum(
+        retention_hours=0,
+        enforce_retention_duration=False,
+        dry_run=False,
+        commit_properties=CommitProperties(),
+    )
+
+    with pytest.raises(DataFileError, match="cannot be restored as a whole"):
+        restore(log, version=1)
+
+
+def _kill_vacuum(log: DeltaLog) -> None:
+    """A vacuum that committed its start, and died before it deleted anything."""
+    for call in range(1, 1000):
+        try:
+            _vacuum(DeltaLog(log.uri, storage=MortalStorage(log.storage, call, "before")))
+        except Killed:
+            if log.snapshot().version == 3:
+                return
+    raise AssertionError("the vacuum was not killed")
+
+
+def _commit_info(log: DeltaLog, version: int, operation: str) -> None:
+    info = CommitInfo(values={"operation": operation, "timestamp": system_clock()})
+    create_commit(log.storage, log.log_directory, version, [info])
