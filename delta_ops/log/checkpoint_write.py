@@ -9,26 +9,33 @@ checkpoint once its last file is there; the hint comes after that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_ops.errors import InvalidRequestError, TableReplacedError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log.checkpoint_content import Content, small_joined
 from delta_ops.log.checkpoint_parts import delete_if_empty, load_footers
 from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
 from delta_ops.log.multi_part_write import write_parts
-from delta_ops.log.same_table import validate_same_table
+from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.sidecar_write import write_top_and_sidecars
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.features import has_v2_checkpoints
-from delta_ops.protocol.file_names import LAST_CHECKPOINT, checkpoint_name
+from delta_ops.protocol.file_names import (
+    LAST_CHECKPOINT,
+    CheckpointName,
+    V2CheckpointName,
+    checkpoint_name,
+    log_file_name,
+    version_prefix,
+)
 
 CheckpointKind = Literal["classic", "multi-part", "v2"]
 
@@ -103,10 +110,13 @@ def write_checkpoint(
     if has_one and kind != "classic":
         return None  # a second one could be created: its files have other names
     if kind == "v2":
-        return _written_v2(content, on_event)
-    if part_rows is not None and snapshot.num_files > part_rows:
-        return _written_parts(content, -(-snapshot.num_files // part_rows), on_event)
-    return _written_classic(content, on_event)
+        written: WrittenCheckpoint | None = _written_v2(content, on_event)
+    elif part_rows is not None and snapshot.num_files > part_rows:
+        written = _written_parts(content, -(-snapshot.num_files // part_rows), on_event)
+    else:
+        written = _written_classic(content, on_event)
+    withdraw_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot))
+    return written
 
 
 def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
@@ -140,7 +150,7 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
         size_bytes=info.size,
         expired_tombstones=content.num_expired,
     )
-    _point_at(snapshot, written, [path], schema=content.schema)
+    _point_at(snapshot, written, schema=content.schema)
     return written
 
 
@@ -157,7 +167,7 @@ def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCh
         size_bytes=found.size_bytes,
         expired_tombstones=content.num_expired,
     )
-    _point_at(snapshot, written, (), parts=found.parts, schema=content.schema)
+    _point_at(snapshot, written, parts=found.parts, schema=content.schema)
     return written
 
 
@@ -174,7 +184,7 @@ def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
         size_bytes=found.size_bytes,
         expired_tombstones=found.num_expired,
     )
-    _point_at(snapshot, written, [found.top])
+    _point_at(snapshot, written)
     return written
 
 
@@ -186,7 +196,6 @@ def progress(snapshot: Snapshot, done: int) -> Progress:
 def _point_at(
     snapshot: Snapshot,
     written: WrittenCheckpoint,
-    created: Sequence[str],
     *,
     parts: int | None = None,
     schema: pa.Schema | None = None,
@@ -199,7 +208,7 @@ def _point_at(
         num_of_add_files=written.num_add_files,
         checkpoint_schema=None if schema is None else schema_from_arrow(schema),
     )
-    _publish(snapshot, hint, created)
+    write_hint(snapshot.storage, snapshot.log_directory, hint)
 
 
 def _point_at_existing(snapshot: Snapshot) -> None:
@@ -207,22 +216,16 @@ def _point_at_existing(snapshot: Snapshot) -> None:
     storage, version = snapshot.storage, snapshot.version
     info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
     size = load_footers(storage, [info])[info.path].metadata.num_rows
-    _publish(snapshot, LastCheckpoint(version=version, size=size, size_in_bytes=info.size), ())
+    hint = LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
+    write_hint(storage, snapshot.log_directory, hint)
 
 
-def _publish(snapshot: Snapshot, hint: LastCheckpoint, created: Sequence[str]) -> None:
-    """Point at a checkpoint, and take it back where another table stands behind the files.
-
-    Args:
-        created: Paths of the files that make it a checkpoint, as far as this call created them.
-    """
+def _files_to_withdraw(snapshot: Snapshot) -> Iterator[str]:
+    """The checkpoints of a version, of whoever wrote them, and a hint that names it."""
     storage, directory = snapshot.storage, snapshot.log_directory
-    write_hint(storage, directory, hint)
-    try:
-        validate_same_table(snapshot)
-    except TableReplacedError:
-        # The other table may have one of this version too; it can be read without.
-        if load_named_version(storage, directory) == hint.version:
-            storage.delete(f"{directory}/{LAST_CHECKPOINT}")
-        storage.delete_many(created)
-        raise
+    if load_named_version(storage, directory) == snapshot.version:
+        yield f"{directory}/{LAST_CHECKPOINT}"
+    for info in storage.list_from(directory, version_prefix(snapshot.version)):
+        match log_file_name(info.path.rpartition("/")[2]):
+            case CheckpointName(version=v) | V2CheckpointName(version=v) if v == snapshot.version:
+                yield info.path

@@ -8,6 +8,8 @@ was read tells the same table from one that was put back to an older state.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from delta_ops.errors import TableReplacedError
 from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.snapshot import Snapshot, is_same_file
@@ -31,6 +33,22 @@ def validate_same_table(snapshot: Snapshot) -> None:
             snapshot.uri,
             f"has another commit as version {snapshot.version} than the one that was read",
         )
+
+
+def withdraw_if_replaced(snapshot: Snapshot, paths: Callable[[], Iterable[str]]) -> None:
+    """Delete what was written to the log, and is of use to nobody, if it is that of another table.
+
+    Args:
+        paths: What to delete, of files that every table can do without.
+
+    Raises:
+        TableReplacedError: As `validate_same_table`.
+    """
+    try:
+        validate_same_table(snapshot)
+    except TableReplacedError:
+        snapshot.storage.delete_many(paths())
+        raise
 
 
 def _is_untouched(snapshot: Snapshot) -> bool:

@@ -64,8 +64,6 @@ FileKind = Literal["add", "remove"]
 class WrittenSidecars:
     """What a V2 checkpoint came to."""
 
-    top: str
-    """Path of the top-level file."""
     num_sidecars: int
     num_reused: int
     num_actions: int
@@ -129,7 +127,6 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
     storage.create(top, data)
     _validate_kept(storage, kept, top)
     return WrittenSidecars(
-        top=top,
         num_sidecars=len(sidecars),
         num_reused=len(kept),
         num_actions=len(actions) + sum(sidecar.num_rows for sidecar in sidecars),

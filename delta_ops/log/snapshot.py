@@ -305,6 +305,11 @@ class Snapshot:
                 f"at version {self.version} is no longer there: its id was {self.metadata.id}, and "
                 f"that of the table in its place is {latest.metadata.id}",
             )
+        if latest.version == self.version and _path(latest.newest) != _path(self.newest):
+            # No clean-up takes the commit of the latest version: a checkpoint was left behind.
+            raise TableReplacedError(
+                self.uri, f"has lost the commit of its latest version, {self.version}"
+            )
         if latest.version < self.version:
             raise TableReplacedError(
                 self.uri,
@@ -422,6 +427,10 @@ def load_snapshot(
         txn_id=txn_id,
         newest=segment.newest,
     )
+
+
+def _path(file: FileInfo | None) -> str | None:
+    return file.path if file else None
 
 
 def is_same_file(known: FileInfo, found: FileInfo | None) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog
-from delta_ops.log.same_table import validate_same_table
+from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
 from delta_ops.log.segment_replay import Replayed, replay_commits
 from delta_ops.maintenance.admission import validate_log_compactable
@@ -137,10 +137,12 @@ def compact_log(
     actions = list(_actions(_replayed(log, plan)))
     content = encode_commit(actions)
     validate_same_table(end)
+    path = f"{log.log_directory}/{plan.file_name}"
     try:
-        log.storage.create(f"{log.log_directory}/{plan.file_name}", content)
+        log.storage.create(path, content)
     except FileExistsError:
         return LogCompactionResult(plan=plan, dry_run=False, written=False)
+    withdraw_if_replaced(end, lambda: [path])
     return LogCompactionResult(
         plan=plan,
         dry_run=False,

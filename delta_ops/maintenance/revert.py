@@ -79,6 +79,11 @@ def revert(
         if latest is None:
             raise TableNotFoundError(log.uri)
         after = log.snapshot(version)
+        if version > latest.version:
+            raise InvalidRequestError(
+                f"{log.uri}: version {version} was committed just now, after the revert began at "
+                f"version {latest.version}; run it again if that is the commit to undo"
+            )
         if version == 0:
             raise InvalidRequestError(
                 f"{log.uri}: version 0 created the table and cannot be reverted; delete rows "

@@ -20,9 +20,8 @@ from tests.maintenance.aged_tables import Table
 from tests.tables import by_deltalake, rows
 
 OTHER = pa.table({"name": ["a", "b"]})
-_IRREVOCABLE = ("create", "delete_many")
-"""Between the last look and one of these calls nobody can look again: of a compaction, a clean-up
-and a vacuum."""
+_IRREVOCABLE = ("delete_many",)
+"""Between the last look at the log and a deletion of its files nobody can look again."""
 
 Act = Callable[[DeltaLog, Table], object]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -22,6 +23,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, restore, revert
 from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.transaction.transaction import tombstone
+from tests.counting_storage import CountingStorage
 from tests.maintenance.restored_tables import (
     TXN,
     actions,
@@ -292,3 +294,17 @@ def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
     result = revert(racing(log, lambda: revert(log, 3)), 3)
     assert (result.version, result.already_committed) == (5, True)
     assert write(log, [7], txn=TXN).already_committed
+
+
+def test_a_commit_that_came_after_the_revert_began_is_not_undone_by_it(tmp_path: Path) -> None:
+    log = history(tmp_path)
+
+    def on_call(number: int, _method: str, _path: str, when: Literal["before", "after"]) -> None:
+        if number == 3 and when == "before":  # the log has been listed
+            write(log, [11])
+
+    late = DeltaLog(tmp_path, storage=CountingStorage(log.storage, on_call))
+    with pytest.raises(InvalidRequestError, match="version 5 was committed just now"):
+        revert(late, 5)
+
+    assert ids(log) == [9, 10, 11]
