@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
@@ -48,6 +49,25 @@ def dry_run_option(command: F) -> F:
     return click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")(
         command
     )
+
+
+def busy_options(command: F) -> F:
+    """`--timeout` and `--vacuum-was-killed`, given as `timeout` and `vacuum_was_killed`."""
+    timeout = click.option(
+        "--timeout",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        callback=lambda _ctx, _param, seconds: timedelta(seconds=seconds),
+        help="How long to try again where other writers commit first, whose commits are undone "
+        "then, and to wait for the end of a vacuum; 0 if not given.",
+    )
+    killed = click.option(
+        "--vacuum-was-killed",
+        is_flag=True,
+        help="A vacuum that has begun and not ended was killed and deletes nothing more.",
+    )
+    return timeout(killed(command))
 
 
 def where_option(command: F) -> F:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import click
 
-from delta_ops.cli.options import dry_run_option, json_option, open_table, table_argument
+from delta_ops.cli.options import (
+    busy_options,
+    dry_run_option,
+    json_option,
+    open_table,
+    table_argument,
+)
 from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
 from delta_ops.maintenance import (
     RepairPlan,
@@ -39,6 +46,7 @@ from delta_ops.maintenance import (
     metavar="ID",
     help="Any text: of all runs with the same one, only one restores.",
 )
+@busy_options
 @dry_run_option
 @json_option
 def restore_command(
@@ -48,6 +56,8 @@ def restore_command(
     timestamp: str | None,
     ignore_missing_files: bool,
     request_id: str | None,
+    timeout: timedelta,
+    vacuum_was_killed: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -61,6 +71,8 @@ def restore_command(
         timestamp=timestamp,
         ignore_missing_files=ignore_missing_files,
         request_id=request_id,
+        timeout=timeout,
+        vacuum_was_killed=vacuum_was_killed,
         dry_run=dry_run,
     )
     plan = result.plan
@@ -92,14 +104,23 @@ def restore_command(
 @click.command("revert")
 @table_argument
 @click.argument("version", type=click.IntRange(min=0))
+@busy_options
 @dry_run_option
 @json_option
 def revert_command(
-    table: str, storage_options: dict[str, Any], version: int, dry_run: bool, as_json: bool
+    table: str,
+    storage_options: dict[str, Any],
+    version: int,
+    timeout: timedelta,
+    vacuum_was_killed: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Undo the commit of VERSION, and leave what came later."""
     log = open_table(table, storage_options)
-    result = revert(log, version, dry_run=dry_run)
+    result = revert(
+        log, version, timeout=timeout, vacuum_was_killed=vacuum_was_killed, dry_run=dry_run
+    )
     plan = result.plan
     if as_json:
         show_json(

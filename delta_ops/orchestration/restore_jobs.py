@@ -8,6 +8,7 @@ observation. A repair that leaves something to a person fails.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -32,7 +33,21 @@ RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_tab
 R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
 
 
-class RestoreConfig(dg.Config):
+class _BringBackConfig(dg.Config):
+    """What runs of the restore job and of the revert job have in common."""
+
+    timeout_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="How long to try again where other writers commit first, in seconds.",
+    )
+    vacuum_was_killed: bool = Field(
+        default=False, description="A vacuum without its end deletes nothing more."
+    )
+    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
+
+
+class RestoreConfig(_BringBackConfig):
     """What a run of the restore job does."""
 
     table: str = Field(description="Asset key, as a/b.")
@@ -41,15 +56,13 @@ class RestoreConfig(dg.Config):
     ignore_missing_files: bool = Field(
         default=False, description="Restore without the rows whose files are gone."
     )
-    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
 
 
-class RevertConfig(dg.Config):
+class RevertConfig(_BringBackConfig):
     """What a run of the revert job does."""
 
     table: str = Field(description="Asset key, as a/b.")
     version: int = Field(description="Of the commit that is undone.")
-    dry_run: bool = Field(default=True, description="Say what would be done, and do nothing.")
 
 
 class RepairConfig(dg.Config):
@@ -76,6 +89,8 @@ def build_restore_job(
                 version=config.version,
                 timestamp=config.timestamp,
                 ignore_missing_files=config.ignore_missing_files,
+                timeout=timedelta(seconds=config.timeout_s),
+                vacuum_was_killed=config.vacuum_was_killed,
                 request_id=f"dagster:{origin_run(context.instance, context.run).run_id}",
                 user_metadata=_user_metadata(context),
                 dry_run=config.dry_run,
@@ -95,6 +110,8 @@ def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") 
             return revert(
                 table.log(),
                 config.version,
+                timeout=timedelta(seconds=config.timeout_s),
+                vacuum_was_killed=config.vacuum_was_killed,
                 user_metadata=_user_metadata(context),
                 dry_run=config.dry_run,
             )

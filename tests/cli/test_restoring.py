@@ -6,11 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from click.testing import Result
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.clock import system_clock
+from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint
+from delta_ops.protocol.actions import CommitInfo
 from tests.cli.test_commands import output, run
 from tests.maintenance.restored_tables import commit, history, ids, write
 
@@ -113,3 +117,19 @@ def test_repair_fills_in_statistics(tmp_path: Path) -> None:
     assert said.exit_code == 0
     assert "no statistics\t" in said.stdout
     assert "Version 6: 2 files got statistics" in said.stdout
+
+
+@pytest.mark.parametrize("arguments", [("restore", "--version", "1"), ("revert", "3")])
+def test_a_vacuum_that_was_killed_can_be_told_of(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    log = history(tmp_path)
+    info = CommitInfo(values={"operation": "VACUUM START", "timestamp": system_clock()})
+    create_commit(log.storage, log.log_directory, 5, [info])
+    command, *rest = arguments
+
+    said = failed(run(command, tmp_path, *rest, "--timeout", "0.1"))
+    done = output(command, tmp_path, *rest, "--vacuum-was-killed")
+
+    assert "leaves a vacuum without its end" in said
+    assert done["version"] == 6

@@ -9,6 +9,8 @@ import dagster as dg
 import pytest
 
 from delta_ops import DeltaLog
+from delta_ops.clock import system_clock
+from delta_ops.log.commit_file import create_commit
 from delta_ops.orchestration import (
     TableRef,
     build_repair_job,
@@ -17,6 +19,7 @@ from delta_ops.orchestration import (
 )
 from delta_ops.orchestration.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
 from delta_ops.orchestration.sensors import foreign_commits
+from delta_ops.protocol.actions import CommitInfo
 from tests.maintenance.restored_tables import commit, history, ids, write
 
 Build = Callable[[Sequence[TableRef]], dg.JobDefinition]
@@ -141,3 +144,28 @@ def test_what_cannot_be_done_fails_in_a_sentence(
     with pytest.raises(dg.Failure, match=says):
         run(log, build, op, instance, **config)
     assert log.snapshot().version == 4
+
+
+@pytest.mark.parametrize(
+    ("build", "op", "version", "left"),
+    [
+        pytest.param(build_restore_job, RESTORE_OP, 2, [0, 1, 7], id="restore"),
+        pytest.param(build_revert_job, REVERT_OP, 3, [0, 1, 7, 10], id="revert"),
+    ],
+)
+def test_a_vacuum_that_was_killed_can_be_told_of(
+    log: DeltaLog,
+    instance: dg.DagsterInstance,
+    build: Build,
+    op: str,
+    version: int,
+    left: list[int],
+) -> None:
+    info = CommitInfo(values={"operation": "VACUUM START", "timestamp": system_clock()})
+    create_commit(log.storage, log.log_directory, 5, [info])
+    with pytest.raises(dg.Failure, match="a vacuum without its end"):
+        run(log, build, op, instance, version=version, timeout_s=0.1)
+
+    run(log, build, op, instance, version=version, vacuum_was_killed=True)
+
+    assert ids(log) == left
