@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint_read import (
@@ -80,7 +81,7 @@ class Snapshot:
     txn_id: str | None = field(repr=False, default=None)
     """`commitInfo.txnId` of the version's commit, where there is one and the commit was read."""
 
-    @cached_property
+    @lazy
     def opened_checkpoint(self) -> OpenCheckpoint | None:
         """The checkpoint, opened; None if there is none.
 
@@ -102,7 +103,7 @@ class Snapshot:
             validate_checkpoint(self.checksum, opened.state, self.commit_state, self.uri)
         return opened
 
-    @cached_property
+    @lazy
     def state(self) -> TableState:
         """Protocol, metadata, transactions and domains."""
         opened = self.opened_checkpoint
@@ -114,12 +115,12 @@ class Snapshot:
         """The table's root."""
         return self.storage.uri
 
-    @cached_property
+    @lazy
     def schema(self) -> StructType:
         """The table's columns, partition columns among them."""
         return schema_from_json(self.metadata.schema_string)
 
-    @cached_property
+    @lazy
     def arrow_schema(self) -> pa.Schema:
         """`schema` as Arrow has it."""
         return arrow_schema_from_schema(self.schema)
@@ -134,7 +135,7 @@ class Snapshot:
         """Whether columns have other names in files than in the table."""
         return is_mapped(self.metadata)
 
-    @cached_property
+    @lazy
     def properties(self) -> TableProperties:
         """The table's `delta.*` properties, parsed.
 
@@ -283,7 +284,7 @@ class Snapshot:
         place = line_of_path(self.storage, self.log_directory, newest_first, log_path)
         return self._place_of_checkpoint(log_path) if place == self.log_directory else place
 
-    @cached_property
+    @lazy
     def _totals(self) -> tuple[int, int]:
         files, size = 0, 0
         for table in self.stream_live(["size"]):
