@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -30,7 +31,8 @@ class Gate:
         with self._changed:
             self._held.append(threading.current_thread().name)
             self._changed.notify_all()
-        self._is_open.wait(PATIENCE_S)
+        if not self._is_open.wait(PATIENCE_S):
+            self._is_open.set()
 
     def on_call(
         self, number: int, method: str, path: str, moment: Literal["before", "after"]
@@ -38,6 +40,21 @@ class Gate:
         """For a `CountingStorage`: reads pass by the gate."""
         if method in READS and moment == "before":
             self.pass_by()
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Whoever comes by is held up until the end."""
+        self._is_open.clear()
+        try:
+            yield
+        finally:
+            self._is_open.set()
+            self._held.clear()
+
+    def wait_until(self, enough: Callable[[list[str]], bool]) -> None:
+        """Wait until enough threads are held; it takes their names."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: enough(self._held), PATIENCE_S), [*self._held]
 
     @contextmanager
     def holding(
@@ -49,21 +66,32 @@ class Gate:
 
         Args:
             calls: One for each thread.
-            until: Takes the names of the threads that are held; whether they are enough.
+            until: As for `wait_until`.
         """
-        self._is_open.clear()
         threads = [threading.Thread(target=call, name="held") for call in calls]
-        for thread in threads:
-            thread.start()
         try:
-            with self._changed:
-                assert self._changed.wait_for(lambda: until(self._held), PATIENCE_S), self._held
-            yield
+            with self.closed():
+                for thread in threads:
+                    thread.start()
+                self.wait_until(until)
+                yield
         finally:
-            self._is_open.set()
             for thread in threads:
                 thread.join()
-            self._held.clear()
+
+
+def in_a_thread(call: Callable[[], Any]) -> Future[Any]:
+    """What the call returns in a thread that nobody waits for."""
+    outcome: Future[Any] = Future()
+
+    def make() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=make, daemon=True).start()
+    return outcome
 
 
 class Gated:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from delta_ops.log.snapshot import Snapshot
 from delta_ops.maintenance import create_checkpoint
 from tests.counting_storage import CountingStorage
 from tests.forked import in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, Gated
+from tests.gate import PATIENCE_S, Gate, Gated, in_a_thread
 
 CALLERS = 8
 VALUES = [
@@ -61,12 +59,6 @@ def opened(folder: Path, gate: Gate, owner: type) -> Any:
 
 def asked_for(holder: object, name: str) -> Callable[[], Any]:
     return lambda: getattr(holder, name)
-
-
-def in_a_thread(call: Callable[[], Any]) -> Future[Any]:
-    outcome: Future[Any] = Future()
-    threading.Thread(target=lambda: outcome.set_result(call()), daemon=True).start()
-    return outcome
 
 
 @each_value
