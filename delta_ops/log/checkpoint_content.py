@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import Action, SetTransaction
@@ -46,7 +46,7 @@ class Content:
     now_ms: int
     """Milliseconds since the Unix epoch; by it tombstones and transactions expire."""
 
-    @cached_property
+    @lazy
     def schema(self) -> pa.Schema:
         """The columns of a checkpoint in Parquet, an action each."""
         return pa.schema(
@@ -60,7 +60,7 @@ class Content:
             ]
         )
 
-    @cached_property
+    @lazy
     def add_type(self) -> pa.StructType:
         """The fields of `add`: statistics as JSON, as a struct, both or none."""
         properties = self.snapshot.properties
@@ -73,14 +73,14 @@ class Content:
             fields.append(pa.field("stats_parsed", arrow_type(self._stats_shape)))
         return pa.struct(fields)
 
-    @cached_property
+    @lazy
     def _stats_shape(self) -> Tree:
         table = self.snapshot
         return stats_shape(
             table.schema, table.partition_columns, table.properties, is_mapped=table.is_mapped
         )
 
-    @cached_property
+    @lazy
     def state(self) -> tuple[Action, ...]:
         """The actions that are not about files, in an order that is always the same."""
         snapshot = self.snapshot
@@ -98,7 +98,7 @@ class Content:
         rows = [_with_pairs(json_object(action)) for action in self.state]
         return pa.Table.from_pylist(rows, schema=self.schema)
 
-    @cached_property
+    @lazy
     def tombstones(self) -> pa.Table:
         """Removed files whose retention is not over; schema `REMOVE`."""
         known = self._known_tombstones
@@ -109,7 +109,7 @@ class Content:
         """Tombstones of the log that are left out."""
         return len(self._known_tombstones) - len(self.tombstones)
 
-    @cached_property
+    @lazy
     def _known_tombstones(self) -> pa.Table:
         return self.snapshot.tombstones()
 

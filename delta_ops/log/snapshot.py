@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     TableReplacedError,
 )
+from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint_read import (
@@ -88,7 +89,7 @@ class Snapshot:
     """The file of the log that shows the version, as it was listed: as long as the same file stands
     there, so does the same table. None where it is not known."""
 
-    @cached_property
+    @lazy
     def opened_checkpoint(self) -> OpenCheckpoint | None:
         """The checkpoint, opened; None if there is none.
 
@@ -110,7 +111,7 @@ class Snapshot:
             validate_checkpoint(self.checksum, opened.state, self.commit_state, self.uri)
         return opened
 
-    @cached_property
+    @lazy
     def state(self) -> TableState:
         """Protocol, metadata, transactions and domains."""
         opened = self.opened_checkpoint
@@ -122,12 +123,12 @@ class Snapshot:
         """The table's root."""
         return self.storage.uri
 
-    @cached_property
+    @lazy
     def schema(self) -> StructType:
         """The table's columns, partition columns among them."""
         return schema_from_json(self.metadata.schema_string)
 
-    @cached_property
+    @lazy
     def arrow_schema(self) -> pa.Schema:
         """`schema` as Arrow has it."""
         return arrow_schema_from_schema(self.schema)
@@ -142,7 +143,7 @@ class Snapshot:
         """Whether columns have other names in files than in the table."""
         return is_mapped(self.metadata)
 
-    @cached_property
+    @lazy
     def properties(self) -> TableProperties:
         """The table's `delta.*` properties, parsed.
 
@@ -328,7 +329,7 @@ class Snapshot:
         place = line_of_path(self.storage, self.log_directory, newest_first, log_path)
         return self._place_of_checkpoint(log_path) if place == self.log_directory else place
 
-    @cached_property
+    @lazy
     def _totals(self) -> tuple[int, int]:
         files, size = 0, 0
         for table in self.stream_live(["size"]):

@@ -1,9 +1,15 @@
-"""Concurrency: one pool of threads for the I/O of a process, so that it is bounded.
+"""Concurrency: threads that help whoever has several things to do, shared by the process.
+
+1. Whoever asks does what no thread has begun. So it comes to an end though all threads are held up,
+   be it by a store that does not answer: no table waits for another one.
+2. A thread of a pool never waits for another one: what it would start, it does itself.
+3. What is under way at once is bounded for each caller by what it asks for, and for all of them by
+   the threads of the pool and themselves.
+4. A child of a fork, where the threads do not exist, gets threads of its own, and does itself what
+   had been begun for it.
 
 What computes has a pool of its own, of as many threads as shall compute: each thread that parses
 keeps a part of the heap, and in turns all those of the large pool would.
-A thread of a pool never waits for another one: what it would start, it does itself. The pools are
-left behind by a fork, where their threads do not exist.
 """
 
 from __future__ import annotations
@@ -12,16 +18,18 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_CONCURRENCY = 16
-"""Requests under way at once; stores answer slowly, and wait for none to answer another."""
+"""Requests of a caller under way at once; stores answer slowly, and side by side."""
+_MOST_OFFERED = 256
+"""Calls that wait for a thread; while all threads are held up, others do without."""
 
 _this_thread = threading.local()
 
@@ -31,7 +39,15 @@ def in_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     todo = list(items)
     if len(todo) < 2 or _is_of_pool():
         return [call(item) for item in todo]
-    return list(_pool().map(call, todo))
+    calls = [_Call(partial(call, item)) for item in todo]
+    waiting = deque(calls)
+    for _ in range(min(len(todo), MAX_CONCURRENCY) - 1):
+        _pool(MAX_CONCURRENCY).offer(partial(_make_all, waiting))
+    try:
+        _make_all(waiting)
+        return [each.result() for each in calls]
+    finally:
+        waiting.clear()
 
 
 def run_ahead(
@@ -53,7 +69,8 @@ def run_ahead(
     if len(first) < 2 or _is_of_pool():
         yield from (call() for _, call in chain(first, todo))
         return
-    under_way: deque[tuple[int, Future[R]]] = deque()
+    under_way: deque[tuple[int, _Call[R]]] = deque()
+    waiting: deque[_Call[R]] = deque()
     ahead_bytes = 0
     try:
         for num_bytes, call in chain(first, todo):
@@ -62,19 +79,112 @@ def run_ahead(
             ):
                 done_bytes, done = under_way.popleft()
                 ahead_bytes -= done_bytes
-                yield done.result()
-            under_way.append((num_bytes, _pool(max_calls).submit(call)))
+                yield _result(done, waiting)
+            latest = _Call(call)
+            under_way.append((num_bytes, latest))
+            waiting.append(latest)
+            _pool(max_calls).offer(partial(_make_next, waiting))
             ahead_bytes += num_bytes
         while under_way:
-            yield under_way.popleft()[1].result()
+            yield _result(under_way.popleft()[1], waiting)
     finally:
-        for _, left in under_way:
-            left.cancel()
+        waiting.clear()
 
 
-@cache
-def _pool(max_workers: int = MAX_CONCURRENCY) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers, thread_name_prefix="delta_ops", initializer=_enter_pool)
+class _Call(Generic[R]):
+    """A call, made by whoever takes it from those that wait, and what came of it."""
+
+    def __init__(self, call: Callable[[], R]) -> None:
+        self._call = call
+        self._process = os.getpid()
+        self._is_made = threading.Event()
+        self._value: tuple[R] | None = None
+        self._error: BaseException | None = None
+
+    def make(self) -> None:
+        """Keep what it returns or raises; what is no `Exception` ends the caller, too."""
+        try:
+            self._value = (self._call(),)
+        except BaseException as error:
+            self._error = error
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._is_made.set()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it raised something that nobody has been told of."""
+        return self._error is not None
+
+    def result(self) -> R:
+        """What it returned, or raises what it raised, once it is made; asked for once."""
+        if os.getpid() == self._process:
+            self._is_made.wait()
+        elif self._value is None and self._error is None:  # begun by a thread of the parent
+            return self._call()
+        if self._error is not None:
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # it holds this frame
+        assert self._value is not None
+        return self._value[0]
+
+
+def _make_all(waiting: deque[_Call[R]]) -> None:
+    """Make those that wait, until none does or one has failed."""
+    while (made := _make_next(waiting)) is not None:
+        if made.has_failed:
+            waiting.clear()
+
+
+def _make_next(waiting: deque[_Call[R]]) -> _Call[R] | None:
+    """Make the first that waits; None if none does."""
+    try:
+        call = waiting.popleft()  # at once: nobody else has it
+    except IndexError:
+        return None
+    call.make()
+    return call
+
+
+def _result(call: _Call[R], waiting: deque[_Call[R]]) -> R:
+    """What comes of a call, which is made here and now if it waits."""
+    try:
+        waiting.remove(call)
+    except ValueError:  # it has been begun
+        return call.result()
+    call.make()
+    return call.result()
+
+
+class _Pool:
+    """Threads that do what they are offered, if they get to it."""
+
+    def __init__(self, num_threads: int) -> None:
+        self._threads = ThreadPoolExecutor(
+            num_threads, thread_name_prefix="delta_ops", initializer=_enter_pool
+        )
+        self._offered: deque[None] = deque()  # appended to and taken from at once, unlike a number
+
+    def offer(self, work: Callable[[], object]) -> None:
+        """Let a thread do this, some time or never."""
+        if len(self._offered) < _MOST_OFFERED:
+            self._offered.append(None)
+            self._threads.submit(self._do, work)
+
+    def _do(self, work: Callable[[], object]) -> None:
+        self._offered.pop()
+        work()
+
+
+_pools: dict[int, _Pool] = {}
+
+
+def _pool(num_threads: int) -> _Pool:
+    return _pools.get(num_threads) or _pools.setdefault(num_threads, _Pool(num_threads))
 
 
 def _enter_pool() -> None:
@@ -85,5 +195,10 @@ def _is_of_pool() -> bool:
     return getattr(_this_thread, "is_of_pool", False)
 
 
+def _leave_threads_behind() -> None:
+    _pools.clear()
+    _this_thread.is_of_pool = False
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_leave_threads_behind)

@@ -1,13 +1,19 @@
-"""One pool for all I/O: in order, bounded, without a way to wait for itself."""
+"""One pool for all I/O: in order, bounded, without a way to wait for itself or for another's."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
+from tests.forked import in_child, needs_fork
+from tests.gate import PATIENCE_S, Gate, in_a_thread
 
 
 def test_as_many_calls_run_at_once_as_the_pool_has_threads() -> None:
@@ -33,7 +39,7 @@ def test_calls_of_several_callers_share_the_pool() -> None:
         caller.start()
     for caller in callers:
         caller.join()
-    assert 1 < most <= MAX_CONCURRENCY
+    assert 1 < most <= MAX_CONCURRENCY + len(callers)
 
 
 def test_a_call_that_calls_in_parallel_itself_does_not_wait_for_ever() -> None:
@@ -83,3 +89,127 @@ def test_reads_that_nobody_takes_are_given_up() -> None:
     reads.close()
     in_parallel(lambda _: None, range(100))
     assert len(began) <= MAX_CONCURRENCY + 2
+
+
+Calls = Callable[[Callable[[int], object], int], list[object]]
+"""Makes a call for each of so many numbers."""
+
+
+def made_in_parallel(call: Callable[[int], object], number: int) -> list[object]:
+    return in_parallel(call, range(number))
+
+
+def made_ahead(
+    call: Callable[[int], object], number: int, max_calls: int = MAX_CONCURRENCY
+) -> list[object]:
+    return list(run_ahead(((1, partial(call, i)) for i in range(number)), number, max_calls))
+
+
+ways = pytest.mark.parametrize(
+    ("calls", "num_threads"),
+    [
+        pytest.param(made_in_parallel, MAX_CONCURRENCY, id="in parallel"),
+        pytest.param(made_ahead, MAX_CONCURRENCY, id="ahead"),
+        pytest.param(partial(made_ahead, max_calls=2), 2, id="ahead, by two threads"),
+    ],
+)
+
+
+def all_threads(num_threads: int) -> Callable[[list[str]], bool]:
+    """Whether all threads of a pool are held."""
+    return lambda held: sum(name.startswith("delta_ops") for name in held) == num_threads
+
+
+@ways
+def test_while_all_threads_are_held_up_others_do_it_themselves(
+    calls: Calls, num_threads: int
+) -> None:
+    gate = Gate()
+    held = [lambda: calls(lambda _: gate.pass_by(), 100)] * 2
+    with gate.holding(held, all_threads(num_threads)):
+        done = in_a_thread(lambda: calls(lambda i: 2 * i, 100))
+        assert done.result(PATIENCE_S / 2) == [2 * i for i in range(100)]
+
+
+@ways
+def test_what_was_done_without_the_threads_is_not_kept_for_them(
+    calls: Calls, num_threads: int
+) -> None:
+    class Item:
+        pass
+
+    gate = Gate()
+    held = [lambda: calls(lambda _: gate.pass_by(), 100)] * 2
+    with gate.holding(held, all_threads(num_threads)):
+        made = in_a_thread(lambda: [weakref.ref(item) for item in calls(lambda _: Item(), 100)])
+        items = made.result(PATIENCE_S / 2)
+        gc.collect()
+        assert not any(item() for item in items)
+
+
+def test_while_all_threads_are_held_up_offers_to_them_do_not_pile_up() -> None:
+    def work_items() -> int:
+        return sum(isinstance(each, Future) for each in gc.get_objects())
+
+    gate, rounds = Gate(), 200
+    held = [lambda: made_in_parallel(lambda _: gate.pass_by(), 100)] * 2
+    with gate.holding(held, all_threads(MAX_CONCURRENCY)):
+        before = work_items()
+        for _ in range(rounds):
+            in_parallel(str, range(MAX_CONCURRENCY))
+        assert work_items() - before < rounds * MAX_CONCURRENCY / 8
+
+
+@needs_fork
+@ways
+def test_a_child_forked_while_threads_are_at_work_has_threads_of_its_own(
+    calls: Calls, num_threads: int
+) -> None:
+    def met(_: int) -> None:
+        barrier.wait()
+
+    gate, barrier = Gate(), threading.Barrier(num_threads, timeout=PATIENCE_S / 2)
+    held = [lambda: calls(lambda _: gate.pass_by(), 100)] * 2
+    with gate.holding(held, all_threads(num_threads)):
+        assert in_child(lambda: calls(met, num_threads)) == [None] * num_threads
+
+
+@needs_fork
+def test_a_child_makes_the_calls_that_threads_of_its_parent_had_begun_or_not() -> None:
+    gate = Gate()
+
+    def call(i: int) -> int:
+        if i in {1, 2}:
+            gate.pass_by()
+        return i
+
+    made = run_ahead(((1, partial(call, i)) for i in range(9)), 9, max_calls=4)
+    with gate.closed():
+        assert next(made) == 0
+        gate.wait_until(lambda held: len(held) == 2)
+        assert in_child(lambda: list(made)) == list(range(1, 9))
+    assert list(made) == list(range(1, 9))
+
+
+def test_after_an_error_no_other_call_is_begun() -> None:
+    begun: list[int] = []
+
+    def call(i: int) -> None:
+        begun.append(i)
+        raise ValueError(i)
+
+    with pytest.raises(ValueError, match=r"^0$"):
+        in_parallel(call, range(1_000))
+    assert len(begun) <= MAX_CONCURRENCY
+
+
+def test_who_is_interrupted_does_not_wait_for_the_threads() -> None:
+    gate, caller = Gate(), threading.current_thread()
+
+    def call(_: int) -> None:
+        if threading.current_thread() is caller:
+            raise KeyboardInterrupt
+        gate.pass_by()
+
+    with gate.closed(), pytest.raises(KeyboardInterrupt):
+        in_parallel(call, range(100))

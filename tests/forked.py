@@ -1,0 +1,68 @@
+"""A child of a fork, which is killed where it does not end by itself."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import select
+import signal
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import IO, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+PATIENCE_S = 60
+"""Far more than a child needs: one that takes longer hangs."""
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+
+
+def in_child(call: Callable[[], T]) -> T:
+    """What the call returns in a forked child; the test fails if it raises there, or hangs."""
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as stacks, open(reading, "rb") as pipe:
+        child = _fork()
+        if not child:
+            _answer(call, writing, stacks)
+        os.close(writing)
+        is_answered = bool(select.select([pipe], [], [], PATIENCE_S)[0])
+        if not is_answered:
+            os.kill(child, signal.SIGKILL)
+        answer = pipe.read()
+        os.waitpid(child, 0)
+        stacks.seek(0)
+        shown = stacks.read().decode()
+    if not is_answered:
+        pytest.fail(f"the child hangs:\n{shown}")
+    if not answer:
+        pytest.fail(f"the child died:\n{shown}")
+    result, failure = pickle.loads(answer)
+    if failure:
+        pytest.fail(f"the child failed:\n{failure}")
+    return result  # type: ignore[no-any-return]
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # From Python 3.12 on. The parent of these tests has threads, as that of a user may.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+        return os.fork()
+
+
+def _answer(call: Callable[[], object], writing: int, stacks: IO[bytes]) -> None:
+    try:
+        faulthandler.dump_traceback_later(PATIENCE_S * 0.9, file=stacks)
+        try:
+            answer = pickle.dumps((call(), None))
+        except BaseException:
+            answer = pickle.dumps((None, traceback.format_exc()))
+        with open(writing, "wb") as pipe:
+            pipe.write(answer)
+    finally:
+        os._exit(0)
