@@ -5,6 +5,9 @@ Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers) and "Checkpoint Sc
 A checkpoint is created, never replaced: two writers of one version write the same state, so whoever
 comes second has nothing to do. An empty file is no checkpoint, and is replaced. Readers see a
 checkpoint once its last file is there; the hint comes after that.
+
+Parts are written beside a whole file, which goes when all of them are there. deltalake's clean-up
+goes by names: it takes one part for a whole checkpoint, and deletes the commits below it.
 """
 
 from __future__ import annotations
@@ -19,14 +22,14 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log.checkpoint_content import Content, small_joined
 from delta_ops.log.checkpoint_parts import delete_if_empty, load_footers
-from delta_ops.log.last_checkpoint import LastCheckpoint, write_hint
+from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
 from delta_ops.log.multi_part_write import write_parts
 from delta_ops.log.sidecar_write import write_top_and_sidecars
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.features import has_v2_checkpoints
-from delta_ops.protocol.file_names import checkpoint_name
+from delta_ops.protocol.file_names import LAST_CHECKPOINT, checkpoint_name
 from delta_ops.storage import Storage
 
 CheckpointKind = Literal["classic", "multi-part", "v2"]
@@ -86,7 +89,8 @@ def write_checkpoint(
     Args:
         now_ms: Milliseconds since the Unix epoch; by it tombstones and transactions expire.
         part_rows: Write a checkpoint of several parts, of about so many live files each, where
-            there are more. Parts are put together in files of the system's temporary folder.
+            there are more, and before them a whole file, which goes in the end. Parts are put
+            together in files of the system's temporary folder.
 
     Returns:
         None if the version has its checkpoint already.
@@ -108,8 +112,18 @@ def write_checkpoint(
 
 
 def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    written = _created_whole(content, on_event)
+    if written is None:
+        snapshot = content.snapshot
+        _point_at_existing(snapshot.storage, snapshot.log_directory, snapshot.version)
+        return None
+    _point_at(content.snapshot, written, schema=content.schema)
+    return written
+
+
+def _created_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    """The classic checkpoint, which no hint names yet; None if there is one."""
     snapshot = content.snapshot
-    storage, directory = snapshot.storage, snapshot.log_directory
     counts = {"adds": 0, "rows": 0}
 
     def write(sink: IO[bytes]) -> None:
@@ -120,14 +134,13 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
                 counts["adds"] += len(rows) - rows["add"].null_count
                 on_event(progress(snapshot, counts["adds"]))
 
-    path = f"{directory}/{checkpoint_name(snapshot.version)}"
-    delete_if_empty(storage, path)
+    path = f"{snapshot.log_directory}/{checkpoint_name(snapshot.version)}"
+    delete_if_empty(snapshot.storage, path)
     try:
-        info = storage.create_from_stream(path, write)
+        info = snapshot.storage.create_from_stream(path, write)
     except FileExistsError:
-        _point_at_existing(storage, directory, snapshot.version)
         return None
-    written = WrittenCheckpoint(
+    return WrittenCheckpoint(
         version=snapshot.version,
         kind="classic",
         num_files=1,
@@ -137,13 +150,21 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
         size_bytes=info.size,
         expired_tombstones=content.num_expired,
     )
-    _point_at(snapshot, written, schema=content.schema)
-    return written
 
 
-def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint:
+def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
+    whole = _created_whole(content, on_event)
+    if whole is None:
+        return None  # and no hint: its writer may be about to delete it
     snapshot = content.snapshot
+    storage, directory = snapshot.storage, snapshot.log_directory
     found = write_parts(content, parts, lambda done: on_event(progress(snapshot, done)))
+    if found is None:
+        _point_at(snapshot, whole, schema=content.schema)
+        return whole
+    if load_named_version(storage, directory) == snapshot.version:
+        storage.delete(f"{directory}/{LAST_CHECKPOINT}")  # of one file, as another writer found it
+    storage.delete(f"{directory}/{checkpoint_name(snapshot.version)}")
     written = WrittenCheckpoint(
         version=snapshot.version,
         kind="multi-part",
@@ -200,8 +221,11 @@ def _point_at(
 
 def _point_at_existing(storage: Storage, directory: str, version: int) -> None:
     """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
-    info = storage.stat(f"{directory}/{checkpoint_name(version)}")
-    size = load_footers(storage, [info])[info.path].metadata.num_rows
+    try:
+        info = storage.stat(f"{directory}/{checkpoint_name(version)}")
+        size = load_footers(storage, [info])[info.path].metadata.num_rows
+    except FileNotFoundError:
+        return  # parts have taken its place, and their writer points at them
     write_hint(
         storage, directory, LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
     )
