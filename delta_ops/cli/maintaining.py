@@ -26,6 +26,7 @@ from delta_ops.cli.render import (
     utc,
 )
 from delta_ops.maintenance import (
+    CheckpointResult,
     clean_up_log,
     compact_log,
     create_checkpoint,
@@ -35,6 +36,7 @@ from delta_ops.maintenance import (
 from delta_ops.maintenance.vacuum_inventory import load_inventory
 from delta_ops.protocol.predicate import Predicate
 
+_UNFINISHED = "of checkpoints that nobody finished"
 _CENTURY_HOURS = 100 * 365 * 24
 
 
@@ -68,23 +70,37 @@ def checkpoint(
                 "version": result.plan.version,
                 "has_work": result.plan.has_work,
                 "written": written is not None,
-                "kind": result.plan.kind,
+                "kind": written.kind if written else result.plan.kind,
                 "num_files": written.num_files if written else None,
                 "num_reused": written.num_reused if written else None,
                 "num_actions": written.num_actions if written else None,
                 "size_bytes": written.size_bytes if written else None,
                 "expired_tombstones": written.expired_tombstones if written else None,
+                "planned_files": len(result.plan.stale),
+                "deleted_files": result.deleted_files,
+                "failures": result.failures,
             }
         )
-    elif written:
-        click.echo(
+    else:
+        click.echo(_checkpoint_text(result))
+    _fail_for(result.failures)
+
+
+def _checkpoint_text(result: CheckpointResult) -> str:
+    plan, written = result.plan, result.written
+    done = []
+    if written:
+        done.append(
             f"Wrote the checkpoint of version {written.version}: "
             f"{count_text(written.num_actions, 'action')}, {size_text(written.size_bytes)}."
         )
-    elif dry_run and result.plan.has_work:
-        click.echo(f"Would write the checkpoint of version {result.plan.version}.")
-    else:
-        click.echo(f"Version {result.plan.version} has its checkpoint; nothing to do.")
+    elif result.dry_run and plan.is_missing:
+        done.append(f"Would write the checkpoint of version {plan.version}.")
+    if result.dry_run and plan.stale:
+        done.append(f"Would delete {count_text(len(plan.stale), 'file')} {_UNFINISHED}.")
+    elif result.deleted_files:
+        done.append(f"Deleted {count_text(result.deleted_files, 'file')} {_UNFINISHED}.")
+    return " ".join(done) or f"Version {plan.version} has its checkpoint; nothing to do."
 
 
 @click.command("optimize")
@@ -286,6 +302,7 @@ def clean_up_log_command(
                 "latest_version": plan.latest_version,
                 "compatible_checkpoint_version": plan.compatible_version,
                 "planned_by_kind": {
+                    "incomplete_checkpoint_files": len(plan.incomplete),
                     "commits": len(plan.commits),
                     "checkpoint_files": len(plan.checkpoints),
                     "compactions": len(plan.compactions),

@@ -5,6 +5,9 @@ Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers) and "Checkpoint Sc
 A checkpoint is created, never replaced: two writers of one version write the same state, so whoever
 comes second has nothing to do. An empty file is no checkpoint, and is replaced. Readers see a
 checkpoint once its last file is there; the hint comes after that.
+
+Parts are written beside a whole file, which goes when all of them are there. deltalake's clean-up
+goes by names: it takes one part for a whole checkpoint, and deletes the commits below it.
 """
 
 from __future__ import annotations
@@ -94,7 +97,8 @@ def write_checkpoint(
     Args:
         now_ms: Milliseconds since the Unix epoch; by it tombstones and transactions expire.
         part_rows: Write a checkpoint of several parts, of about so many live files each, where
-            there are more. Parts are put together in files of the system's temporary folder.
+            there are more, and before them a whole file, which goes in the end. Parts are put
+            together in files of the system's temporary folder.
 
     Returns:
         None if the version has its checkpoint already.
@@ -120,8 +124,18 @@ def write_checkpoint(
 
 
 def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    written = _created_whole(content, on_event)
+    if written is None:
+        snapshot = content.snapshot
+        _point_at_existing(snapshot)
+        return None
+    _point_at(content.snapshot, written, schema=content.schema)
+    return written
+
+
+def _created_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    """The classic checkpoint, which no hint names yet; None if there is one."""
     snapshot = content.snapshot
-    storage, directory = snapshot.storage, snapshot.log_directory
     counts = {"adds": 0, "rows": 0}
 
     def write(sink: IO[bytes]) -> None:
@@ -133,14 +147,13 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
                 on_event(progress(snapshot, counts["adds"]))
         validate_same_table(snapshot)  # nobody sees the file before this returns
 
-    path = f"{directory}/{checkpoint_name(snapshot.version)}"
-    delete_if_empty(storage, path)
+    path = f"{snapshot.log_directory}/{checkpoint_name(snapshot.version)}"
+    delete_if_empty(snapshot.storage, path)
     try:
-        info = storage.create_from_stream(path, write)
+        info = snapshot.storage.create_from_stream(path, write)
     except FileExistsError:
-        _point_at_existing(snapshot)
         return None
-    written = WrittenCheckpoint(
+    return WrittenCheckpoint(
         version=snapshot.version,
         kind="classic",
         num_files=1,
@@ -150,13 +163,21 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
         size_bytes=info.size,
         expired_tombstones=content.num_expired,
     )
-    _point_at(snapshot, written, schema=content.schema)
-    return written
 
 
-def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint:
+def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
+    whole = _created_whole(content, on_event)
+    if whole is None:
+        return None  # and no hint: its writer may be about to delete it
     snapshot = content.snapshot
+    storage, directory = snapshot.storage, snapshot.log_directory
     found = write_parts(content, parts, lambda done: on_event(progress(snapshot, done)))
+    if found is None:
+        _point_at(snapshot, whole, schema=content.schema)
+        return whole
+    if load_named_version(storage, directory) == snapshot.version:
+        storage.delete(f"{directory}/{LAST_CHECKPOINT}")  # of one file, as another writer found it
+    storage.delete(f"{directory}/{checkpoint_name(snapshot.version)}")
     written = WrittenCheckpoint(
         version=snapshot.version,
         kind="multi-part",
@@ -214,8 +235,11 @@ def _point_at(
 def _point_at_existing(snapshot: Snapshot) -> None:
     """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
     storage, version = snapshot.storage, snapshot.version
-    info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
-    size = load_footers(storage, [info])[info.path].metadata.num_rows
+    try:
+        info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
+        size = load_footers(storage, [info])[info.path].metadata.num_rows
+    except FileNotFoundError:
+        return  # parts have taken its place, and their writer points at them
     hint = LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
     write_hint(storage, snapshot.log_directory, hint)
 

@@ -2,17 +2,17 @@
 
 Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers): parts must be the same in every
 attempt. Which part a row is in follows from its path and from how many parts there are; how many,
-from the live files alone. So attempts at different times differ in expired tombstones only, and one
-that finishes what another began leaves a checkpoint of the version.
+from the live files alone.
 
-A part that is there and does not hold these files is another writer's, who clusters otherwise: with
-ours it would make a checkpoint of too many files and too few. Then the version gets one part more.
+Parts that are there are left alone, whoever wrote them: who clusters otherwise has other rows in
+them, and with ours they would make a checkpoint of too many files and too few. So a number of parts
+is taken that nobody has begun.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -22,14 +22,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_content import BATCH_ROWS, REMOVE_ROW, Content
-from delta_ops.log.checkpoint_parts import delete_if_empty, iter_pieces, load_footers
+from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
-from delta_ops.protocol.checkpoint_rows import ACTIONS, Fields, present_rows
-from delta_ops.protocol.file_names import checkpoint_part_name
+from delta_ops.protocol.file_names import (
+    CheckpointName,
+    checkpoint_part_name,
+    log_file_name,
+    version_prefix,
+)
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.parquet_ranges import Footer
 
 _MAX_PARTS = 1_000
 """Files that are open at once while the rows are told apart."""
@@ -45,16 +47,29 @@ class WrittenParts:
     size_bytes: int
 
 
-def write_parts(content: Content, parts: int, on_rows: Callable[[int], None]) -> WrittenParts:
-    """Write a checkpoint of so many parts, or of more where another writer has begun as many.
+def write_parts(
+    content: Content, parts: int, on_rows: Callable[[int], None]
+) -> WrittenParts | None:
+    """Write a checkpoint of so many parts, or of more where as many have been begun.
 
     Args:
         on_rows: Is told how many live files are in parts that are there.
+
+    Returns:
+        None if they are not all there in the end: another writer was at them.
     """
+    snapshot = content.snapshot
+    begun = {name.parts for name in _checkpoint_names(snapshot)}
     parts = min(parts, _MAX_PARTS)
-    while (written := _attempt(content, parts, on_rows)) is None:
+    while parts in begun:
         parts += 1
-    return written
+    try:
+        written, infos = _written(content, parts, on_rows)
+    except FileExistsError:
+        return None
+    listed = {info.path: info.size for info in _of_version(snapshot)}
+    is_whole = all(listed.get(info.path) == info.size for info in infos)
+    return written if is_whole else None
 
 
 def part_of(paths: pa.Array, parts: int) -> pa.Array:
@@ -63,8 +78,22 @@ def part_of(paths: pa.Array, parts: int) -> pa.Array:
     return pa.array((value % parts for value in hashes), pa.int32())
 
 
-def _attempt(content: Content, parts: int, on_rows: Callable[[int], None]) -> WrittenParts | None:
-    """None if a part of this number is another writer's."""
+def _of_version(snapshot: Snapshot) -> Iterator[FileInfo]:
+    """The files of the log from the snapshot's version on."""
+    return snapshot.storage.list_from(snapshot.log_directory, version_prefix(snapshot.version))
+
+
+def _checkpoint_names(snapshot: Snapshot) -> Iterator[CheckpointName]:
+    """Of the files of the snapshot's version, whole checkpoints and parts."""
+    for info in _of_version(snapshot):
+        name = log_file_name(info.path.rpartition("/")[2])
+        if isinstance(name, CheckpointName) and name.version == snapshot.version:
+            yield name
+
+
+def _written(
+    content: Content, parts: int, on_rows: Callable[[int], None]
+) -> tuple[WrittenParts, list[FileInfo]]:
     snapshot = content.snapshot
     infos: list[FileInfo] = []
     num_actions = num_adds = 0
@@ -79,20 +108,17 @@ def _attempt(content: Content, parts: int, on_rows: Callable[[int], None]) -> Wr
                 content.rows("remove", _in_order(removes[number])),
                 content.rows("add", live),
             ]
-            path = f"{snapshot.log_directory}/{name}"
-            info = _create(snapshot.storage, path, rows, number, parts)
-            if info is None:
-                return None
-            infos.append(info)
+            infos.append(_create(snapshot.storage, f"{snapshot.log_directory}/{name}", rows))
             num_actions += sum(map(len, rows))
             num_adds += len(live)
             on_rows(num_adds)
-    return WrittenParts(
+    written = WrittenParts(
         parts=parts,
         num_actions=num_actions,
         num_add_files=num_adds,
         size_bytes=sum(info.size for info in infos),
     )
+    return written, infos
 
 
 def _told_apart(
@@ -129,55 +155,9 @@ def _in_order(file: IO[bytes]) -> pa.StructArray:
     return rows.take(pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]))
 
 
-def _create(
-    storage: Storage, path: str, rows: Sequence[pa.Table], number: int, parts: int
-) -> FileInfo | None:
-    """Create the part unless it is there; None if another stands in its place."""
-
+def _create(storage: Storage, path: str, rows: Sequence[pa.Table]) -> FileInfo:
     def write(sink: IO[bytes]) -> None:
         with pq.ParquetWriter(sink, rows[0].schema, **CHECKPOINT_PARQUET) as writer:
             writer.write_table(pa.concat_tables(rows), row_group_size=BATCH_ROWS)
 
-    delete_if_empty(storage, path)
-    try:
-        return storage.create_from_stream(path, write)
-    except FileExistsError:
-        info = storage.stat(path)
-    try:
-        return info if _is_of_an_attempt(storage, info, rows, number, parts) else None
-    except LogCorruptError:
-        return None
-
-
-def _is_of_an_attempt(
-    storage: Storage, part: FileInfo, rows: Sequence[pa.Table], number: int, parts: int
-) -> bool:
-    """Whether another attempt wrote the part: of its tombstones more may have been unexpired."""
-    *state, removes, adds = rows
-    footers = load_footers(storage, [part])
-    stored_adds, stored_removes = (_paths(storage, part, footers, a) for a in ("add", "remove"))
-    num_others = footers[part.path].metadata.num_rows - len(stored_adds) - len(stored_removes)
-    ours = pc.struct_field(removes["remove"].combine_chunks(), "path")
-    return (
-        stored_adds == pc.struct_field(adds["add"].combine_chunks(), "path")
-        and num_others == sum(map(len, state))
-        and {*ours.to_pylist()} <= {*stored_removes.to_pylist()}
-        and {*part_of(stored_removes, parts).to_pylist()} <= {number}
-    )
-
-
-def _paths(
-    storage: Storage, part: FileInfo, footers: Mapping[str, Footer], action: str
-) -> pa.Array:
-    """Of the files of a part that an action names, in its order."""
-    key, witness, *_ = ACTIONS[action]
-
-    def choose(stored: Fields) -> list[str]:
-        return [f"{action}.{name}" for name in (key, witness) if name in stored.get(action, ())]
-
-    chunks = [
-        pc.struct_field(present_rows(batch.column(0), action), "path")
-        for piece in iter_pieces(storage, [part], footers, choose)
-        for batch in piece.file.iter_batches(columns=piece.columns, row_groups=piece.row_groups)
-    ]
-    return pa.chunked_array(chunks, pa.string()).combine_chunks()
+    return storage.create_from_stream(path, write)

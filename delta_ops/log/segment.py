@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delta_ops.errors import (
     LogCorruptError,
@@ -71,6 +71,8 @@ class LogListing:
     """Versions that have a checkpoint with a UUID in its name."""
     checksums: frozenset[int] = frozenset()
     """Versions that have a checksum."""
+    incomplete: Mapping[int, tuple[FileInfo, ...]] = field(default_factory=dict)
+    """By version, where there is no complete checkpoint: parts without the rest, empty files."""
 
     @property
     def latest_version(self) -> int | None:
@@ -101,21 +103,24 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
     parts: dict[tuple[int, int], dict[int, FileInfo]] = defaultdict(dict)
     v2_checkpoints: dict[int, FileInfo] = {}
     checksums: set[int] = set()
+    of_checkpoints: dict[int, list[FileInfo]] = defaultdict(list)
     for info in files:
         match log_file_name(info.path.rpartition("/")[2]):
             case CommitName(version=version):
                 commits[version] = info
-            case CheckpointName(version=version, part=part, parts=count) if info.size:
-                parts[version, count][part] = info
-            case V2CheckpointName(version=version) if info.size:
-                v2_checkpoints[version] = info
+            case CheckpointName(version=version, part=part, parts=count):
+                of_checkpoints[version].append(info)
+                if info.size and 1 <= part <= count:
+                    parts[version, count][part] = info
+            case V2CheckpointName(version=version):
+                of_checkpoints[version].append(info)
+                if info.size:
+                    v2_checkpoints[version] = info
             case ChecksumName(version=version) if info.size:
                 checksums.add(version)
     complete: dict[int, Checkpoint] = {}
     for (version, count), found in sorted(parts.items()):
-        # By the number first: a name may speak of thousands of millions of parts.
-        is_complete = len(found) == count and sorted(found) == list(range(1, count + 1))
-        if is_complete and version not in complete:
+        if len(found) == count and version not in complete:
             files_in_order = tuple(found[part] for part in sorted(found))
             complete[version] = Checkpoint(version=version, parts=files_in_order)
     for version, info in v2_checkpoints.items():
@@ -126,6 +131,11 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
         checkpoints=tuple(complete[version] for version in sorted(complete)),
         v2_checkpoints=frozenset(v2_checkpoints),
         checksums=frozenset(checksums),
+        incomplete={
+            version: tuple(infos)
+            for version, infos in sorted(of_checkpoints.items())
+            if version not in complete
+        },
     )
 
 

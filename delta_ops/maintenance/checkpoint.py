@@ -2,11 +2,13 @@
 
 Source: PROTOCOL.md, "Checkpoints". The table's properties say of which kind. Tombstones whose
 retention is over are left out of the checkpoint, and with that the log forgets them: vacuum runs
-first, see `plan`.
+first, see `plan`. What is left of checkpoints that nobody finished is deleted after it, see
+`log.incomplete_checkpoints`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from delta_ops.clock import Clock, system_clock
@@ -18,7 +20,12 @@ from delta_ops.log.checkpoint_write import (
     checkpoint_kind,
     write_checkpoint,
 )
+from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
+from delta_ops.log.segment import list_log
 from delta_ops.maintenance.admission import validate_maintainable
+from delta_ops.protocol.file_names import version_prefix
+from delta_ops.storage import FileInfo
+from delta_ops.storage.store_clock import store_time_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +38,24 @@ class CheckpointPlan:
     commits_since_checkpoint: int
     interval: int
     """`delta.checkpointInterval`: commits from one checkpoint to the next."""
+    stale: tuple[FileInfo, ...] = ()
+    """Files of checkpoints that nobody finished, to be deleted."""
 
     @property
-    def has_work(self) -> bool:
+    def is_missing(self) -> bool:
         """Whether the version has no checkpoint yet."""
         return self.commits_since_checkpoint > 0
 
     @property
+    def has_work(self) -> bool:
+        """Whether there is anything to write or to delete."""
+        return self.is_missing or bool(self.stale)
+
+    @property
     def is_due(self) -> bool:
-        """Whether so many commits came since the last one that readers pay for it."""
-        return self.commits_since_checkpoint >= self.interval
+        """Whether so many commits came since the last one that readers pay for it, or another
+        engine might take what nobody finished for a checkpoint."""
+        return self.commits_since_checkpoint >= self.interval or bool(self.stale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +66,20 @@ class CheckpointResult:
     dry_run: bool
     written: WrittenCheckpoint | None
     """None if nothing was written: in a dry run, or because the version has its checkpoint."""
+    deleted_files: int = 0
+    """Of checkpoints that nobody finished."""
+    failures: tuple[str, ...] = ()
+    """Files that could not be deleted."""
 
 
-def plan_checkpoint(snapshot: Snapshot, *, part_rows: int | None = None) -> CheckpointPlan:
+def plan_checkpoint(
+    snapshot: Snapshot, *, part_rows: int | None = None, stale: Collection[FileInfo] = ()
+) -> CheckpointPlan:
     """Whether the snapshot's version wants a checkpoint, and of which kind.
 
     Args:
         part_rows: As for `create_checkpoint`.
+        stale: Files of checkpoints that nobody finished, for whoever has listed the log.
 
     Raises:
         InvalidRequestError: A property of the table cannot be understood, `part_rows` is not
@@ -68,6 +90,7 @@ def plan_checkpoint(snapshot: Snapshot, *, part_rows: int | None = None) -> Chec
         kind=checkpoint_kind(snapshot, part_rows),
         commits_since_checkpoint=snapshot.commits_since_checkpoint,
         interval=snapshot.properties.checkpoint_interval,
+        stale=tuple(stale),
     )
 
 
@@ -80,18 +103,22 @@ def create_checkpoint(
     log: DeltaLog,
     *,
     part_rows: int | None = None,
-    clock: Clock = system_clock,
+    clock: Clock | None = None,
     dry_run: bool = False,
     on_event: OnEvent = ignore,
 ) -> CheckpointResult:
     """Write the checkpoint of the latest version unless it is there.
 
+    Then delete what is left of checkpoints that nobody finished, if it is older than a day.
+
     Args:
         part_rows: Write several files of about so many live files each, where there are more: for
-            readers that take one file whole into memory. Of no use where the table has the feature
-            v2Checkpoint, and refused there. The system's temporary folder takes the files' size.
-        clock: By it tombstones and transactions expire.
-        on_event: Is told of the live files that are in the checkpoint.
+            readers that take one file whole into memory. A whole file stands in for them until all
+            are there. Of no use where the table has the feature v2Checkpoint, and refused there.
+            The system's temporary folder takes the files' size.
+        clock: By it tombstones and transactions expire, and files are old. If None this machine's,
+            and the store's for files.
+        on_event: Is told of the live files that are in the file that is being written.
 
     Raises:
         InvalidRequestError: As `plan_checkpoint`.
@@ -99,8 +126,25 @@ def create_checkpoint(
     """
     snapshot = log.snapshot()
     validate_maintainable(snapshot)
-    plan = plan_checkpoint(snapshot, part_rows=part_rows)
+    now_ms = (clock or system_clock)()
+    stale = stale_files(list_log(log.storage, log.log_directory), now_ms)
+    if snapshot.commits_since_checkpoint:
+        # Beside the version's own checkpoint, which it is about to get, they mislead nobody.
+        of_version = f"{log.log_directory}/{version_prefix(snapshot.version)}"
+        stale = tuple(info for info in stale if not info.path.startswith(of_version))
+    plan = plan_checkpoint(snapshot, part_rows=part_rows, stale=stale)
+    if dry_run or not plan.has_work:
+        return CheckpointResult(plan=plan, dry_run=dry_run, written=None)
     written = None
-    if plan.has_work and not dry_run:
-        written = write_checkpoint(snapshot, now_ms=clock(), part_rows=part_rows, on_event=on_event)
-    return CheckpointResult(plan=plan, dry_run=dry_run, written=written)
+    if plan.is_missing:
+        written = write_checkpoint(snapshot, now_ms=now_ms, part_rows=part_rows, on_event=on_event)
+    if stale and clock is None:
+        now_ms = store_time_ms(log.storage)
+    gone = delete_stale(log.storage, log.log_directory, stale, now_ms)
+    return CheckpointResult(
+        plan=plan,
+        dry_run=False,
+        written=written,
+        deleted_files=len(gone.files),
+        failures=gone.failures,
+    )

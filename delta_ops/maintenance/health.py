@@ -30,6 +30,7 @@ Measure = Literal[
     "small_files",
     "commits_since_checkpoint",
     "commit_bytes_since_checkpoint",
+    "incomplete_checkpoints",
     "expired_tombstones",
     "expired_log_files",
     "deleted_rows",
@@ -157,6 +158,7 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
     """The findings of a table's figures. Pure."""
     return (
         *_of_operations(figures, thresholds),
+        _of_incomplete_checkpoints(figures),
         *_of_files(figures, thresholds),
         *_of_retention(figures, thresholds),
         _of_features(figures),
@@ -213,6 +215,29 @@ def _of_operations(figures: HealthFigures, limits: HealthThresholds) -> Sequence
             "files",
             "clean_up_log",
         ),
+    )
+
+
+def _of_incomplete_checkpoints(figures: HealthFigures) -> Finding:
+    verdict: Verdict = "ok"
+    advice = ""
+    if figures.stale_checkpoint_files:
+        verdict = "due"
+        advice = f"checkpoint, which deletes them: {_DANGER}"
+    elif figures.incomplete_checkpoint_files:
+        verdict = "look"
+        advice = (
+            "let deltalake not clean up the log until they are gone or whole: checkpoint deletes "
+            f"them once they are a day old, if nobody finishes them; {_DANGER}"
+        )
+    return Finding(
+        measure="incomplete_checkpoints",
+        value=figures.incomplete_checkpoint_files,
+        threshold=1,
+        unit="files",
+        verdict=verdict,
+        operation="checkpoint",
+        advice=advice,
     )
 
 
@@ -309,6 +334,10 @@ def _of_features(figures: HealthFigures) -> Finding:
     )
 
 
+_DANGER = (
+    "checkpoint files of which others are missing are taken for a whole checkpoint by deltalake's "
+    "clean-up, which then deletes the commits that the table still needs"
+)
 _CURES: Mapping[Operation, str] = {
     "vacuum": "vacuum: removed files are past their retention and still there",
     "optimize": "optimize: small files of a partition fit together",

@@ -18,6 +18,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError, UnsupportedFeatureError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.history import monotone_times
+from delta_ops.log.incomplete_checkpoints import misleading_files, stale_files
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -79,6 +80,10 @@ class HealthFigures:
     log_bytes: int
     deletable_log_files: int
     """That a clean-up would delete."""
+    incomplete_checkpoint_files: int
+    """Of checkpoints that are not all there, which some engines take for whole ones."""
+    stale_checkpoint_files: int
+    """Those of them that nobody is completing any more."""
     cleanup_is_enabled: bool
     """`delta.enableExpiredLogCleanup`."""
     tombstones: int
@@ -149,6 +154,8 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         log_files=len(files),
         log_bytes=sum(info.size for info in files),
         deletable_log_files=_deletable_log_files(snapshot, files, now_ms),
+        incomplete_checkpoint_files=len(misleading_files(listing)),
+        stale_checkpoint_files=len(stale_files(listing, now_ms)),
         cleanup_is_enabled=properties.enable_expired_log_cleanup,
         tombstones=len(tombstones),
         tombstone_bytes=pc.sum(tombstones["size"], min_count=0).as_py(),

@@ -9,10 +9,11 @@ before or not at all:
 
 1. a hint that names a checkpoint about to go: without one readers list, with a dangling one some
    fail;
-2. compactions, which stand for commits that go;
-3. the oldest commit, by itself, so that nobody takes version 0 for readable with a hole behind it;
-4. the other commits from the oldest on, and each checkpoint after the commits that rest on it;
-5. checksums, then sidecars, which by then no checkpoint names, then leftovers.
+2. what is left of checkpoints that nobody finished, which another clean-up may take for whole;
+3. compactions, which stand for commits that go;
+4. the oldest commit, by itself, so that nobody takes version 0 for readable with a hole behind it;
+5. the other commits from the oldest on, and each checkpoint after the commits that rest on it;
+6. checksums, then sidecars, which by then no checkpoint names, then leftovers.
 
 The cutoff is by the store's clock, as the times of its files are.
 It may be killed at any call: the next run finds less to do.
@@ -31,6 +32,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.compatible_checkpoint import write_compatible_checkpoint
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history import load_in_commit_times
+from delta_ops.log.incomplete_checkpoints import delete_stale
 from delta_ops.log.last_checkpoint import load_named_version
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files
@@ -147,7 +149,7 @@ def clean_up_log(
     if plan.has_work:
         validate_same_table(snapshot)
     _make_way(log, plan)
-    return _deleted(log, snapshot, plan, on_event)
+    return _deleted(log, snapshot, plan, now_ms, on_event)
 
 
 def plan_of_listed(
@@ -225,14 +227,15 @@ def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
 
 
 def _deleted(
-    log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, on_event: OnEvent
+    log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, on_event: OnEvent
 ) -> LogCleanupResult:
-    failures: list[str] = []
-    deleted: list[FileInfo] = []
+    stale = delete_stale(log.storage, log.log_directory, plan.incomplete, now_ms)
+    failures = [*stale.failures]
+    deleted = [*stale.files]
     needed = 0
     total = len(plan.files)
     sidecars = frozenset(plan.sidecars)
-    for batch in _batches(plan):
+    for batch in () if failures else _batches(plan):
         chosen = batch
         if batch[0] in sidecars:
             named = _named_since(log, plan, batch)

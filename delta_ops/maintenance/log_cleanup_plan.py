@@ -23,6 +23,7 @@ from typing import SupportsIndex
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.history import InCommitTimes, monotone_times
+from delta_ops.log.incomplete_checkpoints import stale_files
 from delta_ops.log.segment import (
     Checkpoint,
     LogListing,
@@ -59,6 +60,8 @@ class LogCleanupPlan:
     compatible_version: int | None = None
     """Of the newest checkpoint, where it needs a twin with a classic name before anything goes:
     who knows no V2 checkpoints then learns from it that the table has them."""
+    incomplete: tuple[FileInfo, ...] = ()
+    """Of checkpoints that nobody finished, wherever in the log; see `incomplete_checkpoints`."""
     checkpoints: tuple[FileInfo, ...] = ()
     compactions: tuple[FileInfo, ...] = ()
     commits: tuple[FileInfo, ...] = ()
@@ -78,6 +81,7 @@ class LogCleanupPlan:
     def files(self) -> tuple[FileInfo, ...]:
         """All that may go, in the order in which it goes."""
         return (
+            *self.incomplete,
             *self.compactions,
             *self.versions,
             *self.checksums,
@@ -138,6 +142,7 @@ def plan_clean_up_log(
         compatible = None  # no commit and no checkpoint would go
     if boundary is not None and compatible is not None and compatible < protected_before:
         boundary = None
+    stale = stale_files(listing, now_ms)
     plan = LogCleanupPlan(
         cutoff_ms=cutoff_ms,
         boundary_version=boundary,
@@ -145,11 +150,13 @@ def plan_clean_up_log(
         earliest_after=earliest_version(_from(boundary, listing)),
         latest_version=listing.latest_version,
         is_enabled=is_enabled,
+        incomplete=stale,
         leftovers=tuple(i for i in listed if "/." in i.path and is_leftover(i, now_ms)),
     )
     if boundary is None:
         return plan
-    expired = _others_expired(listed, listing, boundary)
+    gone = {info.path for info in stale}
+    expired = _others_expired([i for i in listed if i.path not in gone], listing, boundary)
     return replace(
         plan,
         compatible_version=compatible,

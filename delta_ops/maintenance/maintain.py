@@ -123,7 +123,7 @@ def maintain(
             case "repair":
                 return repair(log, dry_run=dry_run, clock=clock, on_event=on_event)
             case "checkpoint":
-                return create_checkpoint(log, dry_run=dry_run, clock=clock, on_event=on_event)
+                return create_checkpoint(log, dry_run=dry_run, clock=own_clock, on_event=on_event)
             case "clean_up_log":
                 return clean_up_log(
                     log,
@@ -164,7 +164,10 @@ def _planned(result: OperationResult) -> dict[str, int]:
         case RepairResult(plan=plan):
             return {"statistics_planned": len(plan.without_statistics)}
         case CheckpointResult(plan=plan):
-            return {"checkpoints_planned": int(plan.has_work)}
+            return {
+                "checkpoints_planned": int(plan.is_missing),
+                "incomplete_checkpoint_files_planned": len(plan.stale),
+            }
         case LogCleanupResult(plan=plan):
             return {"log_files_planned": len(plan.files), "log_bytes_planned": plan.size_bytes}
         case LogCompactionResult(plan=plan):
@@ -196,6 +199,8 @@ def _figures(result: OperationResult) -> dict[str, int]:
             return {
                 "checkpoints_written": int(written is not None),
                 "expired_tombstones_dropped": written.expired_tombstones if written else 0,
+                "incomplete_checkpoint_files_deleted": result.deleted_files,
+                "checkpoint_failures": len(result.failures),
             }
         case LogCleanupResult():
             return {

@@ -55,6 +55,8 @@ class MaintenancePlan:
     expired_tombstones: int
     """Tombstones in the log whose retention is over; their files may be gone."""
     deletable_log_files: int
+    incomplete_checkpoint_files: int
+    """Of checkpoints that nobody finished; among the deletable ones."""
     operations: tuple[Operation, ...]
     """What is due, in the order in which it should run."""
 
@@ -90,7 +92,7 @@ def plan_maintenance(
     validate_deletable(snapshot)
     now_ms = clock()
     cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)
-    checkpoint = plan_checkpoint(snapshot)
+    checkpoint = plan_checkpoint(snapshot, stale=cleanup.incomplete)
     target = target_size_bytes(snapshot, target_size)
     optimize = plan_optimize(
         small_file_sizes(snapshot, target), target_size_bytes=target, min_files=min_files
@@ -109,6 +111,7 @@ def plan_maintenance(
         small_files=optimize.num_files,
         expired_tombstones=len(removed_before(tombstones, horizon_ms)),
         deletable_log_files=len(cleanup.files),
+        incomplete_checkpoint_files=len(cleanup.incomplete),
         operations=tuple(operation for operation, is_due in due.items() if is_due),
     )
 

@@ -83,6 +83,7 @@ def _maintained(table: TableRef) -> dg.AssetChecksDefinition:
                 "delta/small_files": plan.small_files,
                 "delta/expired_tombstones": plan.expired_tombstones,
                 "delta/deletable_log_files": plan.deletable_log_files,
+                "delta/incomplete_checkpoint_files": plan.incomplete_checkpoint_files,
             },
         )
 

@@ -19,12 +19,14 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.checksum_write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.storage.store_clock import store_time_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +73,22 @@ def write_checksum(committed: CommittedVersion) -> None:
 
 
 def checkpoint_if_due(committed: CommittedVersion) -> None:
-    """Write a checkpoint at every `delta.checkpointInterval`th version, unless it is there."""
+    """Write a checkpoint at every `delta.checkpointInterval`th version, unless it is there.
+
+    What somebody began since the one before and did not finish goes then.
+    """
     if not committed.is_checkpoint_due:
         return
-    snapshot = committed.log.snapshot(committed.version)
-    if snapshot.commits_since_checkpoint:
-        write_checkpoint(snapshot, now_ms=committed.clock())
+    log = committed.log
+    snapshot = log.snapshot(committed.version)
+    if not snapshot.commits_since_checkpoint:
+        return
+    now_ms = committed.clock()
+    write_checkpoint(snapshot, now_ms=now_ms)
+    since = snapshot.checkpoint.version if snapshot.checkpoint else 0
+    stale = stale_files(list_log(log.storage, log.log_directory, from_version=since), now_ms)
+    if stale:
+        delete_stale(log.storage, log.log_directory, stale, store_time_ms(log.storage))
 
 
 DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due)

@@ -1,30 +1,43 @@
-"""Multi-part checkpoints: equal parts in every attempt, and never a mixture of two writers'."""
+"""Multi-part checkpoints: equal parts in every attempt, never a mixture of two writers', and a
+whole file beside them until they are all there.
+"""
 
 from __future__ import annotations
 
-import shutil
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.multi_part_write import part_of
-from tests.log.test_checkpoint_kinds import DAY, PARTS, busy, by_deltalake, state
+from delta_ops.protocol.file_names import checkpoint_name
+from tests.counting_storage import CountingStorage, OnCall
+from tests.log.test_checkpoint_kinds import PARTS, busy, by_deltalake, state
 
 PART_ROWS = 2
 
 
-def written(root: Path, *, now_ms: int = 0, base: int | None = None) -> dict[str, bytes]:
+def written(root: Path, *, base: int | None = None) -> dict[str, bytes]:
     """The parts of the latest version's checkpoint, by name."""
     log = busy(PARTS, root)
     if base is not None:
         write_checkpoint(log.snapshot(base), now_ms=0)
-    write_checkpoint(log.snapshot(), now_ms=now_ms, part_rows=PART_ROWS)
+    write_checkpoint(log.snapshot(), now_ms=0, part_rows=PART_ROWS)
     return parts(root)
+
+
+def watched(log: DeltaLog, on_call: OnCall) -> DeltaLog:
+    return DeltaLog("", storage=CountingStorage(log.storage, on_call))
+
+
+def hint(root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / "_delta_log" / "_last_checkpoint").read_text())
+    return found
 
 
 def parts(root: Path) -> dict[str, bytes]:
@@ -54,76 +67,112 @@ def test_a_file_is_in_the_part_that_its_path_says(tmp_path: Path) -> None:
         assert is_state == (number == 0)
 
 
-@pytest.mark.parametrize("num_kept", range(3))
-def test_an_attempt_that_died_is_finished_by_the_next_one(tmp_path: Path, num_kept: int) -> None:
-    whole = written(tmp_path)
-    log = DeltaLog(tmp_path)
-    expected = state(log.snapshot())
-    kept = sorted(whole)[:num_kept]
-    for name in set(whole) - set(kept):
-        (tmp_path / "_delta_log" / name).unlink()
-    assert log.snapshot().commits_since_checkpoint == 6  # part of one is none
-    write_checkpoint(log.snapshot(), now_ms=0, part_rows=PART_ROWS)
-    assert parts(tmp_path) == whole
-    assert state(log.snapshot()) == expected
-
-
-def test_an_attempt_of_another_day_is_finished_without_a_loss(tmp_path: Path) -> None:
-    whole = written(tmp_path)
-    log = DeltaLog(tmp_path)
-    expected = state(log.snapshot())
-    for name in sorted(whole)[1:]:
-        (tmp_path / "_delta_log" / name).unlink()
-    write_checkpoint(log.snapshot(), now_ms=100 * DAY, part_rows=PART_ROWS)
-    assert set(parts(tmp_path)) == set(whole)
-    assert state(log.snapshot())["files"] == expected["files"]
-
-
-def test_with_a_part_of_another_writer_there_is_one_part_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("numbers", [(1,), (3,), (1, 2)], ids=str)
+def test_parts_that_are_there_are_left_alone_and_there_is_one_part_more(
+    tmp_path: Path, numbers: tuple[int, ...]
+) -> None:
+    """Whoever clusters otherwise has other files in them."""
     whole = written(tmp_path)
     log = DeltaLog(tmp_path)
     expected, foreign = state(log.snapshot()), by_deltalake(tmp_path)
-    first, second, *others = (tmp_path / "_delta_log" / name for name in sorted(whole))
-    shutil.copy(second, first)  # whoever clusters otherwise has other files in it
-    for path in (second, *others):
-        path.unlink()
+    names = sorted(whole)
+    others = {names[number - 1]: whole[names[number % 3]] for number in numbers}
+    for name in names:
+        (tmp_path / "_delta_log" / name).unlink()
+    for name, content in others.items():
+        (tmp_path / "_delta_log" / name).write_bytes(content)
+    assert log.snapshot().commits_since_checkpoint == 6  # some parts are no checkpoint
     result = write_checkpoint(log.snapshot(), now_ms=0, part_rows=PART_ROWS)
     assert result is not None
     assert (result.num_files, log.snapshot().commits_since_checkpoint) == (4, 0)
+    assert others.items() <= parts(tmp_path).items()
     assert state(log.snapshot()) == expected
     assert by_deltalake(tmp_path) == foreign
 
 
+def test_the_whole_file_stands_until_all_parts_are_there(tmp_path: Path) -> None:
+    log = busy(PARTS, tmp_path)
+    place = tmp_path / "_delta_log" / checkpoint_name(5)
+    seen: list[tuple[int, bool]] = []
+
+    def look(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when) == ("create_from_stream", "after") and path != f"_delta_log/{place.name}":
+            seen.append((len(parts(tmp_path)), place.exists()))
+
+    write_checkpoint(watched(log, look).snapshot(), now_ms=0, part_rows=PART_ROWS)
+    assert seen == [(1, True), (2, True), (3, True)]
+    assert not place.exists()
+
+
 @pytest.mark.parametrize(
-    ("number", "differs_in"),
+    "is_there",
     [
-        pytest.param(0, "protocol", id="it lacks the protocol"),
-        pytest.param(1, "protocol", id="it has the protocol, which is in another part of ours"),
-        pytest.param(1, "remove", id="it lacks tombstones"),
+        pytest.param(True, id="another writer's part comes first"),
+        pytest.param(False, id="a part is lost"),
     ],
 )
-def test_a_part_of_another_writer_that_has_the_same_live_files_is_not_ours(
-    tmp_path: Path, number: int, differs_in: str
-) -> None:
-    whole = written(tmp_path)
-    log = DeltaLog(tmp_path)
-    expected = state(log.snapshot())
-    places = [tmp_path / "_delta_log" / name for name in sorted(whole)]
-    first = pq.read_table(places[0])
-    part = pq.read_table(places[number])
-    if differs_in == "remove":
-        part = part.filter(pc.is_null(part["remove"]))
-    elif number == 0:
-        part = part.filter(pc.is_null(part["protocol"]))
-    else:
-        part = pa.concat_tables([part, first.filter(pc.is_valid(first["protocol"]))])
-    assert part != pq.read_table(places[number])
-    for place in places:
-        place.unlink()
-    pq.write_table(part, places[number])
-    assert write_checkpoint(log.snapshot(), now_ms=0, part_rows=PART_ROWS) is not None
+def test_the_whole_file_stays_if_a_part_is_not_ours_or_gone(tmp_path: Path, is_there: bool) -> None:
+    contents = written(tmp_path / "template")
+    first, second, _ = sorted(contents)
+    log = busy(PARTS, tmp_path / "t")
+    expected, foreign = state(log.snapshot()), by_deltalake(tmp_path / "t")
+    directory = tmp_path / "t" / "_delta_log"
+
+    def disturb(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when, path) == ("create_from_stream", "before", f"_delta_log/{second}"):
+            if is_there:
+                (directory / second).write_bytes(contents[first])
+            else:
+                (directory / first).unlink()
+
+    result = write_checkpoint(watched(log, disturb).snapshot(), now_ms=0, part_rows=PART_ROWS)
+    assert result is not None
+    assert (result.kind, result.num_files) == ("classic", 1)
+    assert (directory / checkpoint_name(5)).exists()
+    assert "parts" not in hint(tmp_path / "t")
     assert log.snapshot().commits_since_checkpoint == 0
     assert state(log.snapshot()) == expected
+    assert by_deltalake(tmp_path / "t") == foreign
+
+
+def test_the_hint_names_the_parts_though_another_writer_found_the_whole_file(
+    tmp_path: Path,
+) -> None:
+    log = busy(PARTS, tmp_path)
+    named: list[dict[str, Any]] = []
+
+    def disturb(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when) == ("create_from_stream", "after") and ".0000000002." in path:
+            assert write_checkpoint(DeltaLog(tmp_path).snapshot(), now_ms=0) is None
+            named.append(hint(tmp_path))
+
+    write_checkpoint(watched(log, disturb).snapshot(), now_ms=0, part_rows=PART_ROWS)
+    assert [(each["version"], each.get("parts")) for each in named] == [(5, None)]
+    assert (hint(tmp_path)["version"], hint(tmp_path)["parts"]) == (5, 3)
+
+
+def test_who_comes_second_finds_nothing_to_do_when_parts_take_the_place_of_the_whole_file(
+    tmp_path: Path,
+) -> None:
+    contents = written(tmp_path / "template")
+    log = busy(PARTS, tmp_path / "t")
+    directory = tmp_path / "t" / "_delta_log"
+    place = directory / checkpoint_name(5)
+
+    def disturb(_number: int, method: str, path: str, when: str) -> None:
+        if path != f"_delta_log/{place.name}" or when == "after":
+            return
+        if method == "create_from_stream":
+            write_checkpoint(log.snapshot(), now_ms=0)
+        elif method == "stat" and place.exists():
+            for name, content in contents.items():
+                (directory / name).write_bytes(content)
+            place.unlink()
+
+    snapshot = watched(log, disturb).snapshot()
+    assert write_checkpoint(snapshot, now_ms=0) is None
+    assert not place.exists()
+    assert state(log.snapshot()) == state(snapshot)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 damaged"], ids=["empty", "damaged"])
