@@ -44,6 +44,7 @@ from delta_ops.protocol.actions import (
     DomainMetadata,
     FileAction,
     Metadata,
+    OtherAction,
     Protocol,
     RemoveFile,
     SetTransaction,
@@ -290,7 +291,7 @@ def _by_key(values: Sequence[T] | None, key: Callable[[T], str]) -> Mapping[str,
     return by_key if values is not None and len(by_key) == len(values) else None
 
 
-def _bodies(actions: Sequence[Action] | None) -> list[dict[str, Any]] | None:
+def _bodies(actions: Sequence[OtherAction] | None) -> list[dict[str, Any]] | None:
     return None if actions is None else [json_body(action) for action in actions]
 
 
