@@ -18,7 +18,7 @@ from delta_ops.log.replay import FileRows
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
-from delta_ops.protocol.file_paths import canonical_paths
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.file_size_histogram import (
     EMPTY_HISTOGRAM,
     FileSizeHistogram,
@@ -55,8 +55,7 @@ def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAc
     Args:
         table: The table's root.
     """
-    paths = canonical_paths(pa.array([action.path for action in files], pa.string()), table)
-    return dict(zip(paths.to_pylist(), files, strict=True))
+    return dict(zip(canonical_texts((action.path for action in files), table), files, strict=True))
 
 
 def changed_figures(

@@ -70,17 +70,26 @@ def plan_replacement(
     resolved = resolve(predicate, snapshot.schema)
     zone = partition_time_zone
     adds = snapshot.add_files(predicate, partition_time_zone=zone)
+    looked_at = columns(resolved)
     partitions = {
-        name: PartitionColumn(
-            codes=pa.array(range(len(adds)), pa.int64()),
-            values=[
-                parse(add.partition_values.get(name), data_type, time_zone=zone) for add in adds
-            ],
-        )
+        name: _partition_column(name, data_type, adds, zone)
         for name, data_type in partition_types(snapshot).items()
+        if name in looked_at
     }
     stats = pa.array([add.stats for add in adds], pa.string())
     is_whole = must_match(resolved, partitions, stats).to_pylist()
     matched = [add for add, whole in zip(adds, is_whole, strict=True) if whole]
     mixed = [add for add, whole in zip(adds, is_whole, strict=True) if not whole]
     return Replacement(matched=tuple(matched), mixed=tuple(mixed))
+
+
+def _partition_column(
+    name: str, data_type: DataType, adds: Sequence[AddFile], time_zone: str
+) -> PartitionColumn:
+    """The column's value of each file; each distinct text is parsed once."""
+    texts = pa.array([add.partition_values.get(name) for add in adds], pa.string())
+    encoded = texts.dictionary_encode(null_encoding="encode")
+    values = [
+        parse(text, data_type, time_zone=time_zone) for text in encoded.dictionary.to_pylist()
+    ]
+    return PartitionColumn(codes=encoded.indices, values=values)

@@ -35,7 +35,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.features import validate_properties, validate_writable
-from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.schema import StructType, schema_from_json
 from delta_ops.protocol.table_properties import (
@@ -485,8 +485,8 @@ class Transaction:
         level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
-            removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
-            named_again=frozenset(canonical_path(path, self.log.uri) for path in again),
+            removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
+            named_again=frozenset(canonical_texts(again, self.log.uri)),
             app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),
             changes_metadata=self._metadata is not None,
