@@ -138,7 +138,7 @@ def add_files(table: pa.Table) -> list[AddFile]:
             base_row_id,
             default_row_commit_version,
             clustering_provider,
-        ) in _rows(table, ADD)
+        ) in _rows(table, ADD.names)
     ]
 
 
@@ -170,7 +170,33 @@ def remove_files(table: pa.Table) -> list[RemoveFile]:
             vector,
             base_row_id,
             default_row_commit_version,
-        ) in _rows(table, REMOVE)
+        ) in _rows(table, REMOVE.names)
+    ]
+
+
+def tombstones(adds: pa.Table, now_ms: int) -> list[RemoveFile]:
+    """The removes that cancel rows of the `ADD` schema, with all that is known of the files."""
+    return [
+        RemoveFile(
+            path=path,
+            deletion_timestamp=now_ms,
+            extended_file_metadata=True,
+            partition_values=partition_values or {},
+            size=size,
+            tags=tags,
+            deletion_vector=vector,
+            base_row_id=base_row_id,
+            default_row_commit_version=default_row_commit_version,
+        )
+        for (
+            path,
+            partition_values,
+            size,
+            tags,
+            vector,
+            base_row_id,
+            default_row_commit_version,
+        ) in _rows(adds, _OF_TOMBSTONES)
     ]
 
 
@@ -231,9 +257,20 @@ def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
     return pc.if_else(present, vectors, pa.scalar(None, vectors.type))
 
 
-def _rows(table: pa.Table, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
-    """The rows of a schema, column by column: Arrow makes Python's values of whole rows slowly."""
-    return zip(*(_python_values(table[name]) for name in schema.names), strict=True)
+_OF_TOMBSTONES = (
+    "path",
+    "partitionValues",
+    "size",
+    "tags",
+    "deletionVector",
+    "baseRowId",
+    "defaultRowCommitVersion",
+)
+
+
+def _rows(table: pa.Table, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    """Rows of these columns, made column by column: Arrow makes values of whole rows slowly."""
+    return zip(*(_python_values(table[name]) for name in names), strict=True)
 
 
 def _python_values(column: pa.ChunkedArray) -> Iterable[Any]:

@@ -18,15 +18,14 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
-    AddFile,
     CheckpointMetadata,
     CommitInfo,
     DomainMetadata,
+    FileAction,
     Format,
     Metadata,
     OtherAction,
     Protocol,
-    RemoveFile,
     SetTransaction,
     Sidecar,
 )
@@ -100,7 +99,7 @@ def json_object(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str,
 
 def encode_action(action: Action | Sidecar | CheckpointMetadata) -> bytes:
     """The action as one line of JSON, without the line's end."""
-    if isinstance(action, AddFile | RemoveFile):
+    if isinstance(action, FileAction):
         return encode_file_action(action)
     return json.dumps(
         json_object(action), ensure_ascii=False, separators=(",", ":"), allow_nan=False

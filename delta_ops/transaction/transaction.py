@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
@@ -34,6 +36,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.features import validate_properties, validate_writable
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
@@ -229,6 +232,10 @@ class Transaction:
         removed = list(files)
         self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
         self._rearranged.extend(removed if not data_change else ())
+
+    def remove_rows(self, files: pa.Table) -> None:
+        """Remove live files that are rows of `arrow_schemas.ADD`."""
+        self._files.extend(tombstones(files, self.clock()))
 
     def put_back(self, files: Iterable[AddFile]) -> None:
         """Add files that the log has known before and that are not live, as they are given."""
