@@ -200,7 +200,8 @@ def _replace(transaction: Transaction, predicate: Predicate) -> tuple[AddFile, .
     if transaction.snapshot is None:
         return ()
     plan = plan_replacement(transaction.snapshot, predicate)
-    transaction.remove(plan.removed)
+    transaction.remove_rows(plan.matched)
+    transaction.remove(plan.mixed)
     schema = transaction.schema
     survivors = _surviving_rows(transaction, plan.mixed, predicate)
     adds = write_rows(transaction, survivors, schema)

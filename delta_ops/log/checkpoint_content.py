@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.snapshot import Snapshot
-from delta_ops.protocol.actions import Action, SetTransaction
+from delta_ops.protocol.actions import OtherAction, SetTransaction
 from delta_ops.protocol.arrow_schemas import (
     ADD,
     DOMAIN_METADATA,
@@ -81,7 +81,7 @@ class Content:
         )
 
     @lazy
-    def state(self) -> tuple[Action, ...]:
+    def state(self) -> tuple[OtherAction, ...]:
         """The actions that are not about files, in an order that is always the same."""
         snapshot = self.snapshot
         transactions = live_transactions(snapshot, self.now_ms)

@@ -39,11 +39,11 @@ from delta_ops.log.file_figures import (
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import (
     Action,
-    AddFile,
     CommitInfo,
     DomainMetadata,
     FileAction,
     Metadata,
+    OtherAction,
     Protocol,
     RemoveFile,
     SetTransaction,
@@ -118,9 +118,15 @@ def next_checksum(
     """The checksum as `create_checksum` creates it; None if it is not known at little cost."""
     # Those of the snapshot may come from a checksum.
     current = before.state if before and recount else before
-    protocol = _last(actions, Protocol) or (current.protocol if current else None)
-    metadata = _last(actions, Metadata) or (current.metadata if current else None)
-    files = [action for action in actions if isinstance(action, AddFile | RemoveFile)]
+    files: list[FileAction] = []
+    others: list[OtherAction] = []
+    for action in actions:
+        if isinstance(action, FileAction):
+            files.append(action)
+        else:
+            others.append(action)
+    protocol = _last(others, Protocol) or (current.protocol if current else None)
+    metadata = _last(others, Metadata) or (current.metadata if current else None)
     if protocol is None or metadata is None or _has_vectors(protocol, before, files):
         return None
     removes = any(isinstance(action, RemoveFile) for action in files)
@@ -133,7 +139,7 @@ def next_checksum(
         return None
     known = known_files(before, by_path, may_read=may_read)
     figures = changed_figures(summary.figures, by_path, known)
-    info = _last(actions, CommitInfo)
+    info = _last(others, CommitInfo)
     timestamp = info.values.get("inCommitTimestamp") if info else None
     is_timed = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
     if figures is None or (is_timed and type(timestamp) is not int):
@@ -147,8 +153,8 @@ def next_checksum(
         table_size_bytes=figures.size_bytes,
         in_commit_timestamp=timestamp if is_timed else None,
         # Where they expire, it depends on the time of reading which of them there are.
-        transactions=None if expire else _transactions_after(summary.transactions, actions),
-        domains=_domains_after(summary.domains, actions),
+        transactions=None if expire else _transactions_after(summary.transactions, others),
+        domains=_domains_after(summary.domains, others),
         protocol=protocol,
         metadata=metadata,
         histogram=figures.histogram,
@@ -264,7 +270,7 @@ def _has_vectors(protocol: Protocol, before: Snapshot | None, files: Sequence[Fi
 
 
 def _transactions_after(
-    known: Mapping[str, SetTransaction] | None, actions: Sequence[Action]
+    known: Mapping[str, SetTransaction] | None, actions: Sequence[OtherAction]
 ) -> tuple[SetTransaction, ...] | None:
     if known is None:
         return None
@@ -274,7 +280,7 @@ def _transactions_after(
 
 
 def _domains_after(
-    known: Mapping[str, DomainMetadata] | None, actions: Sequence[Action]
+    known: Mapping[str, DomainMetadata] | None, actions: Sequence[OtherAction]
 ) -> tuple[DomainMetadata, ...] | None:
     if known is None:
         return None
@@ -289,9 +295,9 @@ def _by_key(values: Sequence[T] | None, key: Callable[[T], str]) -> Mapping[str,
     return by_key if values is not None and len(by_key) == len(values) else None
 
 
-def _bodies(actions: Sequence[Action] | None) -> list[dict[str, Any]] | None:
+def _bodies(actions: Sequence[OtherAction] | None) -> list[dict[str, Any]] | None:
     return None if actions is None else [json_body(action) for action in actions]
 
 
-def _last(actions: Sequence[Action], kind: type[T]) -> T | None:
+def _last(actions: Sequence[OtherAction], kind: type[T]) -> T | None:
     return next((action for action in reversed(actions) if isinstance(action, kind)), None)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.replay import FileRows
+from delta_ops.log.replay import FileRows, in_tables_of
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
-from delta_ops.protocol.file_paths import canonical_paths
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.file_size_histogram import (
     EMPTY_HISTOGRAM,
     FileSizeHistogram,
@@ -55,8 +55,7 @@ def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAc
     Args:
         table: The table's root.
     """
-    paths = canonical_paths(pa.array([action.path for action in files], pa.string()), table)
-    return dict(zip(paths.to_pylist(), files, strict=True))
+    return dict(zip(canonical_texts((action.path for action in files), table), files, strict=True))
 
 
 def changed_figures(
@@ -87,8 +86,9 @@ def known_files(
     """
     if before is None or not actions:
         return KnownFiles(live={}, absent=frozenset(actions))
-    live = _sizes(before.tail.adds, actions)
-    gone = _paths(before.tail.removes, actions) - live.keys()
+    named = _array(actions)
+    live = _sizes(before.tail.adds, named)
+    gone = _paths(before.tail.removes, named) - live.keys()
     rest = actions.keys() - live.keys() - gone
     if before.checkpoint is None and before.base is None:
         return KnownFiles(live=live, absent=gone | rest)
@@ -97,8 +97,10 @@ def known_files(
         gone |= {path for path in rest if _is_younger(actions[path], written_ms)}
         rest -= gone
     if rest and may_read:
-        for found in before.stream_live(["size", CANONICAL_PATH]):
-            live |= _sizes(FileRows(rows=found, canonical=found[CANONICAL_PATH]), rest)
+        wanted = _array(rest)
+        # Each time, Arrow takes in all that is wanted first.
+        for found in in_tables_of(before.stream_live(["size", CANONICAL_PATH]), len(rest)):
+            live |= _sizes(FileRows(rows=found, canonical=found[CANONICAL_PATH]), wanted)
         gone |= rest - live.keys()
     return KnownFiles(live=live, absent=gone)
 
@@ -130,13 +132,18 @@ def _is_younger(action: FileAction, written_ms: int) -> bool:
     return isinstance(action, AddFile) and action.modification_time > written_ms
 
 
-def _sizes(files: FileRows, wanted: Collection[str]) -> dict[str, int]:
-    found = files.filter(pc.is_in(files.paths, value_set=_array(wanted)))
+def _sizes(files: FileRows, wanted: pa.Array) -> dict[str, int]:
+    found = _among(files, wanted)
     return dict(zip(found.paths.to_pylist(), found.rows["size"].to_pylist(), strict=True))
 
 
-def _paths(files: FileRows, wanted: Collection[str]) -> set[str]:
-    return set(files.paths.filter(pc.is_in(files.paths, value_set=_array(wanted))).to_pylist())
+def _paths(files: FileRows, wanted: pa.Array) -> set[str]:
+    return set(_among(files, wanted).paths.to_pylist())
+
+
+def _among(files: FileRows, wanted: pa.Array) -> FileRows:
+    """The files of these paths; to take the paths in, Arrow takes as long as there are of them."""
+    return files.filter(pc.is_in(files.paths, value_set=wanted)) if len(files) else files
 
 
 def _array(paths: Collection[str]) -> pa.Array:

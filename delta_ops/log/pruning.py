@@ -6,7 +6,7 @@ they are missing, malformed or of no use, it stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -19,11 +19,12 @@ from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import physical_name, physical_predicate
 from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.partition_values import parse, parse_array
-from delta_ops.protocol.predicate import Predicate, might_match, resolve
+from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
 from delta_ops.protocol.schema import DataType, StructType, find_field
 from delta_ops.protocol.stats import parse_stats
 
+_Judge = Callable[[Predicate, Mapping[str, PartitionColumn], pa.Array], pa.BooleanArray]
 _SOURCES = {
     "path": CANONICAL_PATH,
     "log_path": "path",
@@ -101,6 +102,30 @@ def matching(
             not fit its column.
         LogPathError: A file has a partition value that is none of its column's type.
     """
+    judged = _judged(adds, predicate, table, time_zone, might_match)
+    return pa.Table.from_batches([files.filter(might) for files, might in judged], adds.schema)
+
+
+def split_by_match(
+    adds: pa.Table, predicate: Predicate, table: TableShape, time_zone: str = "UTC"
+) -> tuple[pa.Table, pa.Table]:
+    """The files of which every row matches, and those of which that is not known.
+
+    Args and errors are those of `matching`.
+    """
+    judged = [
+        (files, pc.fill_null(must, False))
+        for files, must in _judged(adds, predicate, table, time_zone, must_match)
+    ]
+    matched = [files.filter(must) for files, must in judged]
+    others = [files.filter(pc.invert(must)) for files, must in judged]
+    return pa.Table.from_batches(matched, adds.schema), pa.Table.from_batches(others, adds.schema)
+
+
+def _judged(
+    adds: pa.Table, predicate: Predicate, table: TableShape, time_zone: str, judge: _Judge
+) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+    """Files with what `judge` says of each."""
     resolved = resolve(predicate, table.schema)
     if table.is_mapped:
         resolved = physical_predicate(resolved, table.schema)
@@ -111,24 +136,13 @@ def matching(
         for name, stored in stored_names(table).items()
         if stored in looked_at
     }
-    batches = [_matching(batch, resolved, types, table, time_zone) for batch in adds.to_batches()]
-    return pa.Table.from_batches(batches, adds.schema)
-
-
-def _matching(
-    adds: pa.RecordBatch,
-    predicate: Predicate,
-    types: Mapping[str, DataType],
-    table: TableShape,
-    time_zone: str,
-) -> pa.RecordBatch:
-    """By names as in files; `types` are those of the partition columns that are looked at."""
-    partitions = {
-        name: _partition_column(adds, name, t, table, time_zone) for name, t in types.items()
-    }
-    reads_stats = bool(columns_of(predicate) - set(types))
-    stats = adds.column("stats") if reads_stats else pa.nulls(len(adds), pa.string())
-    return adds.filter(might_match(predicate, partitions, stats))
+    reads_stats = bool(looked_at - set(types))
+    for files in adds.to_batches():
+        values = {
+            name: _partition_column(files, name, t, table, time_zone) for name, t in types.items()
+        }
+        stats = files.column("stats") if reads_stats else pa.nulls(len(files), pa.string())
+        yield files, judge(resolved, values, stats)
 
 
 def _values_of(maps: pa.MapArray, name: str) -> pa.Array:

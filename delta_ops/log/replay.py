@@ -162,7 +162,7 @@ def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[
     """The rows of a checkpoint that no later commit speaks of."""
     known = _joined(tail.adds.keys, tail.removes.keys)
     # Each time, Arrow takes in all that is known first.
-    for batch in _in_tables_of(batches, len(known)):
+    for batch in in_tables_of(batches, len(known)):
         rows = file_rows(batch, table_uri)
         yield _unseen(rows, known) if len(known) else rows
 
@@ -189,14 +189,16 @@ def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:
     return files.filter(pc.invert(is_known)) if pc.any(is_known).as_py() else files
 
 
-def _in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+def in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
     """The same rows in tables of at least so many, but for the last."""
     pending: list[pa.Table] = []
+    num_pending = 0
     for batch in batches:
         pending.append(batch)
-        if sum(map(len, pending)) >= num_rows:
+        num_pending += len(batch)
+        if num_pending >= num_rows:
             yield pa.concat_tables(pending)
-            pending = []
+            pending, num_pending = [], 0
     if pending:
         yield pa.concat_tables(pending)
 

@@ -209,13 +209,5 @@ class CheckpointMetadata:
 
 
 FileAction = AddFile | RemoveFile
-Action = (
-    Metadata
-    | Protocol
-    | AddFile
-    | RemoveFile
-    | AddCdcFile
-    | SetTransaction
-    | DomainMetadata
-    | CommitInfo
-)
+OtherAction = Metadata | Protocol | AddCdcFile | SetTransaction | DomainMetadata | CommitInfo
+Action = FileAction | OtherAction

@@ -6,7 +6,8 @@ a checkpoint is the column written to the next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -113,19 +114,31 @@ def add_files(table: pa.Table) -> list[AddFile]:
     """Rows of the `ADD` schema as values."""
     return [
         AddFile(
-            path=row["path"],
-            size=row["size"],
-            partition_values=_mapping(row["partitionValues"]) or {},
-            modification_time=row["modificationTime"] or 0,
-            data_change=row["dataChange"] is not False,
-            stats=row["stats"],
-            tags=_mapping(row["tags"]),
-            deletion_vector=_deletion_vector(row["deletionVector"]),
-            base_row_id=row["baseRowId"],
-            default_row_commit_version=row["defaultRowCommitVersion"],
-            clustering_provider=row["clusteringProvider"],
+            path=path,
+            size=size,
+            partition_values=partition_values or {},
+            modification_time=modification_time or 0,
+            data_change=data_change is not False,
+            stats=stats,
+            tags=tags,
+            deletion_vector=vector,
+            base_row_id=base_row_id,
+            default_row_commit_version=default_row_commit_version,
+            clustering_provider=clustering_provider,
         )
-        for row in table.to_pylist()
+        for (
+            path,
+            partition_values,
+            size,
+            modification_time,
+            data_change,
+            stats,
+            tags,
+            vector,
+            base_row_id,
+            default_row_commit_version,
+            clustering_provider,
+        ) in _rows(table, ADD.names)
     ]
 
 
@@ -133,19 +146,57 @@ def remove_files(table: pa.Table) -> list[RemoveFile]:
     """Rows of the `REMOVE` schema as values."""
     return [
         RemoveFile(
-            path=row["path"],
-            deletion_timestamp=row["deletionTimestamp"],
-            data_change=row["dataChange"] is not False,
-            extended_file_metadata=row["extendedFileMetadata"],
-            partition_values=_mapping(row["partitionValues"]),
-            size=row["size"],
-            stats=row["stats"],
-            tags=_mapping(row["tags"]),
-            deletion_vector=_deletion_vector(row["deletionVector"]),
-            base_row_id=row["baseRowId"],
-            default_row_commit_version=row["defaultRowCommitVersion"],
+            path=path,
+            deletion_timestamp=deletion_timestamp,
+            data_change=data_change is not False,
+            extended_file_metadata=extended_file_metadata,
+            partition_values=partition_values,
+            size=size,
+            stats=stats,
+            tags=tags,
+            deletion_vector=vector,
+            base_row_id=base_row_id,
+            default_row_commit_version=default_row_commit_version,
         )
-        for row in table.to_pylist()
+        for (
+            path,
+            deletion_timestamp,
+            data_change,
+            extended_file_metadata,
+            partition_values,
+            size,
+            stats,
+            tags,
+            vector,
+            base_row_id,
+            default_row_commit_version,
+        ) in _rows(table, REMOVE.names)
+    ]
+
+
+def tombstones(adds: pa.Table, now_ms: int) -> list[RemoveFile]:
+    """The removes that cancel rows of the `ADD` schema, with all that is known of the files."""
+    return [
+        RemoveFile(
+            path=path,
+            deletion_timestamp=now_ms,
+            extended_file_metadata=True,
+            partition_values=partition_values or {},
+            size=size,
+            tags=tags,
+            deletion_vector=vector,
+            base_row_id=base_row_id,
+            default_row_commit_version=default_row_commit_version,
+        )
+        for (
+            path,
+            partition_values,
+            size,
+            tags,
+            vector,
+            base_row_id,
+            default_row_commit_version,
+        ) in _rows(adds, _OF_TOMBSTONES)
     ]
 
 
@@ -206,8 +257,50 @@ def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
     return pc.if_else(present, vectors, pa.scalar(None, vectors.type))
 
 
-def _mapping(pairs: list[tuple[str, str | None]] | None) -> dict[str, str | None] | None:
-    return None if pairs is None else dict(pairs)
+_OF_TOMBSTONES = (
+    "path",
+    "partitionValues",
+    "size",
+    "tags",
+    "deletionVector",
+    "baseRowId",
+    "defaultRowCommitVersion",
+)
+
+
+def _rows(table: pa.Table, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+    """Rows of these columns, made column by column: Arrow makes values of whole rows slowly."""
+    return zip(*(_python_values(table[name]) for name in names), strict=True)
+
+
+def _python_values(column: pa.ChunkedArray) -> Iterable[Any]:
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    if pa.types.is_map(column.type):
+        return chain.from_iterable(map(_mappings, column.chunks))
+    values: list[Any] = column.to_pylist()
+    return map(_deletion_vector, values) if column.type == DELETION_VECTOR else values
+
+
+def _mappings(maps: pa.MapArray) -> Iterator[dict[str, str | None] | None]:
+    starts = maps.offsets.to_pylist()
+    names, values = (
+        _texts(entries.slice(starts[0], starts[-1] - starts[0]))
+        for entries in (maps.keys, maps.items)
+    )
+    pairs = zip(names, values, strict=True)
+    for start, end, is_present in zip(
+        starts, starts[1:], maps.is_valid().to_pylist(), strict=False
+    ):
+        mapping = dict(islice(pairs, end - start))
+        yield mapping if is_present else None
+
+
+def _texts(strings: pa.StringArray) -> list[Any]:
+    """The texts, of which there is one object in memory however often they are there."""
+    encoded = strings.dictionary_encode()
+    once = encoded.dictionary.to_pylist()
+    return [None if code is None else once[code] for code in encoded.indices.to_pylist()]
 
 
 def _deletion_vector(row: Mapping[str, Any] | None) -> DeletionVector | None:

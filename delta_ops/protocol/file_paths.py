@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from urllib.parse import quote, unquote
 
@@ -90,6 +90,14 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
         ),
         pa.string(),
     )
+
+
+def canonical_texts(log_paths: Iterable[str], table_uri: str) -> list[str]:
+    """`canonical_path` of each, for texts that are in no array."""
+    roots = cache(partial(_roots, table_uri))
+    return [
+        _canonical(path, table_uri, roots) if _may_need_work(path) else path for path in log_paths
+    ]
 
 
 def _may_need_work(path: str) -> bool:

@@ -7,9 +7,10 @@ of the reference, which takes a checksum with other ones for a damaged one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -65,10 +66,11 @@ def changed_histogram(
 ) -> FileSizeHistogram:
     """The histogram after files of these sizes came and went; see `is_possible`."""
     counts, totals = list(histogram.file_counts), list(histogram.total_bytes)
-    for size, sign in chain(((n, 1) for n in added), ((n, -1) for n in removed)):
-        at = bisect_right(BOUNDARIES, size) - 1
-        counts[at] += sign
-        totals[at] += sign * size
+    for sizes, sign in ((Counter(added), 1), (Counter(removed), -1)):
+        for size, number in sizes.items():
+            at = bisect_right(BOUNDARIES, size) - 1
+            counts[at] += sign * number
+            totals[at] += sign * number * size
     return FileSizeHistogram(file_counts=tuple(counts), total_bytes=tuple(totals))
 
 

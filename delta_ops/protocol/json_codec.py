@@ -18,15 +18,14 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
-    AddFile,
     CheckpointMetadata,
     CommitInfo,
-    DeletionVector,
     DomainMetadata,
+    FileAction,
     Format,
     Metadata,
+    OtherAction,
     Protocol,
-    RemoveFile,
     SetTransaction,
     Sidecar,
 )
@@ -37,6 +36,7 @@ from delta_ops.protocol.json_file_actions import (
     line_decoder,
     parse_lines,
 )
+from delta_ops.protocol.json_file_lines import encode_file_action
 from delta_ops.protocol.schema import StructType, schema_to_json
 
 
@@ -91,17 +91,19 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
     return list(_taken_apart(parsed, others, adds, removes))
 
 
-def json_object(action: Action | Sidecar | CheckpointMetadata) -> dict[str, dict[str, Any]]:
+def json_object(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str, dict[str, Any]]:
     """The action's body under its name, absent fields left out."""
     name, body = _encoded(action)
     return {name: body}
 
 
-def encode_action(action: Action | Sidecar | CheckpointMetadata) -> str:
+def encode_action(action: Action | Sidecar | CheckpointMetadata) -> bytes:
     """The action as one line of JSON, without the line's end."""
+    if isinstance(action, FileAction):
+        return encode_file_action(action)
     return json.dumps(
         json_object(action), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    )
+    ).encode()
 
 
 def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> bytes:
@@ -111,7 +113,7 @@ def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> b
         InvalidRequestError: A value has no JSON, such as half of a surrogate pair.
     """
     try:
-        return "".join(encode_action(action) + "\n" for action in actions).encode()
+        return b"".join(encode_action(action) + b"\n" for action in actions)
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidRequestError(f"the commit cannot be written as JSON: {error}") from error
 
@@ -182,7 +184,7 @@ def checkpoint_metadata_from_json(body: Mapping[str, Any]) -> CheckpointMetadata
     return CheckpointMetadata(version=_long(body["version"]))
 
 
-def json_body(action: Action) -> dict[str, Any]:
+def json_body(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str, Any]:
     """The action's body by JSON name, absent fields left out."""
     return _encoded(action)[1]
 
@@ -301,12 +303,8 @@ def _names(values: Any) -> tuple[str, ...] | None:
     return None if values is None else tuple(_text(value) for value in values)
 
 
-def _encoded(action: Action | Sidecar | CheckpointMetadata) -> tuple[str, dict[str, Any]]:
+def _encoded(action: OtherAction | Sidecar | CheckpointMetadata) -> tuple[str, dict[str, Any]]:
     match action:
-        case AddFile():
-            return "add", _present(_add_body(action), always=("partitionValues",))
-        case RemoveFile():
-            return "remove", _present(_remove_body(action))
         case AddCdcFile():
             return "cdc", _present(
                 {
@@ -354,38 +352,6 @@ def _encoded(action: Action | Sidecar | CheckpointMetadata) -> tuple[str, dict[s
             return "checkpointMetadata", {"version": action.version}
 
 
-def _add_body(add: AddFile) -> dict[str, Any]:
-    return {
-        "path": add.path,
-        "partitionValues": dict(add.partition_values),
-        "size": add.size,
-        "modificationTime": add.modification_time,
-        "dataChange": add.data_change,
-        "stats": add.stats,
-        "tags": _copied(add.tags),
-        "deletionVector": _deletion_vector_body(add.deletion_vector),
-        "baseRowId": add.base_row_id,
-        "defaultRowCommitVersion": add.default_row_commit_version,
-        "clusteringProvider": add.clustering_provider,
-    }
-
-
-def _remove_body(remove: RemoveFile) -> dict[str, Any]:
-    return {
-        "path": remove.path,
-        "deletionTimestamp": remove.deletion_timestamp,
-        "dataChange": remove.data_change,
-        "extendedFileMetadata": remove.extended_file_metadata,
-        "partitionValues": _copied(remove.partition_values),
-        "size": remove.size,
-        "stats": remove.stats,
-        "tags": _copied(remove.tags),
-        "deletionVector": _deletion_vector_body(remove.deletion_vector),
-        "baseRowId": remove.base_row_id,
-        "defaultRowCommitVersion": remove.default_row_commit_version,
-    }
-
-
 def _metadata_body(metadata: Metadata) -> dict[str, Any]:
     return {
         "id": metadata.id,
@@ -402,23 +368,8 @@ def _metadata_body(metadata: Metadata) -> dict[str, Any]:
     }
 
 
-def _deletion_vector_body(vector: DeletionVector | None) -> dict[str, Any] | None:
-    if vector is None:
-        return None
-    return _present(
-        {
-            "storageType": vector.storage_type,
-            "pathOrInlineDv": vector.path_or_inline_dv,
-            "offset": vector.offset,
-            "sizeInBytes": vector.size_in_bytes,
-            "cardinality": vector.cardinality,
-            "maxRowIndex": vector.max_row_index,
-        }
-    )
-
-
-def _present(body: dict[str, Any], always: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if value is not None or name in always}
+def _present(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def _copied(mapping: Mapping[str, str | None] | None) -> dict[str, str | None] | None:

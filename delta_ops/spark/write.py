@@ -189,7 +189,8 @@ def _replace(transaction: Transaction, df: DataFrame, predicate: Predicate) -> t
         return ()
     zone = session_time_zone(df.sparkSession)
     plan = plan_replacement(snapshot, predicate, partition_time_zone=zone)
-    transaction.remove(plan.removed)
+    transaction.remove_rows(plan.matched)
+    transaction.remove(plan.mixed)
     if not plan.mixed:
         return ()
     rows = read_files(df.sparkSession, snapshot, plan.mixed)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from delta_ops.log import Snapshot
-from delta_ops.log.pruning import partition_types
+from delta_ops.log.pruning import split_by_match
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_domains import PartitionColumn
-from delta_ops.protocol.partition_values import parse
-from delta_ops.protocol.predicate import Predicate, col, columns, must_match, resolve
+from delta_ops.protocol.arrow_schemas import add_files, evened
+from delta_ops.protocol.predicate import Predicate, col, columns, resolve
 from delta_ops.protocol.schema import BINARY, STRING, DataType, StructType, find_field
 
 _EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
@@ -27,15 +26,10 @@ _EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
 class Replacement:
     """The live files that an overwrite concerns."""
 
-    matched: tuple[AddFile, ...]
-    """Every row matches."""
+    matched: pa.Table
+    """Every row matches; rows of `arrow_schemas.ADD`, since they may be all files of the table."""
     mixed: tuple[AddFile, ...]
     """Some rows may match; the others survive."""
-
-    @property
-    def removed(self) -> tuple[AddFile, ...]:
-        """All files that leave the table."""
-        return self.matched + self.mixed
 
 
 def true_when_stored(
@@ -67,20 +61,6 @@ def plan_replacement(
     Raises:
         InvalidRequestError: The predicate does not fit the table.
     """
-    resolved = resolve(predicate, snapshot.schema)
-    zone = partition_time_zone
-    adds = snapshot.add_files(predicate, partition_time_zone=zone)
-    partitions = {
-        name: PartitionColumn(
-            codes=pa.array(range(len(adds)), pa.int64()),
-            values=[
-                parse(add.partition_values.get(name), data_type, time_zone=zone) for add in adds
-            ],
-        )
-        for name, data_type in partition_types(snapshot).items()
-    }
-    stats = pa.array([add.stats for add in adds], pa.string())
-    is_whole = must_match(resolved, partitions, stats).to_pylist()
-    matched = [add for add, whole in zip(adds, is_whole, strict=True) if whole]
-    mixed = [add for add, whole in zip(adds, is_whole, strict=True) if not whole]
-    return Replacement(matched=tuple(matched), mixed=tuple(mixed))
+    adds = snapshot.add_rows(predicate, partition_time_zone=partition_time_zone)
+    matched, mixed = split_by_match(evened(adds), predicate, snapshot, partition_time_zone)
+    return Replacement(matched=matched, mixed=tuple(add_files(mixed)))

@@ -13,6 +13,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
@@ -35,8 +37,9 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.features import validate_properties, validate_writable
-from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.schema import StructType, schema_from_json
 from delta_ops.protocol.table_properties import (
@@ -233,6 +236,10 @@ class Transaction:
         removed = list(files)
         self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
         self._rearranged.extend(removed if not data_change else ())
+
+    def remove_rows(self, files: pa.Table) -> None:
+        """Remove live files that are rows of `arrow_schemas.ADD`."""
+        self._files.extend(tombstones(files, self.clock()))
 
     def put_back(self, files: Iterable[AddFile], *, vacuum_was_killed: bool = False) -> None:
         """Add files that the log has known before and that are not live, as they are given.
@@ -432,7 +439,7 @@ class Transaction:
         assert self.snapshot
         missing = missing_of(self._put_back, self.snapshot)
         if missing:
-            paths = [canonical_path(add.path, self.log.uri) for add in missing]
+            paths = canonical_texts([add.path for add in missing], self.log.uri)
             others = f" ({len(paths) - 1} others too)" if len(paths) > 1 else ""
             raise DataFileError(
                 self.log.uri,
@@ -534,9 +541,9 @@ class Transaction:
         level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
-            removed_paths=frozenset(canonical_path(path, self.log.uri) for path in removed),
+            removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
             puts_back=bool(self._put_back) and self._heeds_vacuum,
-            named_again=frozenset(canonical_path(path, self.log.uri) for path in again),
+            named_again=frozenset(canonical_texts(again, self.log.uri)),
             app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),
             changes_metadata=self._metadata is not None,

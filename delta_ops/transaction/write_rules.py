@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
-from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import (
     ArrayType,
@@ -97,14 +97,10 @@ def validate_actions(
         InvalidRequestError: With the file and the rule.
     """
     types = _partition_types(metadata)
-    seen: dict[str, list[FileAction]] = {}
-    for action in files:
-        path = _path_of(action, table)
-        seen.setdefault(path, []).append(action)
-        if not _is_one_change(seen[path]):
-            raise InvalidRequestError(
-                f"{table}: file {path} is in the commit twice; one commit can say one thing of it"
-            )
+    paths = _paths_of(files, table)
+    if len(set(paths)) < len(paths):
+        _validate_twice_named(files, paths, table)
+    for action, path in zip(files, paths, strict=True):
         if isinstance(action, AddFile):
             _validate_add(action, path, types, table)
     removed = [a for a in files if isinstance(a, RemoveFile) and a.data_change]
@@ -148,6 +144,17 @@ def num_rows(files: Iterable[AddFile]) -> int | None:
     return total
 
 
+def _validate_twice_named(files: Sequence[FileAction], paths: Sequence[str], table: str) -> None:
+    by_path: dict[str, list[FileAction]] = {}
+    for action, path in zip(files, paths, strict=True):
+        by_path.setdefault(path, []).append(action)
+    for path, actions in by_path.items():
+        if not _is_one_change(actions):
+            raise InvalidRequestError(
+                f"{table}: file {path} is in the commit twice; one commit can say one thing of it"
+            )
+
+
 def _is_one_change(actions: Sequence[FileAction]) -> bool:
     """Whether one thing is said of a file; to give it another deletion vector takes two actions.
 
@@ -159,11 +166,11 @@ def _is_one_change(actions: Sequence[FileAction]) -> bool:
     return len(actions) == len(vectors) == len({type(each) for each in actions}) == 2
 
 
-def _path_of(action: FileAction, table: str) -> str:
+def _paths_of(files: Sequence[FileAction], table: str) -> list[str]:
     try:
-        return canonical_path(action.path, table)
+        return canonical_texts((action.path for action in files), table)
     except LogPathError as error:
-        raise InvalidRequestError(f"{table}: file {action.path} lies outside the table") from error
+        raise InvalidRequestError(f"{table}: file {error.file} lies outside the table") from error
 
 
 def _partition_types(metadata: Metadata) -> Mapping[str, DataType]:

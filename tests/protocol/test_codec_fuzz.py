@@ -54,7 +54,7 @@ def line(rnd: random.Random) -> bytes:
         Metadata(id="i", schema_string="{}", created_time=1),
     ]
     actions: list[Action] = [adds, adds, removes, rnd.choice(others)]
-    return encode_action(rnd.choice(actions)).encode()
+    return encode_action(rnd.choice(actions))
 
 
 def commit(rnd: random.Random) -> bytes:
@@ -166,8 +166,7 @@ def test_a_line_nested_beyond_all_measure_among_many_is_named(nested: bytes, pla
     many = [encode_action(AddFile(path=str(i), size=i, partition_values={}, modification_time=0))
             for i in range(100)]  # fmt: skip
     deep = b'{"add":{"path":"z","size":1,"novelty":' + nested + b"}}"
-    lines = [text.encode() for text in many]
-    lines.insert(0 if place == "first" else 100, deep)
+    many.insert(0 if place == "first" else 100, deep)
     with pytest.raises(LineError) as raised:
-        decode_commits([b"\n".join(lines)])
+        decode_commits([b"\n".join(many)])
     assert raised.value.line == (1 if place == "first" else 101)

@@ -112,7 +112,7 @@ MANY = [encode_action(AddFile(path=f"{i}", size=i, partition_values={}, modifica
 
 def decoded_among_many(*lines: bytes) -> CommitActions:
     """The actions of a commit that is large enough for the bulk, with these lines in its middle."""
-    before, after = ("\n".join(part).encode() for part in (MANY[:50], MANY[50:]))
+    before, after = (b"\n".join(part) for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([before, *lines, after])])
     return decoded
 
@@ -147,7 +147,7 @@ def test_odd_lines_among_many_are_read(line: bytes) -> None:
 
 def test_other_actions_keep_their_order_wherever_they_stand() -> None:
     txns = [f'{{"txn":{{"appId":"a","version":{n}}}}}'.encode() for n in range(3)]
-    before, after = ("\n".join(part).encode() for part in (MANY[:50], MANY[50:]))
+    before, after = (b"\n".join(part) for part in (MANY[:50], MANY[50:]))
     (decoded,) = decode_commits([b"\n".join([txns[0], before, txns[1], after, txns[2]])])
     assert [each.version for each in decoded.others if isinstance(each, SetTransaction)] == [
         0,

@@ -96,7 +96,8 @@ class Replace:
         assert transaction.snapshot
         transaction.read(self.predicate)
         plan = plan_replacement(transaction.snapshot, self.predicate)
-        transaction.remove(plan.removed)
+        transaction.remove_rows(plan.matched)
+        transaction.remove(plan.mixed)
         mixed = read_files(transaction.snapshot, plan.mixed, ["id", "p"])
         survivors = [row for table in mixed for row in rows_in(table) if not self.matches(row)]
         stage_rows(transaction, (*survivors, *self.rows))

@@ -1,0 +1,77 @@
+"""File actions as values, as lines and as rows: each form gives the others."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
+from delta_ops.protocol.arrow_schemas import ADD, STRING_MAP, add_files, remove_files
+from delta_ops.protocol.json_codec import decode_commit, encode_action, encode_commit
+from tests.protocol.test_json_file_actions import LINES
+from tests.tables import add
+
+VECTOR = DeletionVector(
+    storage_type="u", path_or_inline_dv="ab", size_in_bytes=3, cardinality=2, offset=1
+)
+
+
+@given(LINES)
+@settings(max_examples=200, deadline=None)
+def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile]) -> None:
+    decoded = decode_commit(encode_commit(actions))
+    assert add_files(decoded.adds) == [a for a in actions if isinstance(a, AddFile)]
+    assert remove_files(decoded.removes) == [a for a in actions if isinstance(a, RemoveFile)]
+
+
+@given(LINES)
+@settings(max_examples=200, deadline=None)
+def test_lines_are_those_of_the_standard_library(actions: list[AddFile | RemoveFile]) -> None:
+    for action in actions:
+        line = encode_action(action)
+        again = json.dumps(json.loads(line), ensure_ascii=False, separators=(",", ":"))
+        assert line == again.encode()
+
+
+def test_fields_stand_in_the_order_of_the_reference() -> None:
+    each = add("a b", tags={"t": None}, stats="{}", deletion_vector=VECTOR, base_row_id=1)
+    assert encode_action(each) == (
+        b'{"add":{"path":"a b","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true'
+        b',"stats":"{}","tags":{"t":null},"deletionVector":{"storageType":"u","pathOrInlineDv":"ab"'
+        b',"offset":1,"sizeInBytes":3,"cardinality":2},"baseRowId":1}}'
+    )
+    gone = RemoveFile(path="x", deletion_timestamp=7, data_change=False, partition_values={})
+    assert encode_action(gone) == (
+        b'{"remove":{"path":"x","deletionTimestamp":7,"dataChange":false,"partitionValues":{}}}'
+    )
+
+
+def test_a_mapping_that_is_no_dict_is_written_too() -> None:
+    values = MappingProxyType({"p": "1"})
+    assert b'"partitionValues":{"p":"1"}' in encode_action(add("x", partition_values=values))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"path": "\ud800"}, id="half of a surrogate pair"),
+        pytest.param({"size": object()}, id="no number"),
+    ],
+)
+def test_what_has_no_json_cannot_be_committed(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError, match="cannot be written as JSON"):
+        encode_commit([add(**{"path": "x", **changes})])
+
+
+def test_maps_of_a_slice_are_those_of_its_rows() -> None:
+    maps = pa.array([[("a", "1")], None, [], [("a", None), ("b", "2")], [("a", "3")]], STRING_MAP)
+    nulls = {name: pa.nulls(5, ADD.field(name).type) for name in ADD.names}
+    rows = pa.table({**nulls, "path": list("uvwxy"), "size": [0] * 5, "partitionValues": maps})
+    found = {each.path: each.partition_values for each in add_files(rows.slice(1, 3))}
+    assert found == {"v": {}, "w": {}, "x": {"a": None, "b": "2"}}
