@@ -12,11 +12,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 import pyarrow as pa
 
@@ -155,33 +154,39 @@ def vacuum(
         return VacuumResult(plan=plan, dry_run=True)
 
     commit_clock = clock or system_clock
-    run = unfinished_run(needed.snapshot) if logs else None
-    if logs and plan.has_work:
-        run = commit_start(
-            log,
-            needed.snapshot,
-            plan,
-            is_enforced=enforce_retention,
-            specified_ms=None if retention is None else retention_ms,
-            clock=commit_clock,
-            on_event=on_event,
-        )
-    end = partial(
-        commit_end,
-        log,
-        num_directories=rules.num_directories,
-        clock=commit_clock,
-        on_event=on_event,
-    )
+
+    def begin_run() -> None:
+        """Unless one is open; another vacuum may have ended it."""
+        if logs and unfinished_run(needed.snapshot) is None:
+            commit_start(
+                log,
+                needed.snapshot,
+                plan,
+                is_enforced=enforce_retention,
+                specified_ms=None if retention is None else retention_ms,
+                clock=commit_clock,
+                on_event=on_event,
+            )
+            needed.look_again()
+
+    def end_run(deleted: int | None) -> None:
+        if logs:
+            commit_end(
+                log,
+                needed.snapshot.refresh(),
+                deleted=deleted,
+                num_directories=rules.num_directories,
+                clock=commit_clock,
+                on_event=on_event,
+            )
+
     try:
-        result = _delete(log.uri, plan, needed, keep, batch_files, on_event)
+        result = _delete(log.uri, plan, needed, keep, batch_files, begin_run, on_event)
     except Exception:
-        if run is not None:
-            with suppress(DeltaOpsError):  # of what is told, the first error
-                end(needed.snapshot.refresh(), run, deleted=None)
+        with suppress(DeltaOpsError):  # of what is told, the first error
+            end_run(None)
         raise
-    if run is not None:
-        end(needed.snapshot.refresh(), run, deleted=result.deleted_files)
+    end_run(result.deleted_files)
     is_all = inventory is None and not (keep or keep_versions or keep_last)
     if is_all and _left_nothing(result, mode):
         version = last_version_before(needed.snapshot, horizon_ms)
@@ -260,14 +265,18 @@ def _delete(
     needed: NeededFiles,
     keep: Collection[str],
     batch_files: int,
+    begin_run: Callable[[], None],
     on_event: OnEvent,
 ) -> VacuumResult:
     storage = needed.snapshot.storage
     todo = plan.files + plan.leftovers
     deleted: list[FileInfo] = []
     failures: list[str] = []
+    if plan.directories and not todo:
+        begin_run()
     for start in range(0, len(todo), batch_files):
         needed.look_again()
+        begin_run()
         kept = _paths_of(keep)
         kept |= needed.other_names(kept)
         batch = [

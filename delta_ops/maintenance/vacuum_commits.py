@@ -3,7 +3,8 @@
 Names, parameters and metrics are the reference's: VACUUM START, then VACUUM END. Neither changes a
 file. The first carries a txn with the version that was planned on, the last one with the same
 number: a table whose first is ahead of its last has a vacuum that was killed, or is not done yet.
-Whoever comes next goes on with it and ends it, so that no run is begun or ended twice.
+Whoever comes next goes on with it and ends it, so that no run is begun or ended twice; one that is
+still deleting begins another before its next batch.
 """
 
 from __future__ import annotations
@@ -63,15 +64,12 @@ def commit_start(
     specified_ms: int | None,
     clock: Clock,
     on_event: OnEvent,
-) -> int:
-    """Commit VACUUM START, unless a run has begun and not ended; the run's number.
+) -> None:
+    """Commit VACUUM START, unless somebody has.
 
     Args:
         specified_ms: The retention that was asked for; None if it is the table's.
     """
-    unfinished = unfinished_run(snapshot)
-    if unfinished is not None:
-        return unfinished
     parameters: dict[str, bool | int] = {"retentionCheckEnabled": is_enforced}
     if specified_ms is not None:
         parameters["specifiedRetentionMillis"] = specified_ms
@@ -82,26 +80,26 @@ def commit_start(
     }
     run = snapshot.version
     _commit(log, snapshot, START, run, parameters, metrics, clock=clock, on_event=on_event)
-    return run
 
 
 def commit_end(
     log: DeltaLog,
     snapshot: Snapshot,
-    run: int,
     *,
     deleted: int | None,
     num_directories: int,
     clock: Clock,
     on_event: OnEvent,
 ) -> None:
-    """Commit VACUUM END, unless somebody has.
+    """Commit VACUUM END, if a run has begun and not ended.
 
     Args:
-        run: What `commit_start` returned.
         deleted: How many files this process has deleted; None if it failed.
         num_directories: That were looked at.
     """
+    run = unfinished_run(snapshot)
+    if run is None:
+        return
     status = "FAILED" if deleted is None else "COMPLETED"
     metrics = (
         {}

@@ -15,6 +15,7 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import Protocol
+from delta_ops.transaction.vacuum_runs import unfinished_run
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
@@ -134,6 +135,25 @@ def test_of_two_vacuums_at_a_time_one_tells(tmp_path: Path) -> None:
     assert vacuum(log, clock=table.clock).failures == ()
     assert others == [2]
     assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"]
+
+
+def test_a_vacuum_whose_run_another_has_ended_begins_another_before_it_deletes_more(
+    tmp_path: Path,
+) -> None:
+    table = overwritten(tmp_path / "t")
+    open_runs: list[int | None] = []
+
+    def meddle(_number: int, method: str, _path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "before"):
+            open_runs.append(unfinished_run(table.log.snapshot()))
+            if len(open_runs) == 1:
+                vacuum(table.log, clock=table.clock, keep=table.data_files())
+
+    log = DeltaLog("", storage=CountingStorage(table.log.storage, meddle))
+    assert vacuum(log, clock=table.clock, batch_files=1).deleted_files == 2
+    assert len(open_runs) == 2
+    assert None not in open_runs
+    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"] * 2
 
 
 def test_a_change_of_the_metadata_between_start_and_end_is_no_obstacle(tmp_path: Path) -> None:
