@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
+from delta_ops.protocol.file_names import checkpoint_part_name
 from tests.tables import by_deltalake, rows
 
 DAY_S = 86_400
@@ -283,6 +284,25 @@ def test_a_checkpoint_of_several_files(table: Path) -> None:
     done = output("checkpoint", table, "--part-rows", "2")
     assert (done["kind"], done["num_files"], done["num_reused"]) == ("multi-part", 2, 0)
     assert DeltaLog(table).snapshot().commits_since_checkpoint == 0
+
+
+def test_what_nobody_finished_is_deleted_and_told(table: Path) -> None:
+    da.write(table, da.to_table(DeltaLog(table)).slice(0, 0))
+    version = DeltaLog(table).snapshot().version - 1
+    place = table / "_delta_log" / checkpoint_part_name(version, 1, 2)
+    place.write_bytes(b"the other is missing")
+    age(place, 2)
+    assert run("checkpoint", table, "--dry-run").stdout.endswith(
+        "Would delete 1 file of checkpoints that nobody finished.\n"
+    )
+    planned = output("clean-up-log", table, "--dry-run")
+    assert planned["planned_by_kind"]["incomplete_checkpoint_files"] == 1
+    asked = output("checkpoint", table, "--dry-run")
+    assert (asked["planned_files"], asked["deleted_files"], place.exists()) == (1, 0, True)
+    told = run("checkpoint", table).stdout
+    assert told.startswith("Wrote the checkpoint of version ")
+    assert told.endswith("Deleted 1 file of checkpoints that nobody finished.\n")
+    assert not place.exists()
 
 
 def test_what_is_kept_for_ever_is_shown_as_far_back_as_times_go(tmp_path: Path) -> None:

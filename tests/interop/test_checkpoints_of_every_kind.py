@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +12,8 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.maintenance import create_checkpoint
+from delta_ops.storage import Storage
+from tests.faulty_storage import crashes
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
 
@@ -78,3 +82,28 @@ def test_delta_spark_reads_it_skips_by_it_and_goes_on(
     da.write(root, expected.slice(0, 1))
     create_checkpoint(DeltaLog(root), part_rows=part_rows)
     assert len(delta_spark.read(root)) == len(da.to_table(DeltaLog(root))) == len(expected) + 2
+
+
+def test_delta_spark_reads_the_table_at_every_moment_of_a_checkpoint_of_parts(
+    delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    """A whole file stands beside the parts until all of them are there."""
+    template = tmp_path / "template"
+    for number in range(6):
+        da.write(template, pa.table({"id": [number]}))
+    numbers = count()
+
+    def fresh() -> Storage:
+        return DeltaLog(shutil.copytree(template, tmp_path / str(next(numbers)))).storage
+
+    def run(storage: Storage) -> None:
+        create_checkpoint(DeltaLog("", storage=storage), part_rows=2)
+
+    seen: set[frozenset[str]] = set()
+    for where, storage in crashes(fresh, run):
+        root = Path(storage.uri)
+        files = frozenset(p.name for p in (root / "_delta_log").iterdir() if p.name[0] != ".")
+        if files not in seen:
+            seen.add(files)
+            assert rows(delta_spark.read(root)) == [{"id": n} for n in range(6)], where
+    assert len(seen) == 7

@@ -178,10 +178,12 @@ class MaintainedTable:
         self._orphans[place] = place.stat().st_mtime_ns // 1_000_000
 
     def has_incomplete_checkpoint(self) -> bool:
-        """Whether parts of a checkpoint are there and others are not."""
-        found = [_PART.fullmatch(place.name) for place in (self.root / "_delta_log").iterdir()]
-        names = [match.groups() for match in found if match]
-        return any(names.count(name) < int(name[1]) for name in names)
+        """Whether parts are there of a checkpoint whose others are not, nor one that is whole."""
+        names = {place.name for place in (self.root / "_delta_log").iterdir()}
+        found = [match.groups() for match in map(_PART.fullmatch, names) if match]
+        whole = {checkpoint for checkpoint, n in found if found.count((checkpoint, n)) == int(n)}
+        whole |= {name.removesuffix(".parquet") for name in names}
+        return any(checkpoint not in whole for checkpoint, _ in found)
 
     def files(self) -> set[str]:
         """All that there are; none of them ever changes but the hint."""

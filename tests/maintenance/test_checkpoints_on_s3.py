@@ -84,7 +84,9 @@ def test_a_checkpoint_with_a_part_missing_is_no_base_for_a_clean_up(
     assert len(parts) == 3
     log.storage.delete(parts[1])
     log.storage.delete("_delta_log/_last_checkpoint")  # which is written at the end
-    assert not clean_up_log(log, clock=later_ms).plan.has_work
+    plan = clean_up_log(log, clock=later_ms).plan
+    assert (plan.boundary_version, len(plan.files)) == (None, 2)
+    assert not named(log, ".checkpoint.")
     assert ids(log) == ids_by_deltalake(log, s3_server) == [0, 1, 2]
 
     create_checkpoint(log, part_rows=1)

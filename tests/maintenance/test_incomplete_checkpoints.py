@@ -1,25 +1,17 @@
-"""Checkpoints that nobody finished: what another engine's clean-up makes of them, and what we do.
-
-deltalake takes any file of a checkpoint for a whole one and deletes the commits below it.
-"""
+"""Checkpoints that nobody finished: which of their files go, when, and who is told of them."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
-import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
 from delta_ops.log.segment import list_log, listing_from_files
 from delta_ops.maintenance import (
@@ -31,163 +23,22 @@ from delta_ops.maintenance import (
     maintain_fleet,
     plan_maintenance,
 )
-from delta_ops.protocol.file_names import checkpoint_name, checkpoint_part_name, commit_name
+from delta_ops.protocol.file_names import checkpoint_name, commit_name
 from delta_ops.storage import FileInfo, Storage
 from tests.counting_storage import CountingStorage
 from tests.faulty_storage import crashes
 from tests.maintenance.aged_tables import Table
+from tests.maintenance.unfinished import (
+    HINT,
+    LATEST,
+    aged,
+    append,
+    append_and_checkpoint,
+    checkpoint_files,
+    leave,
+    part,
+)
 from tests.tables import by_deltalake
-
-LATEST = 5
-HINT = f'{{"version":{LATEST},"size":9,"parts":3}}'
-
-
-def aged(root: Path, **properties: str) -> Table:
-    """Six commits that are older than every retention, and files of three parts at two rows."""
-    table = Table(root)
-    configuration = {"delta.checkpointInterval": "100", **properties}
-    for number in range(LATEST + 1):
-        table.write([number], "ab"[number % 2], partition_by=["p"], configuration=configuration)
-    return table
-
-
-def part(number: int, of: int = 3, version: int = LATEST) -> str:
-    return checkpoint_part_name(version, number, of)
-
-
-def leave(table: Table, *numbers: int, days: float, version: int = LATEST) -> None:
-    """These parts of three, as another engine leaves them that was killed so many days ago."""
-    template = table.root.parent / f"parts of {table.root.name}"
-    shutil.copytree(table.root, template)
-    for name in checkpoint_files(template):
-        (template / "_delta_log" / name).unlink()
-    write_checkpoint(DeltaLog(template).snapshot(version), now_ms=0, part_rows=2)
-    for number in numbers:
-        name = f"_delta_log/{part(number, version=version)}"
-        (table.root / name).write_bytes((template / name).read_bytes())
-        make_old(table.root / name, days)
-    shutil.rmtree(template)
-
-
-def make_old(place: Path, days: float) -> None:
-    seconds = (system_clock() - days * DAY_MS) / 1000
-    os.utime(place, (seconds, seconds))
-
-
-def checkpoint_files(root: Path) -> set[str]:
-    return {place.name for place in (root / "_delta_log").glob("*.checkpoint*")}
-
-
-def deltalake_cleans_up(root: Path) -> None:
-    DeltaTable(root).cleanup_metadata()
-
-
-def deltalake_appends(root: Path) -> None:
-    """With its hooks, which clean up the log."""
-    data = DeltaTable(root).to_pyarrow_table().slice(0, 0)
-    write_deltalake(root, data, mode="append")
-
-
-def append(log: DeltaLog) -> None:
-    da.write(log, da.to_table(log).slice(0, 0))
-
-
-def append_and_checkpoint(log: DeltaLog) -> None:
-    append(log)
-    create_checkpoint(log)
-
-
-OURS = pytest.mark.parametrize(
-    "ours",
-    [
-        pytest.param(create_checkpoint, id="a checkpoint of this version"),
-        pytest.param(append_and_checkpoint, id="the next checkpoint"),
-        pytest.param(clean_up_log, id="clean-up"),
-        pytest.param(maintain, id="maintenance"),
-    ],
-)
-THEIRS = pytest.mark.parametrize(
-    "theirs",
-    [
-        pytest.param(deltalake_cleans_up, id="cleanup_metadata"),
-        pytest.param(deltalake_appends, id="its hook"),
-    ],
-)
-
-
-def crashed(table: Table) -> Any:
-    """Where a multi-part checkpoint of ours was killed, and what that left, each in a place."""
-    numbers = count()
-
-    def fresh() -> Storage:
-        return table.copy(table.root.parent / str(next(numbers))).log.storage
-
-    def run(storage: Storage) -> None:
-        snapshot = DeltaLog("", storage=storage).snapshot()
-        write_checkpoint(snapshot, now_ms=0, part_rows=2)
-
-    return ((where, Path(storage.uri)) for where, storage in crashes(fresh, run))
-
-
-@THEIRS
-def test_a_kill_of_ours_leaves_nothing_by_which_another_clean_up_loses_the_table(
-    tmp_path: Path, theirs: Callable[[Path], None]
-) -> None:
-    table = aged(tmp_path / "t")
-    expected = table.rows()
-    seen: set[frozenset[str]] = set()
-    for where, root in crashed(table):
-        seen.add(frozenset(checkpoint_files(root)))
-        theirs(root)
-        assert Table(root).rows() == expected, where
-        assert by_deltalake(root) == expected, where
-    assert {len(files) for files in seen} == {0, 1, 2, 3, 4}
-    assert {part(1), part(2), part(3)} in seen  # and the whole file is gone
-
-
-@OURS
-def test_nor_does_it_after_whatever_we_do_next(
-    tmp_path: Path, ours: Callable[[DeltaLog], object]
-) -> None:
-    table = aged(tmp_path / "t")
-    expected = table.rows()
-    seen: set[frozenset[str]] = set()
-    for where, root in crashed(table):
-        left = frozenset(checkpoint_files(root))
-        if left in seen:
-            continue
-        seen.add(left)
-        ours(DeltaLog(root))
-        deltalake_cleans_up(root)
-        assert Table(root).rows() == expected, where
-        assert by_deltalake(root) == expected, where
-    assert len(seen) == 6
-
-
-@pytest.mark.parametrize("left", [(1,), (2,), (3,), (1, 3)], ids=str)
-def test_without_us_another_clean_up_loses_the_table(tmp_path: Path, left: tuple[int, ...]) -> None:
-    """Why all this is done; where this test fails, deltalake has learnt better."""
-    table = aged(tmp_path / "t")
-    leave(table, *left, days=0)
-    deltalake_cleans_up(table.root)
-    assert by_deltalake(table.root) == [{"id": LATEST, "p": "b"}]  # of six; the checksum misleads
-    with pytest.raises(LogCorruptError):
-        table.rows()
-
-
-@OURS
-@pytest.mark.parametrize("left", [(1,), (3,), (1, 3)], ids=str)
-def test_what_another_engine_left_is_made_harmless(
-    tmp_path: Path, ours: Callable[[DeltaLog], object], left: tuple[int, ...]
-) -> None:
-    table = aged(tmp_path / "t")
-    leave(table, *left, days=2)
-    expected = table.rows()
-    ours(table.log)
-    has_whole = (table.root / "_delta_log" / checkpoint_name(LATEST)).exists()
-    assert has_whole or not {part(number) for number in left} & checkpoint_files(table.root)
-    deltalake_cleans_up(table.root)
-    assert table.rows() == by_deltalake(table.root) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""What deltalake's clean-up of the log loses by a checkpoint that nobody finished, and what not.
+
+It takes any file of a checkpoint for a whole one and deletes the commits below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from delta_ops import DeltaLog
+from delta_ops.errors import LogCorruptError
+from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.maintenance import clean_up_log, create_checkpoint, maintain
+from delta_ops.protocol.file_names import checkpoint_name
+from delta_ops.storage import Storage
+from tests.faulty_storage import crashes
+from tests.maintenance.aged_tables import Table
+from tests.maintenance.unfinished import (
+    LATEST,
+    aged,
+    append_and_checkpoint,
+    checkpoint_files,
+    leave,
+    make_old,
+    part,
+)
+from tests.tables import by_deltalake
+
+
+def deltalake_cleans_up(root: Path) -> None:
+    DeltaTable(root).cleanup_metadata()
+
+
+def deltalake_appends(root: Path) -> None:
+    """With its hooks, which clean up the log."""
+    data = DeltaTable(root).to_pyarrow_table().slice(0, 0)
+    write_deltalake(root, data, mode="append")
+
+
+OURS = pytest.mark.parametrize(
+    "ours",
+    [
+        pytest.param(create_checkpoint, id="a checkpoint of this version"),
+        pytest.param(append_and_checkpoint, id="the next checkpoint"),
+        pytest.param(clean_up_log, id="clean-up"),
+        pytest.param(maintain, id="maintenance"),
+    ],
+)
+THEIRS = pytest.mark.parametrize(
+    "theirs",
+    [
+        pytest.param(deltalake_cleans_up, id="cleanup_metadata"),
+        pytest.param(deltalake_appends, id="its hook"),
+    ],
+)
+
+
+def crashed(table: Table) -> Iterator[tuple[str, Path]]:
+    """Where a multi-part checkpoint of ours was killed, and what that left, each in a place."""
+    numbers = count()
+
+    def fresh() -> Storage:
+        return table.copy(table.root.parent / str(next(numbers))).log.storage
+
+    def run(storage: Storage) -> None:
+        snapshot = DeltaLog("", storage=storage).snapshot()
+        write_checkpoint(snapshot, now_ms=0, part_rows=2)
+
+    return ((where, Path(storage.uri)) for where, storage in crashes(fresh, run))
+
+
+@THEIRS
+def test_a_kill_of_ours_leaves_nothing_by_which_another_clean_up_loses_the_table(
+    tmp_path: Path, theirs: Callable[[Path], None]
+) -> None:
+    table = aged(tmp_path / "t")
+    expected = table.rows()
+    seen: set[frozenset[str]] = set()
+    for where, root in crashed(table):
+        seen.add(frozenset(checkpoint_files(root)))
+        theirs(root)
+        assert Table(root).rows() == expected, where
+        assert by_deltalake(root) == expected, where
+    assert {len(files) for files in seen} == {0, 1, 2, 3, 4}
+    assert {part(1), part(2), part(3)} in seen  # and the whole file is gone
+
+
+@OURS
+def test_nor_does_it_after_whatever_we_do_next(
+    tmp_path: Path, ours: Callable[[DeltaLog], object]
+) -> None:
+    table = aged(tmp_path / "t")
+    expected = table.rows()
+    seen: set[frozenset[str]] = set()
+    for where, root in crashed(table):
+        left = frozenset(checkpoint_files(root))
+        if left in seen:
+            continue
+        seen.add(left)
+        ours(DeltaLog(root))
+        deltalake_cleans_up(root)
+        assert Table(root).rows() == expected, where
+        assert by_deltalake(root) == expected, where
+    assert len(seen) == 6
+
+
+@pytest.mark.parametrize("left", [(1,), (2,), (3,), (1, 3)], ids=str)
+def test_without_us_another_clean_up_loses_the_table(tmp_path: Path, left: tuple[int, ...]) -> None:
+    """Why all this is done; where this test fails, deltalake has learnt better."""
+    table = aged(tmp_path / "t")
+    leave(table, *left, days=0)
+    deltalake_cleans_up(table.root)
+    assert by_deltalake(table.root) == [{"id": LATEST, "p": "b"}]  # of six; the checksum misleads
+    with pytest.raises(LogCorruptError):
+        table.rows()
+
+
+def test_nor_an_empty_file_misleads_it_once_we_have_cleaned_up(tmp_path: Path) -> None:
+    table = aged(tmp_path / "t")
+    expected = table.rows()
+    place = table.root / "_delta_log" / checkpoint_name(LATEST)
+    place.touch()
+    make_old(place, 2)
+    clean_up_log(table.log)
+    deltalake_cleans_up(table.root)
+    assert table.rows() == by_deltalake(table.root) == expected
+
+
+@OURS
+@pytest.mark.parametrize("left", [(1,), (3,), (1, 3)], ids=str)
+def test_what_another_engine_left_is_made_harmless(
+    tmp_path: Path, ours: Callable[[DeltaLog], object], left: tuple[int, ...]
+) -> None:
+    table = aged(tmp_path / "t")
+    leave(table, *left, days=2)
+    expected = table.rows()
+    ours(table.log)
+    has_whole = (table.root / "_delta_log" / checkpoint_name(LATEST)).exists()
+    assert has_whole or not {part(number) for number in left} & checkpoint_files(table.root)
+    deltalake_cleans_up(table.root)
+    assert table.rows() == by_deltalake(table.root) == expected
