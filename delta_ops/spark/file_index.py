@@ -15,7 +15,6 @@ like. `relation` refuses to return if Spark would scan other files than were giv
 from __future__ import annotations
 
 import json
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -218,22 +217,21 @@ def relation(
 
 
 _compiled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-_compiling = threading.Lock()
 
 
 def _relations_of(spark: SparkSession) -> Any:
-    """The `LogRelations` of the session's JVM."""
+    """The `LogRelations` of the session's JVM; threads that begin together may each compile it."""
     context = spark.sparkContext
-    with _compiling:
-        if context not in _compiled:
-            jvm, gateway = context._jvm, context._gateway
-            assert jvm is not None
-            assert gateway is not None
-            compiler = jvm.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(
-                jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            )
-            compiler.cook(_SOURCE)
-            made = compiler.getClassLoader().loadClass("LogRelations").getConstructors()[0]
-            _compiled[context] = made.newInstance(gateway.new_array(jvm.java.lang.Object, 0))
-        return _compiled[context]
+    made = _compiled.get(context)
+    return _compiled.setdefault(context, _compile(context)) if made is None else made
+
+
+def _compile(context: Any) -> Any:
+    jvm, gateway = context._jvm, context._gateway
+    assert jvm is not None
+    assert gateway is not None
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(_SOURCE)
+    made = compiler.getClassLoader().loadClass("LogRelations").getConstructors()[0]
+    return made.newInstance(gateway.new_array(jvm.java.lang.Object, 0))

@@ -95,6 +95,15 @@ class _Overrides:
 _overrides = _Overrides()
 
 
+def _free_lock() -> None:
+    """In a child, where a thread that holds it does not exist."""
+    _overrides.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_lock)
+
+
 @contextlib.contextmanager
 def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Session settings for the duration of a call; threads may overlap with the same settings.

@@ -11,6 +11,7 @@ import errno
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from delta_ops.errors import UnsupportedStorageError
@@ -21,9 +22,7 @@ from delta_ops.storage.create_way import Way, file_exists
 from delta_ops.storage.locks import RENAMING, Lock, can_rename, held, locked, unconditional
 from delta_ops.storage.probe import honours_put, honours_upload
 
-memory_lock = threading.Lock()
-"""Held for whatever must not interleave in fsspec's store in memory, one per process."""
-
+_memory_lock = threading.Lock()
 _CURE = (
     "Reading works. To write, give a lock that all writers of the table share: "
     "DeltaLog(uri, storage_options, lock=...)"
@@ -129,8 +128,13 @@ def _way_by_lock(protocols: tuple[str, ...], fs: Any, uri: str, lock: Lock | Non
     return locked(RENAMING, lock)
 
 
+def alone_in_memory() -> AbstractContextManager[object]:
+    """To be held for what must not interleave in fsspec's store in memory, one per process."""
+    return _memory_lock
+
+
 def _put_in_memory(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
-    with memory_lock:
+    with alone_in_memory():
         if fs.exists(path):
             raise file_exists(path)
         try:
@@ -156,3 +160,13 @@ _WAYS: Mapping[str, Way] = {
     "gs": GCS,
     "abfs": AZURE,
 }
+
+
+def _free_memory_lock() -> None:
+    global _memory_lock  # noqa: PLW0603
+    _memory_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A thread that holds it does not exist in the child.
+    os.register_at_fork(after_in_child=_free_memory_lock)

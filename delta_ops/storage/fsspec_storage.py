@@ -26,7 +26,7 @@ from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageErro
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
-from delta_ops.storage.exclusive import memory_lock, uploads_in_parts, way_to_create
+from delta_ops.storage.exclusive import alone_in_memory, uploads_in_parts, way_to_create
 from delta_ops.storage.failures import reason_of, reveals, said_by
 from delta_ops.storage.locks import Lock, can_rename, held, held_by_caller, rename_into_place
 from delta_ops.storage.object_stores import (
@@ -57,6 +57,9 @@ _JUDGED_TOGETHER = 1000
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _ETAG_KEYS = ("ETag", "etag")
 _NOTHING_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_inherited: list[Any] = []
+"""File systems of a parent process. One that is let go of closes its connections: it would wait
+for a thread that is not there, and they are the parent's."""
 
 
 class FsspecStorage:
@@ -272,6 +275,7 @@ class FsspecStorage:
         """The file system, opened again in a forked process, where its connections are useless."""
         if os.getpid() != self._opened_in:
             fs = self._opened_fs
+            _inherited.append(fs)
             self._opened_fs = type(fs)(*fs.storage_args, **fs.storage_options)
             self._opened_in = os.getpid()
         return self._opened_fs
@@ -295,7 +299,7 @@ class FsspecStorage:
 
     def _alone(self) -> contextlib.AbstractContextManager[object]:
         """Keeps fsspec's store in memory from changing under a call that walks it."""
-        return memory_lock if "memory" in self._protocols else contextlib.nullcontext()
+        return alone_in_memory() if "memory" in self._protocols else contextlib.nullcontext()
 
     def _entries_of(self, directory: str, start: str = "") -> list[Entry]:
         full = self._full_directory(directory)

@@ -40,6 +40,9 @@ DeleteMany = Callable[[Any, Sequence[str]], Set[str]]
 """Takes a file system and full paths in one bucket, `DELETE_BATCH` at most; those that are gone."""
 DELETE_BATCH = 1000
 """What S3 takes in one request."""
+_CONNECTIONS = 2 * MAX_CONCURRENCY * MAX_CONCURRENCY
+"""Of a client, which all tables of the same options share: for the ranges that the threads of the
+pool, and as many who read without them, have asked for at once."""
 
 
 def way_to_list_from(protocols: tuple[str, ...]) -> ListFrom | None:
@@ -83,7 +86,7 @@ def options_to_open(scheme: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """`given`, and what lets as many requests be under way as we send, unless it says else."""
     if scheme not in {"s3", "s3a"}:
         return given
-    kept = {"max_pool_connections": MAX_CONCURRENCY, **(given.get("config_kwargs") or {})}
+    kept = {"max_pool_connections": _CONNECTIONS, **(given.get("config_kwargs") or {})}
     return {**given, "config_kwargs": kept}  # botocore's own limit is ten
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,3 +90,14 @@ def _validate_scheme(address: str, scheme: str) -> None:
         raise refused(
             address, f"fsspec knows no file system {scheme}", "check the scheme"
         ) from error
+
+
+def _leave_event_loop_behind() -> None:
+    """fsspec means to do so itself; its lock it forgets (`fsspec.asyn.reset_after_fork`)."""
+    asyn = sys.modules.get("fsspec.asyn")
+    if asyn is not None:
+        asyn.reset_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_event_loop_behind)

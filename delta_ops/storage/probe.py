@@ -6,6 +6,8 @@ name, in the directory for what is ours; the second must be refused. The object 
 It does not find a store that looks first and writes then.
 
 Known once per endpoint, bucket and kind of request; a process that is forked knows it as well.
+Threads that create in one table ask once. Those of another table do not wait for them, since a
+store may take long to answer: at worst each table asks.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ PROBES = "_delta_ops"
 """Directory below the root of a table, which no engine takes for data."""
 
 _verdicts: dict[tuple[str, str, str], bool] = {}
-_probing = threading.Lock()
+_probing: dict[tuple[str, str, str], threading.Lock] = {}
+"""By endpoint, root of a table and kind of request."""
 
 
 def honours_put(way: Way, fs: Any, root: str) -> bool:
@@ -62,10 +65,12 @@ def _is_exclusive(way: Way, fs: Any, root: str, kind: str, create: Callable[[str
     if endpoint.is_known:
         return True
     key = endpoint.address, split(root)[0], kind
-    with _probing:
-        if key not in _verdicts:
-            _verdicts[key] = _refuses_the_second(fs, f"{root}/{PROBES}/{staged_name()}", create)
-        return _verdicts[key]
+    if key not in _verdicts:
+        with _probing.setdefault((endpoint.address, root, kind), threading.Lock()):
+            if key not in _verdicts:
+                path = f"{root}/{PROBES}/{staged_name()}"
+                _verdicts[key] = _refuses_the_second(fs, path, create)
+    return _verdicts[key]
 
 
 def _refuses_the_second(fs: Any, path: str, create: Callable[[str], None]) -> bool:
@@ -93,10 +98,6 @@ def _delete(fs: Any, path: str) -> None:
         logger.warning("A probe could not be deleted (%s): %s", type(error).__name__, path)
 
 
-def _after_fork() -> None:
-    global _probing  # noqa: PLW0603  (another thread may have held it, which is not here)
-    _probing = threading.Lock()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    # Threads that hold them do not exist in the child.
+    os.register_at_fork(after_in_child=_probing.clear)

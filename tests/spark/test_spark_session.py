@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +17,8 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.spark import get_session
 from delta_ops.spark.failures import failure_of
 from delta_ops.spark.session import overriding
+from tests.forked import in_child, needs_fork
+from tests.gate import Gate
 
 pytestmark = pytest.mark.spark
 
@@ -107,6 +111,25 @@ def test_overlapping_calls_leave_a_setting_as_it_was(spark: SparkSession) -> Non
     assert spark.conf.get(SETTING) == "7"
     second.__exit__(None, None, None)
     assert spark.conf.get(SETTING) == before
+
+
+@needs_fork
+def test_a_child_forked_while_a_setting_is_made_waits_for_nobody() -> None:
+    gate, settings = Gate(), {SETTING: "1"}
+
+    def get(name: str) -> str:
+        gate.pass_by()
+        return settings[name]
+
+    conf = SimpleNamespace(get=get, set=settings.__setitem__)
+    session = cast(SparkSession, SimpleNamespace(conf=conf))
+
+    def use() -> str:
+        with overriding(session, {SETTING: "7"}):
+            return settings[SETTING]
+
+    with gate.holding([use]):
+        assert in_child(use) == "7"
 
 
 @pytest.mark.parametrize(

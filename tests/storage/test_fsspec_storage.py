@@ -6,11 +6,13 @@ The stores are file systems of fsspec, made for the test and registered under sc
 from __future__ import annotations
 
 import contextlib
+import gc
 import pickle
 import subprocess
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -18,10 +20,14 @@ from typing import Any, ClassVar
 
 import fsspec
 import pytest
+from fsspec.asyn import get_lock
 from fsspec.implementations.memory import MemoryFileSystem
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
+from tests.forked import in_child, needs_fork
+from tests.gate import Gate
+from tests.servers.s3 import S3Server
 
 SECRET = "sig-0123456789"
 
@@ -74,6 +80,23 @@ class ObedientFileSystem(StaleFileSystem):
         pass
 
 
+class SlowFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """A store in memory that lists nothing until its gate is open."""
+
+    protocol = ("slow", "memory")
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    gate = Gate()
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("slow://")))
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        self.gate.pass_by()
+        return super().ls(path, detail, **options)
+
+
 class BrokenFileSystem(ShelfFileSystem):
     """Answers everything with one error."""
 
@@ -95,6 +118,7 @@ class BrokenFileSystem(ShelfFileSystem):
 def registered() -> Iterator[None]:
     for fs in (ShelfFileSystem, StaleFileSystem, ObedientFileSystem, BrokenFileSystem):
         fsspec.register_implementation(fs.protocol, fs, clobber=True)
+    fsspec.register_implementation("slow", SlowFileSystem, clobber=True)
     yield
     ShelfFileSystem.store.clear()
     StaleFileSystem.store.clear()
@@ -364,6 +388,56 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", program], check=False, stderr=subprocess.PIPE)
     assert done.returncode == 0, done.stderr
+
+
+@needs_fork
+def test_a_child_forked_while_the_store_in_memory_is_used_can_use_it() -> None:
+    storage = open_storage("slow://t")
+
+    def use() -> list[str]:
+        storage.create("a", b"")
+        return [info.path for info in storage.list_from("", "")]
+
+    with SlowFileSystem.gate.holding([lambda: storage.list_from("", "")]):
+        assert in_child(use) == ["a"]
+
+
+@needs_fork
+def test_a_child_forked_while_the_event_loop_is_started_starts_its_own(
+    s3_server: S3Server,
+) -> None:
+    bucket = s3_server.new_bucket()
+    s3_server.put(bucket, {"t/a": b"data"})
+
+    def read() -> bytes:
+        return open_storage(f"s3://{bucket}/t", s3_server.storage_options).read("a")
+
+    gate, opening = Gate(), get_lock()
+
+    def start() -> None:
+        with opening:
+            gate.pass_by()
+
+    read()
+    with gate.holding([start]):
+        assert in_child(read) == b"data"
+
+
+@needs_fork
+def test_a_child_closes_nothing_that_its_parent_has_open() -> None:
+    """A client that closes its connections waits for the event loop, which is not there."""
+    closed: list[str] = []
+    storage = open_storage("shelf://t", {"name": "of the parent"})
+    fs = fsspec.filesystem("shelf", name="of the parent", use_listings_cache=False)
+    weakref.finalize(fs, closed.append, "closed")
+    del fs
+
+    def use() -> list[str]:
+        assert list(storage.list_tree("")) == []
+        gc.collect()
+        return closed
+
+    assert in_child(use) == []
 
 
 def test_a_directory_that_cannot_be_listed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

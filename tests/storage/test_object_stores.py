@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Set
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import fsspec
@@ -83,6 +85,23 @@ def test_ranges_are_read_at_the_same_time(s3_server: S3Server) -> None:
         parts = storage.read_ranges("a", [(start, start + 1) for start in range(40)])
         assert s3_server.most_held == 16
     assert b"".join(parts) == bytes(range(40))
+
+
+def test_the_requests_of_a_table_keep_none_of_another_waiting(s3_server: S3Server) -> None:
+    """Tables of the same options have one client of the store, and so its connections."""
+    tables, each = 2, 16
+
+    def read(number: int) -> bytes:
+        bucket = s3_server.new_bucket()
+        s3_server.put(bucket, {"t/a": bytes(range(each))})
+        storage = open_storage(f"s3://{bucket}/t", s3_server.storage_options)
+        begun.wait()
+        return b"".join(storage.read_ranges("a", [(i, i + 1) for i in range(each)]))
+
+    begun = threading.Barrier(tables)
+    with s3_server.holding(until=tables * each), ThreadPoolExecutor(tables) as pool:
+        assert list(pool.map(read, range(tables))) == [bytes(range(each))] * tables
+        assert s3_server.most_held == tables * each
 
 
 def test_a_store_that_cannot_be_reached_is_an_error_without_credentials(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import uuid
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -16,7 +17,10 @@ from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.create_azure import AZURE
 from delta_ops.storage.create_gcs import GCS
 from delta_ops.storage.create_s3 import S3
-from delta_ops.storage.create_way import PART_BYTES
+from delta_ops.storage.create_way import PART_BYTES, Endpoint, Way
+from delta_ops.storage.probe import honours_put
+from tests.forked import in_child, needs_fork
+from tests.gate import PATIENCE_S, Gate, in_a_thread
 from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds
 
 PATH = "_delta_log/a"
@@ -146,6 +150,44 @@ def test_threads_that_begin_together_ask_once(s3_server: S3Server) -> None:
     with s3_server.recording() as requests, ThreadPoolExecutor(callers) as pool:
         list(pool.map(create, range(callers)))
     assert kinds(requests) == {"PUT": PUT_TWICE + callers, "DELETE": 1}
+
+
+def exclusive_way(address: str, gate: Gate) -> Way:
+    """Creates files exclusively, in a set, when the gate is open."""
+    there: set[str] = set()
+
+    def put(fs: object, path: str, data: bytes, mark: str) -> None:
+        gate.pass_by()
+        if path in there:
+            raise FileExistsError(path)
+        there.add(path)
+
+    return Way(put=put, look=lambda fs, path: None, endpoint_of=lambda fs: Endpoint(address, False))
+
+
+@pytest.mark.parametrize(
+    "other_root",
+    [
+        pytest.param("bucket/other", id="of the same bucket"),
+        pytest.param("another/other", id="of another bucket"),
+    ],
+)
+def test_a_store_that_does_not_answer_the_question_holds_up_no_other_table(other_root: str) -> None:
+    gate, address = Gate(), f"https://{uuid.uuid4().hex}"
+    fs = SimpleNamespace(rm_file=lambda path: None)
+    with gate.holding([lambda: honours_put(exclusive_way(address, gate), fs, "bucket/slow")]):
+        other = exclusive_way(address, Gate())
+        asked = in_a_thread(lambda: honours_put(other, fs, other_root))
+        assert asked.result(PATIENCE_S / 2)
+
+
+@needs_fork
+def test_a_child_forked_while_a_store_is_asked_asks_itself() -> None:
+    gate, address = Gate(), f"https://{uuid.uuid4().hex}"
+    fs = SimpleNamespace(rm_file=lambda path: None)
+    way = exclusive_way(address, gate)
+    with gate.holding([lambda: honours_put(way, fs, "bucket/slow")]):
+        assert in_child(lambda: honours_put(way, fs, "bucket/slow"))
 
 
 def create(storage: Storage, number: int) -> None:
