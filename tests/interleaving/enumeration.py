@@ -57,6 +57,8 @@ class _Grid:
     counts: Counts = field(default_factory=Counts)
 
     def fill(self, i: int, j: int) -> _Cell:
+        if (i, j) in self.cells:
+            return self.cells[i, j]
         self.counts.orders += 1
         cell = self._known(i, j)
         if cell is None:
@@ -110,6 +112,8 @@ def two_changes(
     reverse = exchanged.cells[0, 0]
     for j in range(1, len(reverse.first) if not is_symmetric else 0):
         exchanged.cells[j, 0] = reverse
+        in_between = grid.cells[0, j]
+        exchanged.cells[j, len(in_between.first)] = in_between.exchanged()
         exchanged.fill_row(j)
     return grid.counts + exchanged.counts
 

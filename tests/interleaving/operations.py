@@ -160,15 +160,17 @@ def _drop(log: DeltaLog) -> None:
         log.storage.delete_at_once(paths)
 
 
-def _restored(_rows: Rows, scene: Scene, _role: Role) -> Rows | None:
-    return scene.versions[scene.restored[0]]
+def _restored(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+    return scene.versions[scene.restored[0]] if scene.versions else rows
 
 
-def _restored_other(_rows: Rows, scene: Scene, _role: Role) -> Rows | None:
-    return scene.versions[scene.restored[1]]
+def _restored_other(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+    return scene.versions[scene.restored[1]] if scene.versions else rows
 
 
 def _reverted(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+    if not scene.versions:
+        return None
     before, after = (set(scene.versions[scene.reverted - n]) for n in (1, 0))
     brought, taken = after - before, before - after
     if not brought <= set(rows) or taken & set(rows):

@@ -78,7 +78,8 @@ def alternating(first: str, second: str, stops: Sequence[int]) -> tuple[Turn, ..
     made = {first: 0, second: 0}
     for number, end in enumerate(stops):
         who = (first, second)[number % 2]
-        turns.append(Turn(who, made[who], end))
-        made[who] = end
+        if end > made[who]:
+            turns.append(Turn(who, made[who], end))
+            made[who] = end
     rest = (first, second) if len(stops) % 2 == 0 else (second, first)
     return (*turns, *(Turn(who, made[who]) for who in rest))

@@ -49,7 +49,10 @@ def pairs() -> list[Pair]:
     """Each operation with each, where there is a table on which both mean something."""
     found = (Pair(*names) for names in combinations_with_replacement(OPERATIONS, 2))
     return [
-        pair for pair in found if len({OPERATIONS[name].scene for name in pair} - {""}) < 2
+        pair
+        for pair in found
+        if len({OPERATIONS[name].scene for name in pair} - {""}) < 2
+        and pair != ("checkpoint-parts", "checkpoint-v2")
     ]
 
 
