@@ -24,7 +24,6 @@ from delta_ops.errors import (
     DataFileError,
     DeltaOpsError,
     InvalidRequestError,
-    LogCorruptError,
     StorageError,
     TableNotFoundError,
     VersionNotFoundError,
@@ -314,11 +313,10 @@ def _untrue_answer(case: Case, name: str) -> Iterator[str]:
         return
     if version is not None and version not in {each.version for each in created}:
         yield f"{name} says that version {version} is its own"
-    is_vacuum = "vacuum" in name
-    is_drop = case.actors[name].operation.takes == "the table"
-    if version is None and created and not is_vacuum:
+    is_many = case.actors[name].operation.is_many
+    if version is None and created and not is_many:
         yield f"{name} says that it committed nothing, and made version {created[0].version}"
-    if len(created) > 1 and not (is_vacuum or is_drop):
+    if len(created) > 1 and not is_many:
         yield f"{name} made versions {[each.version for each in created]}"
     if version is not None and not case.is_dropped and version not in case.left():
         yield f"{name} says that version {version} is its own, which is gone"
@@ -332,8 +330,11 @@ def _untrue_error(
         yield said
         return
     operation = case.actors[name].operation
-    if created and operation.takes not in ("removed files", "old files", "the table") and not isinstance(error, CommitStateUnknownError):
-        yield f"{said}; and made version {created[0].version}"
+    left = [each for each in created if each in case.left().values()]
+    if left and not (operation.is_many or isinstance(error, CommitStateUnknownError)):
+        yield f"{said}; and made version {left[0].version}"
+    if case.is_dropped:
+        return  # whatever it says of a table that is not there any more
     others = [each for each in case.created() if each.who != name]
     taken = {case.actors[each].operation.takes for each in case.run.outcomes}
     is_lost = case.order.lost is not None and case.order.lost[0] == name
@@ -342,17 +343,15 @@ def _untrue_error(
         case CommitConflictError():
             is_true = bool(others)
         case DataFileError():
-            is_true = bool({"removed files", "old files", "the table"} & taken)
+            is_true = bool({"removed files", "old files"} & taken)
         case VersionNotFoundError():
             is_true = is_young or "old commits" in taken
         case TableNotFoundError():
-            is_true = case.scene.name == "empty" or case.is_dropped
-        case LogCorruptError():
-            is_true = case.is_dropped
+            is_true = case.scene.name == "empty"
         case StorageError() | CommitStateUnknownError():
             is_true = is_lost
         case InvalidRequestError():
-            is_true = bool(others) or case.is_dropped or is_young or (
+            is_true = bool(others) or is_young or (
                 "lite" in name and "old commits" in taken
             )
         case _:

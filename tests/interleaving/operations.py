@@ -47,6 +47,8 @@ class Operation:
     """What it has the right to delete."""
     commits: bool = True
     """Whether it may leave a commit."""
+    is_many: bool = False
+    """Whether it may leave several, of which its answer names none or the last."""
     is_once: bool = False
     """Whether a rerun finds its work done."""
 
@@ -202,9 +204,9 @@ OPERATIONS = {
         Operation(name="restore-other", run=_restore_other, effect=_restored_other),
         Operation(name="revert", run=_revert, effect=_reverted),
         Operation(name="repair", run=_repair),
-        Operation(name="vacuum", run=_vacuum, takes="removed files"),
-        Operation(name="vacuum-lite", run=_vacuum_lite, takes="removed files"),
-        Operation(name="vacuum-retaining", run=_vacuum_retaining, takes="old files"),
+        Operation(name="vacuum", run=_vacuum, takes="removed files", is_many=True),
+        Operation(name="vacuum-lite", run=_vacuum_lite, takes="removed files", is_many=True),
+        Operation(name="vacuum-retaining", run=_vacuum_retaining, takes="old files", is_many=True),
         Operation(name="clean-up", run=_clean_up, takes="old commits", commits=False),
         Operation(name="compact", run=_compact, commits=False),
         Operation(name="checkpoint", run=_checkpoint, commits=False),
@@ -227,14 +229,14 @@ OPERATIONS = {
             name="drop-create",
             run=_drop_and_create,
             effect=lambda _rows, _scene, _role: NEW,
-            takes="the table",
+            takes="the table", is_many=True,
             scene="young",
         ),
         Operation(
             name="drop-create-shorter",
             run=_drop_and_create_shorter,
             effect=lambda _rows, _scene, _role: NEW,
-            takes="the table",
+            takes="the table", is_many=True,
             scene="young",
         ),
     )

@@ -53,6 +53,7 @@ def pairs() -> list[Pair]:
         for pair in found
         if len({OPERATIONS[name].scene for name in pair} - {""}) < 2
         and pair != ("checkpoint-parts", "checkpoint-v2")
+        and not all(OPERATIONS[name].takes == "the table" for name in pair)
     ]
 
 
