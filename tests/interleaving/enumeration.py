@@ -6,10 +6,10 @@ neither sees what the other writes. Of such orders one is run, where all of a ki
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
+from random import Random
 
 from tests.interleaving.calls import Call, may_swap
 from tests.interleaving.schedule import Order, Turn, alternating
@@ -68,13 +68,14 @@ class _Grid:
         self.cells[i, j] = cell
         return cell
 
-    def fill_row(self, i: int) -> _Cell:
-        """All orders in which the first makes i calls first; the last, in which the second ends."""
+    def fill_row(self, i: int) -> list[_Cell]:
+        """Orders in which the first makes i calls first, up to that in which the second ends."""
+        row: list[_Cell] = []
         for j in count(1):
-            cell = self.fill(i, j)
-            if len(cell.second) <= j:
-                return cell
-        raise AssertionError
+            row.append(self.fill(i, j))
+            if len(row[-1].second) <= j:
+                break
+        return row
 
     def _known(self, i: int, j: int) -> _Cell | None:
         """The calls of an order that comes to the same."""
@@ -95,20 +96,15 @@ def two_changes(
     One makes i calls, the other j calls, the first runs to its end, then the other.
 
     Args:
+        lag: For so many calls listings do not show what the other has changed.
         is_symmetric: The two are alike, so that it does not matter which is the first.
     """
-
-    def grid_of(*names: str) -> _Grid:
-        def order(i: int, j: int) -> Order:
-            return Order(alternating(*names, (i, j)), lag=lag)
-
-        return _Grid(*names, order, run)
-
-    grid, exchanged = grid_of(first, second), grid_of(second, first)
+    grid = _grid(first, second, run, lag=lag)
+    exchanged = _grid(second, first, run, lag=lag)
     serial = grid.fill(0, 0)
     for i in range(max(len(serial.first), 1)):
         grid.cells[i, 0] = serial
-        exchanged.cells[0, i] = grid.fill_row(i).exchanged()
+        exchanged.cells[0, i] = grid.fill_row(i)[-1].exchanged()
     reverse = exchanged.cells[0, 0]
     for j in range(1, len(reverse.first) if not is_symmetric else 0):
         exchanged.cells[j, 0] = reverse
@@ -123,52 +119,77 @@ def kills(killed: str, other: str, run: RunOrder) -> Counts:
 
     Then it is run again. Killed after a call that writes nothing it leaves what it left before.
     """
+    grid = _grid(killed, other, run)
+    grid.fill(0, 0)
+    grid.fill_row(0)
     counts = Counts()
-    done: dict[tuple[int, int], bool] = {}
-    for j in count():
-        before = run(Order(alternating(other, killed, (j,))))
-        counts.run += 1
-        others, calls = before.calls_of(other), before.calls_of(killed)
-        for k in range(1, len(calls) + 1):
+    for (_, j), cell in sorted(grid.cells.items()):
+        for k, call in enumerate(cell.first, 1):
             counts.orders += 1
-            passed = j and _may_pass(others[j - 1], calls[:k])
-            if calls[k - 1].writes and not passed:
+            if call.writes and not (j and _may_pass(cell.second[j - 1], cell.first[:k])):
                 counts.run += 1
-                run(
-                    Order(
-                        (
-                            Turn(other, 0, j),
-                            Turn(killed, 0, k, dies=True),
-                            Turn(other, j),
-                            Turn(killed + AGAIN, 0),
-                        )
-                    )
-                )
-        if len(others) <= j:
-            return counts
-    raise AssertionError
+                death = Turn(killed, 0, k, dies=True)
+                before = (Turn(other, 0, j),) if j else ()
+                run(Order((*before, death, Turn(other, j), Turn(killed + AGAIN, 0))))
+    return counts + grid.counts
 
 
 def lost_answers(first: str, second: str, run: RunOrder) -> Counts:
-    """The second as a whole between any two calls of the first; each answer to a write is lost."""
-    counts = Counts()
-    for i in count():
-        before = run(Order(alternating(first, second, (i,))))
-        counts.run += 1
-        calls = {name: before.calls_of(name) for name in (first, second)}
-        if i and _may_pass(calls[first][i - 1], calls[second]):
-            if len(calls[first]) <= i:
-                return counts
-            continue
-        for name, made in calls.items():
-            for number, call in enumerate(made):
-                if call.writes:
-                    counts.orders += 1
-                    counts.run += 1
-                    run(Order(alternating(first, second, (i,)), lost=(name, number)))
-        if len(calls[first]) <= i:
-            return counts
-    raise AssertionError
+    """Each answer to a write of one of the two lost, with the first as a whole between any two
+    calls of the second."""
+    serial = run(Order(alternating(first, second, ())))
+    counts = Counts(1, 1)
+    for name in (first, second):
+        for number, call in enumerate(serial.calls_of(name)):
+            if call.writes:
+                grid = _grid(first, second, run, lost=(name, number))
+                grid.fill(0, 0)
+                grid.fill_row(0)
+                counts += grid.counts
+    return counts
+
+
+def random_order(first: str, second: str, lengths: Mapping[str, int], chance: Random) -> Order:
+    """One with up to six changes of turn; now and then with a kill, a lost answer, or late lists.
+
+    Args:
+        lengths: How many calls each makes, about.
+    """
+    names = (first, second) if chance.random() < 0.5 else (second, first)
+    made = dict.fromkeys(names, 0)
+    stops: list[int] = []
+    for number in range(chance.randint(2, 6)):
+        name = names[number % 2]
+        made[name] += chance.randint(1, max(lengths[name] // 2, 1))
+        stops.append(made[name])
+    turns = alternating(names[0], names[1], stops)
+    match chance.randrange(6):
+        case 0:
+            at = chance.randrange(len(turns))
+            who, start, end, _ = turns[at]
+            end = start + chance.randint(1, 9) if end is None else end
+            later = (turn for turn in turns[at + 1 :] if turn.who != who)
+            return Order((*turns[:at], Turn(who, start, end, True), *later, Turn(who + AGAIN, 0)))
+        case 1:
+            name = chance.choice(names)
+            return Order(turns, lost=(name, chance.randrange(max(lengths[name], 1))))
+        case 2:
+            return Order(turns, lag=chance.choice((5, 20, NEVER)))
+    return Order(turns)
+
+
+def _grid(
+    first: str,
+    second: str,
+    run: RunOrder,
+    *,
+    lost: tuple[str, int] | None = None,
+    lag: int = 0,
+) -> _Grid:
+    def order(i: int, j: int) -> Order:
+        return Order(alternating(first, second, (i, j)), lost, lag)
+
+    return _Grid(first, second, order, run)
 
 
 def _may_pass(call: Call, others: Sequence[Call]) -> bool:

@@ -1,11 +1,11 @@
-"""Operations: how each is run, what it does to rows, and what it may take away or be refused for."""
+"""Operations: how each is run, what it makes of rows, and what it has the right to delete."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -47,6 +47,7 @@ class Operation:
     """What it has the right to delete."""
     commits: bool = True
     """Whether it may leave a commit."""
+    always_commits: bool = False
     is_many: bool = False
     """Whether it may leave several, of which its answer names none or the last."""
     is_once: bool = False
@@ -101,9 +102,7 @@ def _repair(log: DeltaLog, scene: Scene, _role: Role) -> RepairResult:
 
 
 def _vacuum(log: DeltaLog, scene: Scene, _role: Role) -> object:
-    return vacuum(
-        log, retention=timedelta(0), enforce_retention=False, clock=scene.late_clock
-    )
+    return vacuum(log, retention=timedelta(0), enforce_retention=False, clock=scene.late_clock)
 
 
 def _vacuum_lite(log: DeltaLog, scene: Scene, _role: Role) -> object:
@@ -185,17 +184,20 @@ OPERATIONS = {
     for operation in (
         Operation(
             name="append",
+            always_commits=True,
             run=_append,
             effect=lambda rows, scene, role: (*rows, *appended(scene, role)),
             is_once=True,
         ),
         Operation(
             name="overwrite",
+            always_commits=True,
             run=_overwrite,
             effect=lambda _rows, _scene, role: overwritten(role),
         ),
         Operation(
             name="delete-partition",
+            always_commits=True,
             run=_delete_partition,
             effect=lambda rows, _scene, _role: tuple(row for row in rows if row[1] != "b"),
         ),
@@ -214,6 +216,7 @@ OPERATIONS = {
         Operation(name="checkpoint-v2", run=_checkpoint, commits=False, scene="aged v2"),
         Operation(
             name="append-due",
+            always_commits=True,
             run=_append,
             effect=lambda rows, scene, role: (*rows, *appended(scene, role)),
             is_once=True,
@@ -221,6 +224,7 @@ OPERATIONS = {
         ),
         Operation(
             name="create",
+            always_commits=True,
             run=_create,
             effect=lambda rows, scene, role: (*rows, *appended(scene, role)),
             scene="empty",
@@ -229,14 +233,16 @@ OPERATIONS = {
             name="drop-create",
             run=_drop_and_create,
             effect=lambda _rows, _scene, _role: NEW,
-            takes="the table", is_many=True,
+            takes="the table",
+            is_many=True,
             scene="young",
         ),
         Operation(
             name="drop-create-shorter",
             run=_drop_and_create_shorter,
             effect=lambda _rows, _scene, _role: NEW,
-            takes="the table", is_many=True,
+            takes="the table",
+            is_many=True,
             scene="young",
         ),
     )

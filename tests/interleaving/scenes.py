@@ -7,8 +7,7 @@ them, and what operations write is younger than all of it, so that nothing in fl
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, col
-from delta_ops.clock import DAY_MS, HOUR_MS
+from delta_ops import begin, col
+from delta_ops.clock import HOUR_MS
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint
@@ -149,9 +148,12 @@ def _scene(name: str, table: Table) -> Scene:
 def rows_in(table: pa.Table) -> Rows:
     """As rows of id and p; of the table that took the place of another, with "n" for p."""
     if "number" in table.column_names:
-        return tuple(sorted(((number, "n") for number in table["number"].to_pylist()), key=repr))
-    pairs = zip(table["id"].to_pylist(), table["p"].to_pylist(), strict=True)
-    return tuple(sorted(pairs, key=repr))
+        return in_order((number, "n") for number in table["number"].to_pylist())
+    return in_order(zip(table["id"].to_pylist(), table["p"].to_pylist(), strict=True))
+
+
+def in_order(rows: Iterable[Row]) -> Rows:
+    return tuple(sorted(rows, key=repr))
 
 
 def paths_in(snapshot: Snapshot) -> frozenset[str]:
@@ -159,5 +161,9 @@ def paths_in(snapshot: Snapshot) -> frozenset[str]:
 
 
 SCENES: dict[str, Callable[[Path], Scene]] = {
-    "empty": empty, "young": young, "aged": aged, "aged v2": aged_v2, "aged due": aged_due
+    "empty": empty,
+    "young": young,
+    "aged": aged,
+    "aged v2": aged_v2,
+    "aged due": aged_due,
 }

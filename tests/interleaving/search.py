@@ -15,14 +15,15 @@ from typing import NamedTuple
 
 from delta_ops import DeltaLog
 from delta_ops.storage import Storage, open_storage
-from tests.interleaving.checks import Actor, Case, complaints
+from tests.interleaving.cases import Actor, Case
+from tests.interleaving.checks import complaints
 from tests.interleaving.enumeration import AGAIN
 from tests.interleaving.operations import OPERATIONS
 from tests.interleaving.scenes import SCENES, Scene
 from tests.interleaving.schedule import Order
 from tests.interleaving.turns import Run, run_in_turns
 
-_IN_MEMORY = Path("/dev/shm")  # noqa: S108  (where it is there, nothing waits for a disk)
+_IN_MEMORY = Path("/dev/shm")
 
 
 class Pair(NamedTuple):
@@ -96,7 +97,7 @@ class Search:
         shutil.rmtree(root, ignore_errors=True)
         scene.copy(root)
         actors = {
-            name + again: Actor(name + again, OPERATIONS[kind], role, bool(again))
+            name + again: Actor(name + again, OPERATIONS[kind], role, name if again else "")
             for role, (kind, name) in enumerate(zip(pair, pair.names, strict=True))
             for again in ("", AGAIN)
         }

@@ -16,6 +16,8 @@ from tests.interleaving.enumeration import kills, two_changes
 from tests.interleaving.schedule import Order, alternating
 from tests.interleaving.turns import Operate, Run, run_in_turns
 
+Fresh = Callable[[], Storage]
+
 ORDERS = [
     "a[0:2] b[0:1] a[2:] b[1:]",
     "b[0:] a[0:]",
@@ -32,7 +34,7 @@ def test_an_order_is_read_back_from_its_text(text: str) -> None:
 
 
 @pytest.fixture
-def fresh() -> Callable[[], Storage]:
+def fresh() -> Fresh:
     """Makes an empty storage that waits for no disk."""
     return lambda: open_storage(f"memory://{uuid.uuid4().hex}/table")
 
@@ -62,15 +64,15 @@ def made(run: Run) -> str:
         pytest.param("a[0:9!] b[0:]", "a0 a1 a2 b0 b1 b2", id="who has ended is not killed"),
     ],
 )
-def test_calls_come_in_the_order_that_is_asked_for(
-    fresh: Callable[[], Storage], text: str, expected: str
-) -> None:
+def test_calls_come_in_the_order_that_is_asked_for(fresh: Fresh, text: str, expected: str) -> None:
     operations = {"a": reading("a", 3), "b": reading("b", 3)}
     run = run_in_turns(operations, fresh(), Order.from_text(text))
     assert made(run) == expected
 
 
-def test_a_killed_operation_has_no_answer_and_the_other_has_its_own(fresh: Callable[[], Storage]) -> None:
+def test_a_killed_operation_has_no_answer_and_the_other_has_its_own(
+    fresh: Fresh,
+) -> None:
     operations = {"a": reading("a", 3), "b": reading("b", 3)}
     order = Order.from_text("a[0:2!] b[0:]")
     run = run_in_turns(operations, fresh(), order)
@@ -78,7 +80,9 @@ def test_a_killed_operation_has_no_answer_and_the_other_has_its_own(fresh: Calla
     assert run.outcomes["b"].value == "b"
 
 
-def test_what_an_operation_does_in_parallel_is_run_in_sequence(fresh: Callable[[], Storage]) -> None:
+def test_what_an_operation_does_in_parallel_is_run_in_sequence(
+    fresh: Fresh,
+) -> None:
     threads: set[int] = set()
 
     def operate(storage: Storage) -> None:
@@ -94,7 +98,9 @@ def test_what_an_operation_does_in_parallel_is_run_in_sequence(fresh: Callable[[
     assert len(threads) == 1
 
 
-def test_who_waits_for_the_other_gets_the_turn_back_when_that_one_went_on(fresh: Callable[[], Storage]) -> None:
+def test_who_waits_for_the_other_gets_the_turn_back_when_that_one_went_on(
+    fresh: Fresh,
+) -> None:
     lock = threading.Lock()
 
     def operate(storage: Storage) -> None:
@@ -109,7 +115,9 @@ def test_who_waits_for_the_other_gets_the_turn_back_when_that_one_went_on(fresh:
     assert run.num_waits == 1
 
 
-def test_all_orders_with_two_changes_are_run_where_no_two_come_to_the_same(fresh: Callable[[], Storage]) -> None:
+def test_all_orders_with_two_changes_are_run_where_no_two_come_to_the_same(
+    fresh: Fresh,
+) -> None:
     """Each call replaces the same file."""
 
     def operate(storage: Storage) -> None:
@@ -162,9 +170,7 @@ def random_operation(seed: int) -> Operate:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_orders_that_are_left_out_come_to_what_others_come_to(
-    fresh: Callable[[], Storage], seed: int
-) -> None:
+def test_the_orders_that_are_left_out_come_to_what_others_come_to(fresh: Fresh, seed: int) -> None:
     operations = {"a": random_operation(2 * seed), "b": random_operation(2 * seed + 1)}
 
     def outcome(found: set[object], order: Order) -> Run:
@@ -217,7 +223,7 @@ Explore = Callable[[Callable[[Order], Run]], object]
     ],
 )
 def test_an_operation_that_looks_and_then_acts_is_found(
-    fresh: Callable[[], Storage], explore: Explore, expected: str
+    fresh: Fresh, explore: Explore, expected: str
 ) -> None:
     failures: list[str] = []
 
