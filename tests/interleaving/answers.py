@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from delta_ops import DeltaLog
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -14,7 +15,9 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from delta_ops.maintenance import LogCleanupResult, LogCompactionResult, VacuumResult
 from tests.interleaving.cases import Case
+from tests.interleaving.readers import unlike_the_commits
 
 
 def untrue_answers(case: Case) -> Iterator[str]:
@@ -48,6 +51,23 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
         yield f"{name} says that version {version} is its own"
     if len(own) > (version is not None) and not operation.is_many:
         yield f"{name} committed versions {own}, and tells of {version}"
+    yield from _untrue_figures(case, name, result)
+
+
+def _untrue_figures(case: Case, name: str, result: object) -> Iterator[str]:
+    deletions = [step for step in case.run.steps if step.call.method == "delete_many"]
+    deleted = sum(step.who == name and not step.error for step in deletions)
+    match result:
+        case VacuumResult(deleted_files=told) | LogCleanupResult(deleted_files=told):
+            if told != deleted:
+                yield f"{name} says that it deleted {told} files, and deleted {deleted}"
+    if isinstance(result, LogCleanupResult) and case.deleted_at is None:
+        earliest = result.earliest_version
+        if earliest is not None:
+            DeltaLog(case.root).snapshot(earliest)
+    if isinstance(result, LogCompactionResult) and result.written and case.deleted_at is None:
+        plan = result.plan
+        yield from unlike_the_commits(case.root, plan.start_version, plan.end_version)
 
 
 def _untrue_error(case: Case, name: str, error: BaseException) -> Iterator[str]:

@@ -87,6 +87,14 @@ class Case:
         """Those of the commits, by version."""
         return {c.version: c for c in self.left().values() if c.version is not None}
 
+    def has_touched(self, version: int) -> bool:
+        """Whether a file of the log was written or deleted by which the version is read."""
+        names = (path.rpartition("/")[2] for path in self._touched() if path.startswith(_LOG))
+        return any(not name[:20].isdigit() or int(name[:20]) <= version for name in names)
+
+    def _touched(self) -> set[str]:
+        return {path for step in self.run.steps for path in step.call.writes}
+
     def span(self, who: str) -> tuple[int, int]:
         """The places of its first and last call."""
         places = [at for at, step in enumerate(self.run.steps) if step.who == who]

@@ -1,9 +1,11 @@
-"""Readers: deltalake, and whoever holds a snapshot from before, beside one who opens the table."""
+"""Readers: deltalake, whoever holds a snapshot from before, and whoever reads compactions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -34,3 +36,25 @@ def unlike_a_held_snapshot(case: Case, latest: Snapshot, log: DeltaLog) -> Itera
             f"a snapshot that was held becomes version {refreshed.version} of {found} when it is "
             f"refreshed, and the latest is {latest.version} of {expected}"
         )
+
+
+def unlike_the_commits(root: Path, start: int, end: int) -> Iterator[str]:
+    """That the compaction of versions says something else of files than their commits."""
+    log = root / "_delta_log"
+    commits = [log / f"{version:020}.json" for version in range(start, end + 1)]
+    if not all(map(Path.exists, commits)):
+        return  # cleaned up
+    found = _last_of_files([log / f"{start:020}.{end:020}.compacted.json"])
+    if found != _last_of_files(commits):
+        yield f"the compaction of {start} to {end} has {found}, not {_last_of_files(commits)}"
+
+
+def _last_of_files(places: Iterable[Path]) -> dict[str, str]:
+    """The last that is said of each file: add or remove, by path."""
+    said: dict[str, str] = {}
+    for place in places:
+        for line in place.read_text().splitlines():
+            action = json.loads(line)
+            for kind in {"remove", "add"} & action.keys():
+                said[action[kind]["path"]] = kind
+    return said
