@@ -11,6 +11,7 @@ from delta_ops.errors import (
     DataFileError,
     DeltaOpsError,
     InvalidRequestError,
+    LogCorruptError,
     StorageError,
     TableNotFoundError,
     VersionNotFoundError,
@@ -96,6 +97,9 @@ def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
             return len(case.scene.versions) <= 2 or "old commits" in taken
         case InvalidRequestError():
             return bool(others) or len(case.scene.versions) <= 2 or "old commits" in taken
+        case LogCorruptError():
+            # What a log is that shows a version, and not yet the one before.
+            return case.order.lag > 0
         case StorageError() | CommitStateUnknownError():
             return case.order.lost is not None and case.order.lost[0] == name
     return False

@@ -30,6 +30,9 @@ class Counts:
     orders: int = 0
     run: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.orders:,}, of which {self.run:,} were run; the others come to the same"
+
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.orders + other.orders, self.run + other.run)
 

@@ -50,8 +50,6 @@ class Operation:
     always_commits: bool = False
     is_many: bool = False
     """Whether it may leave several, of which its answer names none or the last."""
-    is_once: bool = False
-    """Whether a rerun finds its work done."""
 
 
 NEW: Rows = ((90, "n"), (91, "n"))
@@ -161,6 +159,12 @@ def _drop(log: DeltaLog) -> None:
         log.storage.delete_at_once(paths)
 
 
+def _with_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
+    """A rerun finds its rows there, and adds none."""
+    new = appended(scene, role)
+    return None if set(new) & set(rows) else (*rows, *new)
+
+
 def _restored(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
     return scene.versions[scene.restored[0]] if scene.versions else rows
 
@@ -186,8 +190,7 @@ OPERATIONS = {
             name="append",
             always_commits=True,
             run=_append,
-            effect=lambda rows, scene, role: (*rows, *appended(scene, role)),
-            is_once=True,
+            effect=_with_appended,
         ),
         Operation(
             name="overwrite",
@@ -218,15 +221,14 @@ OPERATIONS = {
             name="append-due",
             always_commits=True,
             run=_append,
-            effect=lambda rows, scene, role: (*rows, *appended(scene, role)),
-            is_once=True,
+            effect=_with_appended,
             scene="aged due",
         ),
         Operation(
             name="create",
             always_commits=True,
             run=_create,
-            effect=lambda rows, scene, role: (*rows, *appended(scene, role)),
+            effect=_with_appended,
             scene="empty",
         ),
         Operation(

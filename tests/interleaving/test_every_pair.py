@@ -18,5 +18,5 @@ def test_some_orders_of_every_pair_keep_every_promise(report: Callable[[str], No
     with searching() as search:
         for pair in pairs():
             counts += search.sample(pair, OF_EACH, chance)
-        report(f"Random orders: {counts.run:,} of {len(pairs())} pairs were run")
+        report(f"Drawn orders, of {len(pairs())} pairs: {counts.run:,}")
         assert not search.failures, search.verdict()
