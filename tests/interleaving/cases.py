@@ -25,8 +25,6 @@ class Actor:
     name: str
     operation: Operation
     role: int
-    first_run: str = ""
-    """Of a rerun: the name of what was killed."""
 
     def effect(self, rows: Rows, scene: Scene) -> Rows | None:
         return self.operation.effect(rows, scene, self.role)

@@ -152,33 +152,40 @@ def lost_answers(first: str, second: str, run: RunOrder) -> Counts:
     return counts
 
 
-def random_order(first: str, second: str, lengths: Mapping[str, int], chance: Random) -> Order:
-    """One with up to six changes of turn; now and then with a kill, a lost answer, or late lists.
+def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
+    """One with a few changes of turn; now and then with a kill, a lost answer, or late listings.
 
     Args:
-        lengths: How many calls each makes, about.
+        lengths: How many calls each operation makes, about.
     """
-    names = (first, second) if chance.random() < 0.5 else (second, first)
+    names = list(lengths)
     made = dict.fromkeys(names, 0)
-    stops: list[int] = []
-    for number in range(chance.randint(2, 6)):
-        name = names[number % 2]
-        made[name] += chance.randint(1, max(lengths[name] // 2, 1))
-        stops.append(made[name])
-    turns = alternating(names[0], names[1], stops)
+    turns: list[Turn] = []
+    who = ""
+    for _ in range(chance.randint(2, 3 * len(names))):
+        who = chance.choice([name for name in names if name != who])
+        end = made[who] + chance.randint(1, max(lengths[who] // 2, 1))
+        turns.append(Turn(who, made[who], end))
+        made[who] = end
+    turns += (Turn(name, made[name]) for name in chance.sample(names, len(names)))
     match chance.randrange(6):
         case 0:
-            at = chance.randrange(len(turns))
-            who, start, end, _ = turns[at]
-            end = start + chance.randint(1, 9) if end is None else end
-            later = (turn for turn in turns[at + 1 :] if turn.who != who)
-            return Order((*turns[:at], Turn(who, start, end, True), *later, Turn(who + AGAIN, 0)))
+            return Order((*_with_a_kill(turns, chance.randrange(len(turns))),))
         case 1:
             name = chance.choice(names)
-            return Order(turns, lost=(name, chance.randrange(max(lengths[name], 1))))
+            lost = name, chance.randrange(max(lengths[name], 1))
+            return Order(tuple(turns), lost=lost)
         case 2:
-            return Order(turns, lag=chance.choice((5, 20, NEVER)))
-    return Order(turns)
+            return Order(tuple(turns), lag=chance.choice((5, 20, NEVER)))
+    return Order(tuple(turns))
+
+
+def _with_a_kill(turns: Sequence[Turn], at: int) -> list[Turn]:
+    """Who has the turn is killed at its end, or soon in its last one, and is run again at last."""
+    who, start, end, _ = turns[at]
+    death = Turn(who, start, start + 5 if end is None else end, dies=True)
+    others = [turn for turn in turns[at + 1 :] if turn.who != who]
+    return [*turns[:at], death, *others, Turn(who + AGAIN, 0)]
 
 
 def _grid(

@@ -30,6 +30,8 @@ from tests.interleaving.stepped_storage import SteppedStorage
 
 Role = int
 """0 or 1: of two operations that are alike, which; they write other rows."""
+Effect = Callable[[Rows, Scene, Role], Rows | None]
+"""What becomes of rows; None: it cannot have been done after what was done before."""
 Takes = Literal["nothing", "old files", "removed files", "old commits", "the table"]
 
 
@@ -39,8 +41,7 @@ class Operation:
 
     name: str
     run: Callable[[DeltaLog, Scene, Role], object]
-    effect: Callable[[Rows, Scene, Role], Rows | None] = lambda rows, _scene, _role: rows
-    """What it makes of rows; None: it cannot have been done after what was done before."""
+    effect: Effect = lambda rows, _scene, _role: rows
     scene: str = ""
     """The only one on which it means anything; "": any."""
     takes: Takes = "nothing"
@@ -135,7 +136,8 @@ def _checkpoint_parts(log: DeltaLog, scene: Scene, _role: Role) -> object:
 
 def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
     data = rows_of(*appended(scene, role))
-    return da.write(begin(log, clock=scene.clock), data, partition_by=["p"])
+    transaction = begin(log, clock=scene.clock)
+    return da.write(transaction, data, partition_by=["p"], txn=(f"append {role}", 1))
 
 
 def _drop_and_create(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:

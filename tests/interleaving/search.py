@@ -1,4 +1,4 @@
-"""The search: pairs of operations, each order run on a fresh copy of its scene and judged.
+"""The search: operations that meet, each order run on a fresh copy of its scene and judged.
 
 One order again, with its calls: `python -m tests.interleaving.search "restore[0:7] vacuum[0:]"`.
 """
@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,15 +27,14 @@ from tests.interleaving.enumeration import (
     AGAIN,
     NEVER,
     Counts,
-    RunOrder,
     kills,
     lost_answers,
     random_order,
     two_changes,
 )
-from tests.interleaving.operations import OPERATIONS
+from tests.interleaving.operations import OPERATIONS, Operation
 from tests.interleaving.scenes import SCENES, Scene
-from tests.interleaving.schedule import Order, alternating
+from tests.interleaving.schedule import Order, Turn
 from tests.interleaving.turns import Run, run_in_turns
 
 Kind = Literal["two changes of turn", "two changes of turn, seen late", "a kill", "a lost answer"]
@@ -43,47 +42,52 @@ Kind = Literal["two changes of turn", "two changes of turn, seen late", "a kill"
 _IN_MEMORY = Path("/dev/shm")
 
 
-class Pair(NamedTuple):
-    """Two operations by their names."""
+class Meeting(NamedTuple):
+    """Operations that run on one table, by the names of their kinds: a pair, mostly."""
 
-    first: str
-    second: str
+    kinds: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.first} and {self.second}"
+        return " and ".join(self.kinds)
 
     @property
-    def is_symmetric(self) -> bool:
-        return self.first == self.second
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """As they stand in orders: those of one operation with itself differ."""
-        return self.first, self.second + ("'" if self.first == self.second else "")
-
-    @property
-    def scene(self) -> str:
-        asked = {OPERATIONS[name].scene for name in self} - {""}
-        return asked.pop() if asked else "aged"
+    def names(self) -> tuple[str, ...]:
+        """As they stand in orders: those of the same kind differ."""
+        before = (self.kinds[:number] for number in range(len(self.kinds)))
+        return tuple(
+            kind + "'" * kinds.count(kind) for kind, kinds in zip(self.kinds, before, strict=True)
+        )
 
 
-def pairs() -> list[Pair]:
-    """Each operation with each, where there is a table on which both mean something."""
-    found = (Pair(*names) for names in combinations_with_replacement(OPERATIONS, 2))
+def pair(first: str, second: str) -> Meeting:
+    return Meeting((first, second))
+
+
+def pairs() -> list[Meeting]:
+    """Each operation with each."""
     return [
-        pair
-        for pair in found
-        if len({OPERATIONS[name].scene for name in pair} - {""}) < 2
-        and pair != ("checkpoint-parts", "checkpoint-v2")
-        and not all(OPERATIONS[name].takes == "the table" for name in pair)
+        Meeting(kinds) for kinds in combinations_with_replacement(OPERATIONS, 2) if can_meet(kinds)
     ]
+
+
+def can_meet(kinds: Collection[str]) -> bool:
+    """Whether there is a table on which all mean something, and one at most deletes it.
+
+    Of two that delete the table, each deletes what the other is about to commit.
+    """
+    operations = [OPERATIONS[kind] for kind in kinds]
+    return (
+        len({operation.scene for operation in operations} - {""}) < 2
+        and sum(operation.takes == "the table" for operation in operations) < 2
+        and not {"checkpoint-parts", "checkpoint-v2"} <= set(kinds)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An order that broke a promise."""
 
-    pair: Pair
+    meeting: Meeting
     order: Order
     complaints: tuple[str, ...]
     run: Run
@@ -104,40 +108,52 @@ class Search:
     """Runs orders in a place of its own."""
 
     place: Path
+    operations: Mapping[str, Operation] = field(default_factory=lambda: OPERATIONS)
     failures: list[Failure] = field(default_factory=list)
     num_waits: int = 0
     _scenes: dict[str, Scene] = field(default_factory=dict)
 
-    def run(self, pair: Pair, order: Order) -> Run:
-        """Run an order on a fresh copy of the pair's scene, and note what does not hold."""
-        scene = self._scene(pair.scene)
+    def run(self, meeting: Meeting, order: Order) -> Run:
+        """Run an order on a fresh copy of a scene, and note what does not hold."""
+        operations = [self.operations[kind] for kind in meeting.kinds]
+        scene = self._scene(max(operation.scene for operation in operations) or "aged")
         root = self.place / "table"
         shutil.rmtree(root, ignore_errors=True)
         scene.copy(root)
         actors = {
-            name + again: Actor(name + again, OPERATIONS[kind], role, name if again else "")
-            for role, (kind, name) in enumerate(zip(pair, pair.names, strict=True))
+            name + again: Actor(name + again, operation, role)
+            for role, (operation, name) in enumerate(zip(operations, meeting.names, strict=True))
             for again in ("", AGAIN)
         }
-        operations = {turn.who: partial(_operate, actors[turn.who], scene) for turn in order.turns}
-        run = run_in_turns(operations, open_storage(root), order)
+        running = {turn.who: partial(_operate, actors[turn.who], scene) for turn in order.turns}
+        run = run_in_turns(running, open_storage(root), order)
         self.num_waits += run.num_waits
         if found := complaints(Case(scene, root, order, run, actors)):
-            self.failures.append(Failure(pair, order, tuple(found), run))
+            self.failures.append(Failure(meeting, order, tuple(found), run))
         return run
 
-    def explore(self, pair: Pair, kind: Kind) -> Counts:
-        """All orders of a kind."""
-        return _EXPLORE[kind](pair, partial(self.run, pair))
+    def explore(self, meeting: Meeting, kind: Kind) -> Counts:
+        """All orders of a kind, of a pair."""
+        first, second = meeting.names
+        run = partial(self.run, meeting)
+        is_symmetric = len(set(meeting.kinds)) == 1
+        match kind:
+            case "two changes of turn":
+                return two_changes(first, second, run, is_symmetric=is_symmetric)
+            case "two changes of turn, seen late":
+                return two_changes(first, second, run, lag=NEVER, is_symmetric=is_symmetric)
+        explore = kills if kind == "a kill" else lost_answers
+        counts = explore(first, second, run)
+        return counts if is_symmetric else counts + explore(second, first, run)
 
-    def sample(self, pair: Pair, number: int, chance: Random) -> Counts:
+    def draw(self, meeting: Meeting, number: int, chance: Random) -> Counts:
         """One after the other, both ways, and so many orders that are drawn."""
-        first, second = pair.names
-        serial = self.run(pair, Order(alternating(first, second, ())))
-        self.run(pair, Order(alternating(second, first, ())))
-        lengths = {name: len(serial.calls_of(name)) for name in pair.names}
+        names = meeting.names
+        serial = self.run(meeting, Order(tuple(Turn(name, 0) for name in names)))
+        self.run(meeting, Order(tuple(Turn(name, 0) for name in reversed(names))))
+        lengths = {name: len(serial.calls_of(name)) for name in names}
         for _ in range(number):
-            self.run(pair, random_order(first, second, lengths, chance))
+            self.run(meeting, random_order(lengths, chance))
         return Counts(number + 2, number + 2)
 
     def _scene(self, name: str) -> Scene:
@@ -147,46 +163,18 @@ class Search:
 
     def verdict(self) -> str:
         """Of each way in which a pair fails, how many orders do, and the shortest of them."""
-        alike: dict[tuple[Pair, str], list[Failure]] = {}
+        alike: dict[tuple[Meeting, str], list[Failure]] = {}
         for failure in self.failures:
-            alike.setdefault((failure.pair, failure.kind), []).append(failure)
+            alike.setdefault((failure.meeting, failure.kind), []).append(failure)
         return "\n".join(
-            f"{pair}: {len(found)} orders break a promise, such as\n  "
+            f"{meeting}: {len(found)} orders break a promise, such as\n  "
             f"{min(found, key=lambda failure: len(failure.run.steps))}"
-            for (pair, _), found in alike.items()
+            for (meeting, _), found in alike.items()
         )
 
 
 def _operate(actor: Actor, scene: Scene, storage: Storage) -> object:
     return actor.operation.run(DeltaLog("", storage=storage), scene, actor.role)
-
-
-def _two_changes(pair: Pair, run: RunOrder) -> Counts:
-    return two_changes(*pair.names, run, is_symmetric=pair.is_symmetric)
-
-
-def _two_changes_seen_late(pair: Pair, run: RunOrder) -> Counts:
-    return two_changes(*pair.names, run, lag=NEVER, is_symmetric=pair.is_symmetric)
-
-
-def _kills(pair: Pair, run: RunOrder) -> Counts:
-    first, second = pair.names
-    counts = kills(first, second, run)
-    return counts if pair.is_symmetric else counts + kills(second, first, run)
-
-
-def _lost_answers(pair: Pair, run: RunOrder) -> Counts:
-    first, second = pair.names
-    counts = lost_answers(first, second, run)
-    return counts if pair.is_symmetric else counts + lost_answers(second, first, run)
-
-
-_EXPLORE: dict[Kind, Callable[[Pair, RunOrder], Counts]] = {
-    "two changes of turn": _two_changes,
-    "two changes of turn, seen late": _two_changes_seen_late,
-    "a kill": _kills,
-    "a lost answer": _lost_answers,
-}
 
 
 @contextmanager
@@ -200,10 +188,10 @@ def searching() -> Iterator[Search]:
 def replay(text: str) -> str:
     """What is wrong with an order, and its calls."""
     order = Order.from_text(text)
-    named = {turn.who.removesuffix(AGAIN).removesuffix("'") for turn in order.turns}
-    kinds = sorted(named, key=list(OPERATIONS).index)
+    names = {turn.who.removesuffix(AGAIN) for turn in order.turns}
+    kinds = sorted((name.rstrip("'") for name in names), key=list(OPERATIONS).index)
     with searching() as search:
-        run = search.run(Pair(kinds[0], kinds[-1]), order)
+        run = search.run(Meeting(tuple(kinds)), order)
         calls = "\n".join(map(str, run.steps))
         return search.verdict() or f"{order} keeps every promise:\n{calls}"
 

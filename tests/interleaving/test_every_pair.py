@@ -17,6 +17,6 @@ def test_some_orders_of_every_pair_keep_every_promise(report: Callable[[str], No
     chance = Random(SEED)
     with searching() as search:
         for pair in pairs():
-            counts += search.sample(pair, OF_EACH, chance)
+            counts += search.draw(pair, OF_EACH, chance)
         report(f"Drawn orders, of {len(pairs())} pairs: {counts.run:,}")
         assert not search.failures, search.verdict()
