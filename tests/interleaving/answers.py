@@ -1,0 +1,105 @@
+"""Answers: whether what an operation returned or raised is true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delta_ops import DeltaLog
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DataFileError,
+    DeltaOpsError,
+    InvalidRequestError,
+    LogCorruptError,
+    StorageError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from delta_ops.maintenance import LogCleanupResult, LogCompactionResult, VacuumResult
+from tests.interleaving.cases import Case
+from tests.interleaving.readers import unlike_the_commits
+
+
+def untrue_answers(case: Case) -> Iterator[str]:
+    """A sentence for each answer that is not true; who was killed gave none."""
+    for name, outcome in case.run.outcomes.items():
+        if outcome.error is None:
+            yield from _untrue_result(case, name, outcome.value)
+        elif not outcome.is_killed:
+            yield from _untrue_error(case, name, outcome.error)
+
+
+def was_done_before(result: object) -> bool:
+    """Whether an operation says that its work was done already."""
+    return bool(getattr(result, "already_committed", False))
+
+
+def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
+    version = getattr(result, "version", None)
+    own = [commit.version for commit in case.commits(name)]
+    operation = case.actors[name].operation
+    if was_done_before(result):
+        maker = case.left_commits().get(version) if version is not None else None
+        if own:
+            yield f"{name} says that it was done before, and committed version {own[0]}"
+        elif version is not None and not (maker and case.actors[maker.who].operation is operation):
+            yield f"{name} says that version {version} has done it before"
+        return
+    if operation.always_commits and version is None:
+        yield f"{name} says that it had nothing to do"
+    if version is not None and version not in own:
+        yield f"{name} says that version {version} is its own"
+    if len(own) > (version is not None) and not operation.is_many:
+        yield f"{name} committed versions {own}, and tells of {version}"
+    yield from _untrue_figures(case, name, result)
+
+
+def _untrue_figures(case: Case, name: str, result: object) -> Iterator[str]:
+    deletions = [step for step in case.run.steps if step.call.method == "delete_many"]
+    deleted = sum(step.who == name and not step.error for step in deletions)
+    match result:
+        case VacuumResult(deleted_files=told) | LogCleanupResult(deleted_files=told):
+            if told != deleted:
+                yield f"{name} says that it deleted {told} files, and deleted {deleted}"
+    if isinstance(result, LogCleanupResult) and case.deleted_at is None:
+        earliest = result.earliest_version
+        if earliest is not None:
+            DeltaLog(case.root).snapshot(earliest)
+    if isinstance(result, LogCompactionResult) and result.written and case.deleted_at is None:
+        plan = result.plan
+        yield from unlike_the_commits(case.root, plan.start_version, plan.end_version)
+
+
+def _untrue_error(case: Case, name: str, error: BaseException) -> Iterator[str]:
+    said = f"{name} raised {type(error).__name__}: {error}"
+    if not isinstance(error, DeltaOpsError):
+        yield said
+        return
+    kept = [version for version, commit in case.left_commits().items() if commit.who == name]
+    is_told = case.actors[name].operation.is_many or isinstance(error, CommitStateUnknownError)
+    if case.deleted_at is None and not (_is_provoked(case, name, error) and (is_told or not kept)):
+        yield said + (f"; and version {kept[0]} is its own" if kept else "")
+
+
+def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
+    """Whether the other operation, or the store, gave a reason for such an error."""
+    others = [commit for commit in case.commits() if commit.who != name]
+    taken = case.takes()
+    match error:
+        case CommitConflictError():
+            return bool(others)
+        case DataFileError():
+            return not {"removed files", "old files"}.isdisjoint(taken)
+        case TableNotFoundError():
+            return not case.scene.versions
+        case VersionNotFoundError():
+            return len(case.scene.versions) <= 2 or "old commits" in taken
+        case InvalidRequestError():
+            return bool(others) or len(case.scene.versions) <= 2 or "old commits" in taken
+        case LogCorruptError():
+            # What a log is that shows a version, and not yet the one before.
+            return case.order.lag > 0
+        case StorageError() | CommitStateUnknownError():
+            return case.order.lost is not None and case.order.lost[0] == name
+    return False

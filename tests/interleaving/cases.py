@@ -1,0 +1,121 @@
+"""Cases: an order that was run, and what can be told of it from its calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interleaving.operations import Operation
+from tests.interleaving.scenes import Rows, Scene
+from tests.interleaving.schedule import Order
+from tests.interleaving.turns import Outcome, Run, Step
+
+LOST = "the answer is lost"
+_CREATING = frozenset({"create", "create_from_stream", "replace"})
+_COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
+_LOG = "_delta_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """An operation under the name that it has in an order."""
+
+    name: str
+    operation: Operation
+    role: int
+
+    def effect(self, rows: Rows, scene: Scene) -> Rows | None:
+        return self.operation.effect(rows, scene, self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A file of the log that an operation created or replaced."""
+
+    path: str
+    who: str
+    at: int
+    """Its place among the steps."""
+
+    @property
+    def version(self) -> int | None:
+        """Of a commit; None for another file."""
+        match = _COMMIT.fullmatch(self.path)
+        return int(match[1]) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An order that was run."""
+
+    scene: Scene
+    root: Path
+    order: Order
+    run: Run
+    actors: Mapping[str, Actor]
+
+    @property
+    def deleted_at(self) -> int | None:
+        """The place of the last call that deleted the table; None if it stayed."""
+        places = [at for at, step in enumerate(self.run.steps) if _deletes(step)]
+        return places[-1] if places else None
+
+    def created(self) -> list[Created]:
+        """Files of the log, in the order of the steps."""
+        return [
+            Created(path, step.who, at)
+            for at, step in enumerate(self.run.steps)
+            if step.call.method in _CREATING and step.error in ("", LOST)
+            for path in step.call.writes
+            if path.startswith(_LOG)
+        ]
+
+    def commits(self, who: str = "") -> list[Created]:
+        """Commits of all operations, or of one."""
+        return [c for c in self.created() if c.version is not None and who in ("", c.who)]
+
+    def left(self) -> dict[str, Created]:
+        """What is there at the end of what was created, by path."""
+        last = {created.path: created for created in self.created()}
+        return {path: each for path, each in last.items() if (self.root / path).exists()}
+
+    def left_commits(self) -> dict[int, Created]:
+        """Those of the commits, by version."""
+        return {c.version: c for c in self.left().values() if c.version is not None}
+
+    def has_touched(self, version: int) -> bool:
+        """Whether a file of the log was written or deleted by which the version is read."""
+        names = (path.rpartition("/")[2] for path in self._touched() if path.startswith(_LOG))
+        return any(not name[:20].isdigit() or int(name[:20]) <= version for name in names)
+
+    def _touched(self) -> set[str]:
+        return {path for step in self.run.steps for path in step.call.writes}
+
+    def span(self, who: str) -> tuple[int, int]:
+        """The places of its first and last call."""
+        places = [at for at, step in enumerate(self.run.steps) if step.who == who]
+        return (places[0], places[-1]) if places else (0, 0)
+
+    def last_call_before(self, created: Created, *, lists_log: bool = False) -> int:
+        """The place of the last call of the same operation before; -1 if there is none."""
+        return max(
+            (
+                at
+                for at, step in enumerate(self.run.steps[: created.at])
+                if step.who == created.who and (_LOG in step.call.lists or not lists_log)
+            ),
+            default=-1,
+        )
+
+    def outcome(self, created: Created) -> Outcome:
+        return self.run.outcomes[created.who]
+
+    def takes(self) -> set[str]:
+        """What the operations had the right to delete."""
+        return {self.actors[name].operation.takes for name in self.run.outcomes}
+
+
+def _deletes(step: Step) -> bool:
+    return step.call.method == "delete_at_once" and bool(step.call.writes)

@@ -1,0 +1,124 @@
+"""Checks: what must hold after two operations, in whatever order they ran.
+
+Every acknowledged row is there once, every retained version reads, no named file is missing,
+another engine reads the same, both operations' answers are true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.log.checksum import validate_checksum
+from tests.interleaving import dropped_tables
+from tests.interleaving.answers import untrue_answers, was_done_before
+from tests.interleaving.cases import Case
+from tests.interleaving.readers import unlike_a_held_snapshot, unlike_deltalake
+from tests.interleaving.scenes import Rows, in_order, paths_in, rows_in
+
+
+def complaints(case: Case) -> list[str]:
+    """What does not hold, a sentence each."""
+    found: list[str] = []
+    deleted_at = case.deleted_at
+    try:
+        found += untrue_answers(case)
+        if deleted_at is None:
+            found += _broken_promises(case)
+        else:
+            found += dropped_tables.broken_promises(case, deleted_at)
+    except Exception as error:  # whatever a reader of the table may run into
+        found.append(f"reading the table raised {type(error).__name__}: {error}")
+    return found
+
+
+def _broken_promises(case: Case) -> Iterator[str]:
+    left = case.left_commits()
+    first = len(case.scene.versions)
+    if sorted(left) != list(range(first, first + len(left))) or len(left) < len(case.commits()):
+        yield f"after {first} versions there are commits {sorted(left)}"
+        return
+    for commit in left.values():
+        if not case.actors[commit.who].operation.commits:
+            yield f"{commit.who} committed version {commit.version}"
+    if not left and not first:
+        return
+    log = DeltaLog(case.root)
+    latest = log.snapshot()
+    if latest.version != first + len(left) - 1:
+        yield f"the latest version is {latest.version}, and {sorted(left)} were committed"
+    missing = sorted(path for path in paths_in(latest) if not (case.root / path).exists())
+    if missing:
+        yield f"version {latest.version} names {', '.join(missing)}, which is not there"
+        return
+    table = da.to_table(latest)
+    expected = serial_outcomes(case)
+    if rows_in(table) not in expected:
+        texts = " or ".join(map(str, expected)) or "anything that the two can have come to"
+        yield f"version {latest.version} holds {rows_in(table)}, not {texts}"
+    validate_checksum(latest)
+    yield from unlike_a_held_snapshot(case, latest, log)
+    yield from unlike_deltalake(case, table)
+    yield from _lost_versions(case, log)
+
+
+def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
+    """Versions that nobody had the right to take, and that are not what they were."""
+    scene, left, taken = case.scene, case.left_commits(), case.takes()
+    number = len(scene.versions)
+    first = max(
+        scene.old if "old files" in taken else 0,
+        scene.cleaned if "old commits" in taken else 0,
+        number + len(left) - 1 if "removed files" in taken else 0,
+    )
+    for version in range(first, number):
+        expected = scene.paths[version]
+        if case.has_touched(version) and (paths := paths_in(log.snapshot(version))) != expected:
+            yield f"version {version} has files {sorted(paths)}, not {sorted(expected)}"
+        if gone := sorted(path for path in expected if not (case.root / path).exists()):
+            yield f"version {version} is promised, and {', '.join(gone)} is gone"
+    rows: Rows | None = scene.rows
+    for version in range(number, number + len(left) - 1):
+        rows = None if rows is None else case.actors[left[version].who].effect(rows, scene)
+        if rows is not None and version >= first:
+            found = rows_in(da.to_table(log.snapshot(version)))
+            if found != in_order(rows):
+                yield f"version {version} holds {found}, not {in_order(rows)}"
+
+
+def serial_outcomes(case: Case) -> list[Rows]:
+    """What the operations that committed, or found nothing to do, come to one after the other."""
+    makers = [commit.who for commit in case.left_commits().values()]
+    idle = [
+        name
+        for name, outcome in case.run.outcomes.items()
+        if outcome.error is None and name not in makers and not was_done_before(outcome.value)
+    ]
+    found: list[Rows] = []
+    for names in permutations([*makers, *idle]):
+        rows = _one_after_the_other(case, names, idle) if _is_possible(case, names) else None
+        if rows is not None and in_order(rows) not in found:
+            found.append(in_order(rows))
+    return found
+
+
+def _one_after_the_other(case: Case, names: Sequence[str], idle: Sequence[str]) -> Rows | None:
+    rows = case.scene.rows
+    for name in names:
+        after = case.actors[name].effect(rows, case.scene)
+        if after is None or (name in idle and in_order(after) != in_order(rows)):
+            return None
+        rows = after
+    return rows
+
+
+def _is_possible(case: Case, names: Sequence[str]) -> bool:
+    """Whether no operation comes before one that had ended when it began."""
+    spans = [case.span(name) for name in names]
+    return all(
+        spans[later][1] >= spans[earlier][0]
+        for earlier in range(len(names))
+        for later in range(earlier + 1, len(names))
+    )

@@ -1,0 +1,86 @@
+"""Dropped tables: what must hold where a table was deleted and another one made in its place.
+
+Whoever began on the old table leaves nothing in the log of the new one, and is not told that it
+has committed. One thing nobody can prevent, since no store makes a file on a condition of another
+one: that the table is replaced between the last look of an operation and its write. Then a commit
+may stay, of which its writer is told by an error; and what a killed one wrote stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.errors import DeltaOpsError
+from delta_ops.log.checksum import validate_checksum
+from tests.interleaving.cases import Case, Created
+from tests.interleaving.operations import NEW
+from tests.interleaving.readers import unlike_a_held_snapshot, unlike_deltalake
+from tests.interleaving.scenes import Rows, in_order, rows_in
+
+
+def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
+    """A sentence for each promise that does not hold."""
+    strays = [each for each in case.left().values() if _is_stray(case, each, deleted_at)]
+    excused = [each for each in strays if _is_excused(case, each, deleted_at)]
+    for stray in strays:
+        if stray not in excused:
+            yield f"{stray.who} began on the table that was deleted, and left {stray.path}"
+    if not excused:
+        yield from _unlike_the_new_table(case)
+
+
+def _is_stray(case: Case, created: Created, deleted_at: int) -> bool:
+    """Whether it was made by what was seen of the old table."""
+    last_look = case.last_call_before(created, lists_log=True)
+    return last_look < deleted_at < created.at
+
+
+def _is_excused(case: Case, created: Created, deleted_at: int) -> bool:
+    outcome = case.outcome(created)
+    has_looked = case.last_call_before(created) > deleted_at
+    is_told = created.version is not None and isinstance(outcome.error, DeltaOpsError)
+    return not has_looked and (outcome.is_killed or is_told)
+
+
+def _unlike_the_new_table(case: Case) -> Iterator[str]:
+    commits = case.left_commits()
+    if sorted(commits) != list(range(len(commits))):
+        yield f"there are commits {sorted(commits)}"
+        return
+    if not commits:
+        return
+    log = DeltaLog(case.root)
+    latest = log.snapshot()
+    if latest.version != max(commits):
+        yield f"the latest version is {latest.version}, and {sorted(commits)} were committed"
+    table = da.to_table(latest)
+    expected = _rows_of(case, [commits[version].who for version in sorted(commits)])
+    if rows_in(table) != expected:
+        yield f"the new table holds {rows_in(table)}, not {expected}"
+    validate_checksum(latest)
+    yield from unlike_deltalake(case, table)
+    with suppress(DeltaOpsError):  # which is the answer to a table that was replaced
+        yield from unlike_a_held_snapshot(case, latest, log)
+
+
+def _rows_of(case: Case, makers: list[str]) -> Rows:
+    """What the commits come to, by who made them."""
+    scene = replace(case.scene, versions=(NEW[:1], NEW))
+    rows: Rows = ()
+    made: Counter[str] = Counter()
+    for maker in makers:
+        actor = case.actors[maker]
+        match actor.operation.name:
+            case "drop-create":
+                rows = (*rows, NEW[made[maker]])
+            case "drop-create-shorter":
+                rows = (*rows, *NEW)
+            case _:
+                rows = actor.effect(rows, scene) or ()
+        made[maker] += 1
+    return in_order(rows)

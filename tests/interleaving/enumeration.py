@@ -1,0 +1,206 @@
+"""Enumeration: which orders of two operations are run, and which are known to come to the same.
+
+Two orders come to the same if one is made from the other by exchanging neighbouring calls of which
+neither sees what the other writes. Of such orders one is run, where all of a kind are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+
+from tests.interleaving.calls import Call, may_swap
+from tests.interleaving.schedule import Order, Turn, alternating
+from tests.interleaving.turns import Run
+
+AGAIN = " again"
+"""After the name of an operation: its rerun, after it was killed."""
+NEVER = 1_000_000
+"""Calls after which a listing shows what it did not show: more than there are."""
+
+RunOrder = Callable[[Order], Run]
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many orders there were, and how many of them were run."""
+
+    orders: int = 0
+    run: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.orders:,}, of which {self.run:,} were run; the others come to the same"
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.orders + other.orders, self.run + other.run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """What the two call, in an order."""
+
+    first: Sequence[Call]
+    second: Sequence[Call]
+
+    def exchanged(self) -> _Cell:
+        return _Cell(self.second, self.first)
+
+
+@dataclass(slots=True)
+class _Grid:
+    """Orders by the numbers of calls that the two make in their first turns."""
+
+    first: str
+    second: str
+    order: Callable[[int, int], Order]
+    run: RunOrder
+    cells: dict[tuple[int, int], _Cell] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+
+    def fill(self, i: int, j: int) -> _Cell:
+        if (i, j) in self.cells:
+            return self.cells[i, j]
+        self.counts.orders += 1
+        cell = self._known(i, j)
+        if cell is None:
+            self.counts.run += 1
+            run = self.run(self.order(i, j))
+            cell = _Cell(run.calls_of(self.first), run.calls_of(self.second))
+        self.cells[i, j] = cell
+        return cell
+
+    def fill_row(self, i: int) -> list[_Cell]:
+        """Orders in which the first makes i calls first, up to that in which the second ends."""
+        row: list[_Cell] = []
+        for j in count(1):
+            row.append(self.fill(i, j))
+            if len(row[-1].second) <= j:
+                break
+        return row
+
+    def _known(self, i: int, j: int) -> _Cell | None:
+        """The calls of an order that comes to the same."""
+        cell = self.cells.get((i, j - 1))
+        if cell and len(cell.second) >= j and _may_pass(cell.second[j - 1], cell.first[i:]):
+            return cell
+        cell = self.cells.get((i - 1, j))
+        if cell and len(cell.first) >= i and _may_pass(cell.first[i - 1], cell.second[:j]):
+            return cell
+        return None
+
+
+def two_changes(
+    first: str, second: str, run: RunOrder, *, lag: int = 0, is_symmetric: bool = False
+) -> Counts:
+    """All orders in which the turn changes up to twice before one of the two has ended.
+
+    One makes i calls, the other j calls, the first runs to its end, then the other.
+
+    Args:
+        lag: For so many calls listings do not show what the other has changed.
+        is_symmetric: The two are alike, so that it does not matter which is the first.
+    """
+    grid = _grid(first, second, run, lag=lag)
+    exchanged = _grid(second, first, run, lag=lag)
+    serial = grid.fill(0, 0)
+    for i in range(max(len(serial.first), 1)):
+        grid.cells[i, 0] = serial
+        exchanged.cells[0, i] = grid.fill_row(i)[-1].exchanged()
+    reverse = exchanged.cells[0, 0]
+    for j in range(1, len(reverse.first) if not is_symmetric else 0):
+        exchanged.cells[j, 0] = reverse
+        in_between = grid.cells[0, j]
+        exchanged.cells[j, len(in_between.first)] = in_between.exchanged()
+        exchanged.fill_row(j)
+    return grid.counts + exchanged.counts
+
+
+def kills(killed: str, other: str, run: RunOrder) -> Counts:
+    """One killed after each of its writes, begun after each call of the other, which goes on.
+
+    Then it is run again. Killed after a call that writes nothing it leaves what it left before.
+    """
+    grid = _grid(killed, other, run)
+    grid.fill(0, 0)
+    grid.fill_row(0)
+    counts = Counts()
+    for (_, j), cell in sorted(grid.cells.items()):
+        for k, call in enumerate(cell.first, 1):
+            counts.orders += 1
+            if call.writes and not (j and _may_pass(cell.second[j - 1], cell.first[:k])):
+                counts.run += 1
+                death = Turn(killed, 0, k, dies=True)
+                before = (Turn(other, 0, j),) if j else ()
+                run(Order((*before, death, Turn(other, j), Turn(killed + AGAIN, 0))))
+    return counts + grid.counts
+
+
+def lost_answers(first: str, second: str, run: RunOrder) -> Counts:
+    """Each answer to a write of one of the two lost, with the first as a whole between any two
+    calls of the second."""
+    serial = run(Order(alternating(first, second, ())))
+    counts = Counts(1, 1)
+    for name in (first, second):
+        for number, call in enumerate(serial.calls_of(name)):
+            if call.writes:
+                grid = _grid(first, second, run, lost=(name, number))
+                grid.fill(0, 0)
+                grid.fill_row(0)
+                counts += grid.counts
+    return counts
+
+
+def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
+    """One with a few changes of turn; now and then with a kill, a lost answer, or late listings.
+
+    Args:
+        lengths: How many calls each operation makes, about.
+    """
+    names = list(lengths)
+    made = dict.fromkeys(names, 0)
+    turns: list[Turn] = []
+    who = ""
+    for _ in range(chance.randint(2, 3 * len(names))):
+        who = chance.choice([name for name in names if name != who])
+        end = made[who] + chance.randint(1, max(lengths[who] // 2, 1))
+        turns.append(Turn(who, made[who], end))
+        made[who] = end
+    turns += (Turn(name, made[name]) for name in chance.sample(names, len(names)))
+    match chance.randrange(6):
+        case 0:
+            return Order((*_with_a_kill(turns, chance.randrange(len(turns))),))
+        case 1:
+            name = chance.choice(names)
+            lost = name, chance.randrange(max(lengths[name], 1))
+            return Order(tuple(turns), lost=lost)
+        case 2:
+            return Order(tuple(turns), lag=chance.choice((5, 20, NEVER)))
+    return Order(tuple(turns))
+
+
+def _with_a_kill(turns: Sequence[Turn], at: int) -> list[Turn]:
+    """Who has the turn is killed at its end, or soon in its last one, and is run again at last."""
+    who, start, end, _ = turns[at]
+    death = Turn(who, start, start + 5 if end is None else end, dies=True)
+    others = [turn for turn in turns[at + 1 :] if turn.who != who]
+    return [*turns[:at], death, *others, Turn(who + AGAIN, 0)]
+
+
+def _grid(
+    first: str,
+    second: str,
+    run: RunOrder,
+    *,
+    lost: tuple[str, int] | None = None,
+    lag: int = 0,
+) -> _Grid:
+    def order(i: int, j: int) -> Order:
+        return Order(alternating(first, second, (i, j)), lost, lag)
+
+    return _Grid(first, second, order, run)
+
+
+def _may_pass(call: Call, others: Sequence[Call]) -> bool:
+    return all(may_swap(call, other) for other in others)

@@ -1,0 +1,253 @@
+"""Operations: how each is run, what it makes of rows, and what it has the right to delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import pyarrow as pa
+
+import delta_ops.arrow as da
+from delta_ops import CommitResult, DeltaLog, begin, col
+from delta_ops.maintenance import (
+    OptimizeResult,
+    RepairResult,
+    RestoreResult,
+    RevertResult,
+    clean_up_log,
+    compact_log,
+    create_checkpoint,
+    optimize,
+    repair,
+    restore,
+    revert,
+    vacuum,
+)
+from tests.interleaving.scenes import Rows, Scene, rows_of
+from tests.interleaving.stepped_storage import SteppedStorage
+
+Role = int
+"""0 or 1: of two operations that are alike, which; they write other rows."""
+Effect = Callable[[Rows, Scene, Role], Rows | None]
+"""What becomes of rows; None: it cannot have been done after what was done before."""
+Takes = Literal["nothing", "old files", "removed files", "old commits", "the table"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """An operation on any scene."""
+
+    name: str
+    run: Callable[[DeltaLog, Scene, Role], object]
+    effect: Effect = lambda rows, _scene, _role: rows
+    scene: str = ""
+    """The only one on which it means anything; "": any."""
+    takes: Takes = "nothing"
+    """What it has the right to delete."""
+    commits: bool = True
+    """Whether it may leave a commit."""
+    always_commits: bool = False
+    is_many: bool = False
+    """Whether it may leave several, of which its answer names none or the last."""
+
+
+NEW: Rows = ((90, "n"), (91, "n"))
+"""Of the table that is created in the place of another."""
+
+
+def appended(_scene: Scene, role: Role) -> Rows:
+    return ((10 + role, "b"),)
+
+
+def overwritten(role: Role) -> Rows:
+    return ((20 + role, "a"),)
+
+
+def _append(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
+    transaction = begin(log, clock=scene.clock)
+    return da.write(transaction, rows_of(*appended(scene, role)), txn=(f"append {role}", 1))
+
+
+def _overwrite(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
+    return da.write(begin(log, clock=scene.clock), rows_of(*overwritten(role)), "overwrite")
+
+
+def _delete_partition(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
+    nothing = rows_of()
+    transaction = begin(log, clock=scene.clock)
+    return da.write(transaction, nothing, "overwrite", replace_where=col("p") == "b")
+
+
+def _optimize(log: DeltaLog, scene: Scene, _role: Role) -> OptimizeResult:
+    return optimize(log, clock=scene.clock)
+
+
+def _restore(log: DeltaLog, scene: Scene, _role: Role) -> RestoreResult:
+    return restore(log, version=scene.restored[0], clock=scene.clock)
+
+
+def _restore_other(log: DeltaLog, scene: Scene, _role: Role) -> RestoreResult:
+    return restore(log, version=scene.restored[1], clock=scene.clock)
+
+
+def _revert(log: DeltaLog, scene: Scene, _role: Role) -> RevertResult:
+    return revert(log, scene.reverted, clock=scene.clock)
+
+
+def _repair(log: DeltaLog, scene: Scene, _role: Role) -> RepairResult:
+    return repair(log, clock=scene.clock)
+
+
+def _vacuum(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return vacuum(log, retention=timedelta(0), enforce_retention=False, clock=scene.late_clock)
+
+
+def _vacuum_lite(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return vacuum(
+        log,
+        retention=timedelta(0),
+        enforce_retention=False,
+        mode="lite",
+        clock=scene.late_clock,
+    )
+
+
+def _vacuum_retaining(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return vacuum(log, clock=scene.late_clock)
+
+
+def _clean_up(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return clean_up_log(log, clock=scene.clock)
+
+
+def _compact(log: DeltaLog, _scene: Scene, _role: Role) -> object:
+    return compact_log(log)
+
+
+def _checkpoint(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return create_checkpoint(log, clock=scene.clock)
+
+
+def _checkpoint_parts(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return create_checkpoint(log, part_rows=1, clock=scene.clock)
+
+
+def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
+    data = rows_of(*appended(scene, role))
+    transaction = begin(log, clock=scene.clock)
+    return da.write(transaction, data, partition_by=["p"], txn=(f"append {role}", 1))
+
+
+def _drop_and_create(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
+    """The new table has other columns, and as many versions as the old one."""
+    _drop(log)
+    for number, _ in NEW[:-1]:
+        da.write(begin(log, clock=scene.clock), pa.table({"number": [number]}))
+    return da.write(begin(log, clock=scene.clock), pa.table({"number": [NEW[-1][0]]}))
+
+
+def _drop_and_create_shorter(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
+    _drop(log)
+    numbers = [number for number, _ in NEW]
+    return da.write(begin(log, clock=scene.clock), pa.table({"number": numbers}))
+
+
+def _drop(log: DeltaLog) -> None:
+    """As one moves a directory away; what comes to be there meanwhile too."""
+    assert isinstance(log.storage, SteppedStorage)
+    while paths := [info.path for info in log.storage.list_tree("")]:
+        log.storage.delete_at_once(paths)
+
+
+def _with_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
+    """A rerun finds its rows there, and adds none."""
+    new = appended(scene, role)
+    return None if set(new) & set(rows) else (*rows, *new)
+
+
+def _restored(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+    return scene.versions[scene.restored[0]] if scene.versions else rows
+
+
+def _restored_other(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+    return scene.versions[scene.restored[1]] if scene.versions else rows
+
+
+def _reverted(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+    if not scene.versions:
+        return None
+    before, after = (set(scene.versions[scene.reverted - n]) for n in (1, 0))
+    brought, taken = after - before, before - after
+    if not brought <= set(rows) or taken & set(rows):
+        return None
+    return tuple(sorted((set(rows) - brought) | taken))
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation(
+            name="append",
+            always_commits=True,
+            run=_append,
+            effect=_with_appended,
+        ),
+        Operation(
+            name="overwrite",
+            always_commits=True,
+            run=_overwrite,
+            effect=lambda _rows, _scene, role: overwritten(role),
+        ),
+        Operation(
+            name="delete-partition",
+            always_commits=True,
+            run=_delete_partition,
+            effect=lambda rows, _scene, _role: tuple(row for row in rows if row[1] != "b"),
+        ),
+        Operation(name="optimize", run=_optimize),
+        Operation(name="restore", run=_restore, effect=_restored),
+        Operation(name="restore-other", run=_restore_other, effect=_restored_other),
+        Operation(name="revert", run=_revert, effect=_reverted),
+        Operation(name="repair", run=_repair),
+        Operation(name="vacuum", run=_vacuum, takes="removed files", is_many=True),
+        Operation(name="vacuum-lite", run=_vacuum_lite, takes="removed files", is_many=True),
+        Operation(name="vacuum-retaining", run=_vacuum_retaining, takes="old files", is_many=True),
+        Operation(name="clean-up", run=_clean_up, takes="old commits", commits=False),
+        Operation(name="compact", run=_compact, commits=False),
+        Operation(name="checkpoint", run=_checkpoint, commits=False),
+        Operation(name="checkpoint-parts", run=_checkpoint_parts, commits=False),
+        Operation(name="checkpoint-v2", run=_checkpoint, commits=False, scene="aged v2"),
+        Operation(
+            name="append-due",
+            always_commits=True,
+            run=_append,
+            effect=_with_appended,
+            scene="aged due",
+        ),
+        Operation(
+            name="create",
+            always_commits=True,
+            run=_create,
+            effect=_with_appended,
+            scene="empty",
+        ),
+        Operation(
+            name="drop-create",
+            run=_drop_and_create,
+            effect=lambda _rows, _scene, _role: NEW,
+            takes="the table",
+            is_many=True,
+            scene="young",
+        ),
+        Operation(
+            name="drop-create-shorter",
+            run=_drop_and_create_shorter,
+            effect=lambda _rows, _scene, _role: NEW,
+            takes="the table",
+            is_many=True,
+            scene="young",
+        ),
+    )
+}

@@ -1,0 +1,60 @@
+"""Readers: deltalake, whoever holds a snapshot from before, and whoever reads compactions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from delta_ops import DeltaLog
+from delta_ops.log import Snapshot
+from tests.interleaving.cases import Case
+from tests.interleaving.scenes import paths_in
+from tests.tables import rows
+
+
+def unlike_deltalake(case: Case, table: pa.Table) -> Iterator[str]:
+    """That deltalake reads other rows from the latest version."""
+    query = QueryBuilder().register("t", DeltaTable(str(case.root)))
+    found = pa.table(query.execute(f"SELECT {', '.join(table.column_names)} FROM t"))
+    if rows(found) != rows(table):
+        yield f"deltalake reads {rows(found)}, and we {rows(table)}"
+
+
+def unlike_a_held_snapshot(case: Case, latest: Snapshot, log: DeltaLog) -> Iterator[str]:
+    """That a snapshot from before both operations becomes another one than the latest."""
+    if case.scene.held is None:
+        return
+    refreshed = replace(case.scene.held, storage=log.storage).refresh()
+    found, expected = sorted(paths_in(refreshed)), sorted(paths_in(latest))
+    if refreshed.version != latest.version or found != expected:
+        yield (
+            f"a snapshot that was held becomes version {refreshed.version} of {found} when it is "
+            f"refreshed, and the latest is {latest.version} of {expected}"
+        )
+
+
+def unlike_the_commits(root: Path, start: int, end: int) -> Iterator[str]:
+    """That the compaction of versions says something else of files than their commits."""
+    log = root / "_delta_log"
+    commits = [log / f"{version:020}.json" for version in range(start, end + 1)]
+    if not all(map(Path.exists, commits)):
+        return  # cleaned up
+    found = _last_of_files([log / f"{start:020}.{end:020}.compacted.json"])
+    if found != _last_of_files(commits):
+        yield f"the compaction of {start} to {end} has {found}, not {_last_of_files(commits)}"
+
+
+def _last_of_files(places: Iterable[Path]) -> dict[str, str]:
+    """The last that is said of each file: add or remove, by path."""
+    said: dict[str, str] = {}
+    for place in places:
+        for line in place.read_text().splitlines():
+            action = json.loads(line)
+            for kind in {"remove", "add"} & action.keys():
+                said[action[kind]["path"]] = kind
+    return said

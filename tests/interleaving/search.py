@@ -1,0 +1,200 @@
+"""The search: operations that meet, each order run on a fresh copy of its scene and judged.
+
+One order again, with its calls: `python -m tests.interleaving.search "restore[0:7] vacuum[0:]"`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations_with_replacement
+from pathlib import Path
+from random import Random
+from typing import Literal, NamedTuple
+
+from delta_ops import DeltaLog
+from delta_ops.storage import Storage, open_storage
+from tests.interleaving.cases import Actor, Case
+from tests.interleaving.checks import complaints
+from tests.interleaving.enumeration import (
+    AGAIN,
+    NEVER,
+    Counts,
+    kills,
+    lost_answers,
+    random_order,
+    two_changes,
+)
+from tests.interleaving.operations import OPERATIONS, Operation
+from tests.interleaving.scenes import SCENES, Scene
+from tests.interleaving.schedule import Order, Turn
+from tests.interleaving.turns import Run, run_in_turns
+
+Kind = Literal["two changes of turn", "two changes of turn, seen late", "a kill", "a lost answer"]
+
+_IN_MEMORY = Path("/dev/shm")
+
+
+class Meeting(NamedTuple):
+    """Operations that run on one table, by the names of their kinds: a pair, mostly."""
+
+    kinds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(self.kinds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As they stand in orders: those of the same kind differ."""
+        before = (self.kinds[:number] for number in range(len(self.kinds)))
+        return tuple(
+            kind + "'" * kinds.count(kind) for kind, kinds in zip(self.kinds, before, strict=True)
+        )
+
+
+def pair(first: str, second: str) -> Meeting:
+    return Meeting((first, second))
+
+
+def pairs() -> list[Meeting]:
+    """Each operation with each."""
+    return [
+        Meeting(kinds) for kinds in combinations_with_replacement(OPERATIONS, 2) if can_meet(kinds)
+    ]
+
+
+def can_meet(kinds: Collection[str]) -> bool:
+    """Whether there is a table on which all mean something, and one at most deletes it.
+
+    Of two that delete the table, each deletes what the other is about to commit.
+    """
+    operations = [OPERATIONS[kind] for kind in kinds]
+    return (
+        len({operation.scene for operation in operations} - {""}) < 2
+        and sum(operation.takes == "the table" for operation in operations) < 2
+        and not {"checkpoint-parts", "checkpoint-v2"} <= set(kinds)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An order that broke a promise."""
+
+    meeting: Meeting
+    order: Order
+    complaints: tuple[str, ...]
+    run: Run
+
+    @property
+    def kind(self) -> str:
+        """What is wrong, whatever the names are."""
+        return re.sub(r"[0-9a-f-]{8,}|\d+", "", self.complaints[0])
+
+    def __str__(self) -> str:
+        ends = (f"{name}: {o.error or o.value!r}" for name, o in self.run.outcomes.items())
+        lines = [*self.complaints, *map(str, self.run.steps), *ends]
+        return "\n    ".join([str(self.order), *lines])
+
+
+@dataclass(slots=True)
+class Search:
+    """Runs orders in a place of its own."""
+
+    place: Path
+    operations: Mapping[str, Operation] = field(default_factory=lambda: OPERATIONS)
+    failures: list[Failure] = field(default_factory=list)
+    num_waits: int = 0
+    _scenes: dict[str, Scene] = field(default_factory=dict)
+
+    def run(self, meeting: Meeting, order: Order) -> Run:
+        """Run an order on a fresh copy of a scene, and note what does not hold."""
+        operations = [self.operations[kind] for kind in meeting.kinds]
+        scene = self._scene(max(operation.scene for operation in operations) or "aged")
+        root = self.place / "table"
+        shutil.rmtree(root, ignore_errors=True)
+        scene.copy(root)
+        actors = {
+            name + again: Actor(name + again, operation, role)
+            for role, (operation, name) in enumerate(zip(operations, meeting.names, strict=True))
+            for again in ("", AGAIN)
+        }
+        running = {turn.who: partial(_operate, actors[turn.who], scene) for turn in order.turns}
+        run = run_in_turns(running, open_storage(root), order)
+        self.num_waits += run.num_waits
+        if found := complaints(Case(scene, root, order, run, actors)):
+            self.failures.append(Failure(meeting, order, tuple(found), run))
+        return run
+
+    def explore(self, meeting: Meeting, kind: Kind) -> Counts:
+        """All orders of a kind, of a pair."""
+        first, second = meeting.names
+        run = partial(self.run, meeting)
+        is_symmetric = len(set(meeting.kinds)) == 1
+        match kind:
+            case "two changes of turn":
+                return two_changes(first, second, run, is_symmetric=is_symmetric)
+            case "two changes of turn, seen late":
+                return two_changes(first, second, run, lag=NEVER, is_symmetric=is_symmetric)
+        explore = kills if kind == "a kill" else lost_answers
+        counts = explore(first, second, run)
+        return counts if is_symmetric else counts + explore(second, first, run)
+
+    def draw(self, meeting: Meeting, number: int, chance: Random) -> Counts:
+        """One after the other, both ways, and so many orders that are drawn."""
+        names = meeting.names
+        serial = self.run(meeting, Order(tuple(Turn(name, 0) for name in names)))
+        self.run(meeting, Order(tuple(Turn(name, 0) for name in reversed(names))))
+        lengths = {name: len(serial.calls_of(name)) for name in names}
+        for _ in range(number):
+            self.run(meeting, random_order(lengths, chance))
+        return Counts(number + 2, number + 2)
+
+    def _scene(self, name: str) -> Scene:
+        if name not in self._scenes:
+            self._scenes[name] = SCENES[name](self.place / name)
+        return self._scenes[name]
+
+    def verdict(self) -> str:
+        """Of each way in which a pair fails, how many orders do, and the shortest of them."""
+        alike: dict[tuple[Meeting, str], list[Failure]] = {}
+        for failure in self.failures:
+            alike.setdefault((failure.meeting, failure.kind), []).append(failure)
+        return "\n".join(
+            f"{meeting}: {len(found)} orders break a promise, such as\n  "
+            f"{min(found, key=lambda failure: len(failure.run.steps))}"
+            for (meeting, _), found in alike.items()
+        )
+
+
+def _operate(actor: Actor, scene: Scene, storage: Storage) -> object:
+    return actor.operation.run(DeltaLog("", storage=storage), scene, actor.role)
+
+
+@contextmanager
+def searching() -> Iterator[Search]:
+    """A search whose tables are gone afterwards."""
+    directory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="orders-", dir=directory) as place:
+        yield Search(Path(place))
+
+
+def replay(text: str) -> str:
+    """What is wrong with an order, and its calls."""
+    order = Order.from_text(text)
+    names = {turn.who.removesuffix(AGAIN) for turn in order.turns}
+    kinds = sorted((name.rstrip("'") for name in names), key=list(OPERATIONS).index)
+    with searching() as search:
+        run = search.run(Meeting(tuple(kinds)), order)
+        calls = "\n".join(map(str, run.steps))
+        return search.verdict() or f"{order} keeps every promise:\n{calls}"
+
+
+if __name__ == "__main__":
+    print(replay(sys.argv[1]))

@@ -1,0 +1,215 @@
+"""Turns: operations that run one storage call at a time, in an order that is given.
+
+1. Each operation has a thread and a storage of its own; at most one of them is between two stops.
+   What it does from one call to the next is its own affair, so that the order of the calls
+   determines a run.
+2. What an operation would do in parallel, it does in sequence: it runs in a thread of the pool of
+   `storage.concurrency`, and "what it would start, it does itself".
+3. One that does not come to its next stop waits for another operation. The turn goes on to that
+   one, call by call, and comes back; it is counted.
+4. One that is killed calls nothing any more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+
+from delta_ops.errors import StorageError
+from delta_ops.storage import Storage
+from delta_ops.storage.concurrency import in_parallel
+from tests.faulty_storage import Killed
+from tests.interleaving.calls import Call
+from tests.interleaving.late_listing import History, Journal
+from tests.interleaving.schedule import Order
+from tests.interleaving.stepped_storage import SteppedStorage
+
+PATIENCE_S = 2.0
+"""Longer than a busy machine takes from one call to the next."""
+_DEADLOCK_S = 120.0
+
+
+@dataclass(slots=True)
+class Step:
+    """A call that was made."""
+
+    who: str
+    number: int
+    """Of this operation, from 0."""
+    call: Call
+    error: str = ""
+    """The type of what the store raised."""
+
+    def __str__(self) -> str:
+        return f"{self.who}[{self.number}] {self.call}{self.error and f' -> {self.error}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an operation ended."""
+
+    value: object = None
+    error: BaseException | None = None
+
+    @property
+    def is_killed(self) -> bool:
+        return isinstance(self.error, Killed)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of an order."""
+
+    steps: list[Step]
+    outcomes: dict[str, Outcome]
+    num_waits: int
+    """How often an operation had to wait for another one."""
+
+    def calls_of(self, who: str) -> list[Call]:
+        return [step.call for step in self.steps if step.who == who]
+
+
+Operate = Callable[[Storage], object]
+
+
+def run_in_turns(
+    operations: Mapping[str, Operate],
+    storage: Storage,
+    order: Order,
+    *,
+    patience_s: float = PATIENCE_S,
+) -> Run:
+    """Run the operations by the order; what it leaves open runs to its end, in their sequence."""
+    scheduler = _Scheduler(operations, storage, order, patience_s)
+    host = threading.Thread(target=scheduler.host, name="turns", daemon=True)
+    host.start()
+    try:
+        scheduler.follow()
+    finally:
+        scheduler.kill_all()
+        host.join(_DEADLOCK_S)
+    assert not host.is_alive(), "an operation did not end"
+    return Run(scheduler.steps, scheduler.outcomes(), scheduler.num_waits)
+
+
+@dataclass(eq=False, slots=True)
+class _Actor:
+    name: str
+    operate: Operate
+    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    reports: SimpleQueue[Call | None] = field(default_factory=SimpleQueue)
+    """The next call; None: the operation has ended."""
+    pending: Call | None = None
+    is_started: bool = False
+    is_waited_for: bool = False
+    """It has been let go, and has not reported yet."""
+    is_done: bool = False
+    is_dead: bool = False
+    num_calls: int = 0
+    outcome: Outcome = field(default_factory=Outcome)
+
+
+class _Scheduler:
+    def __init__(
+        self, operations: Mapping[str, Operate], storage: Storage, order: Order, patience_s: float
+    ) -> None:
+        self.steps: list[Step] = []
+        self.num_waits = 0
+        self._inner, self._order, self._patience_s = storage, order, patience_s
+        self._history = History()
+        self._actors = {name: _Actor(name, operate) for name, operate in operations.items()}
+
+    def outcomes(self) -> dict[str, Outcome]:
+        return {actor.name: actor.outcome for actor in self._actors.values() if actor.is_started}
+
+    def host(self) -> None:
+        """Live as long as the operations do, which run in the pool."""
+        in_parallel(self._live, self._actors.values())
+
+    def follow(self) -> None:
+        for turn in self._order.turns:
+            actor = self._actors[turn.who]
+            while not actor.is_done and (turn.end is None or actor.num_calls < turn.end):
+                self._advance(actor)
+            if turn.dies:
+                self._kill(actor)
+        for actor in self._actors.values():
+            while actor.is_started and not actor.is_done:
+                self._advance(actor)
+
+    def kill_all(self) -> None:
+        for actor in self._actors.values():
+            self._kill(actor)
+
+    def _kill(self, actor: _Actor) -> None:
+        actor.is_dead = True
+        while not actor.is_done:
+            self._advance(actor)
+
+    def _advance(self, actor: _Actor) -> None:
+        """Let it make its next call, and come to the one after; the first time, to the first."""
+        self._let_go(actor)
+        self._await(actor)
+
+    def _let_go(self, actor: _Actor) -> None:
+        if not actor.is_waited_for:
+            actor.is_started = actor.is_waited_for = True
+            actor.go.release()
+
+    def _await(self, actor: _Actor) -> None:
+        if self._hears(actor, self._patience_s):
+            return
+        self.num_waits += 1
+        tries = int(_DEADLOCK_S / self._patience_s)
+        for _ in range(max(tries, 1)):
+            for other in self._actors.values():
+                if other is not actor and other.is_started and not other.is_done:
+                    self._let_go(other)
+                    self._hears(other, self._patience_s)
+                    if self._hears(actor, 0.01):
+                        return
+            if self._hears(actor, self._patience_s):
+                return
+        raise AssertionError(f"{actor.name} does not come to its next call: {self.steps[-1]}")
+
+    def _hears(self, actor: _Actor, seconds: float) -> bool:
+        try:
+            actor.pending = actor.reports.get(timeout=seconds)
+        except Empty:
+            return False
+        actor.is_waited_for = False
+        actor.is_done = actor.pending is None
+        return True
+
+    def _live(self, actor: _Actor) -> None:
+        actor.go.acquire()
+        journal = Journal(self._history, actor.name, self._inner, self._order.lag)
+        storage = SteppedStorage(self._inner, lambda call: self._turn(actor, call), journal)
+        try:
+            actor.outcome = Outcome(value=actor.operate(storage))
+        except BaseException as error:  # of any kind: the checks judge it
+            actor.outcome = Outcome(error=error)
+        actor.reports.put(None)
+
+    @contextmanager
+    def _turn(self, actor: _Actor, call: Call) -> Iterator[None]:
+        if not actor.is_dead:
+            actor.reports.put(call)
+            actor.go.acquire()
+        if actor.is_dead:
+            raise Killed
+        step = Step(actor.name, actor.num_calls, call)
+        self.steps.append(step)
+        actor.num_calls += 1
+        self._history.now += 1
+        try:
+            yield
+        except Exception as error:
+            step.error = type(error).__name__
+            raise
+        if call.writes and self._order.loses(step.who, step.number):
+            step.error = "the answer is lost"
+            raise StorageError(min(call.writes), "reached", "the connection was reset")

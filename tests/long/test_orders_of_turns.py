@@ -1,0 +1,51 @@
+"""All orders with two changes of turn of every pair of operations, and some with more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tests.interleaving.enumeration import Counts
+from tests.interleaving.operations import OPERATIONS
+from tests.interleaving.search import Meeting, can_meet, pairs, searching
+
+pytestmark = pytest.mark.long
+
+SEED = 17
+OF_EACH = 20
+TRIOS = 200
+
+
+def test_every_order_of_every_pair_keeps_every_promise(report: Callable[[str], None]) -> None:
+    counts = Counts()
+    with searching() as search:
+        for pair in pairs():
+            counts += search.explore(pair, "two changes of turn")
+        report(f"Orders with two changes of turn, of {len(pairs())} pairs: {counts}")
+        assert not search.failures, search.verdict()
+
+
+def test_drawn_orders_of_every_pair_keep_every_promise(report: Callable[[str], None]) -> None:
+    counts = Counts()
+    chance = Random(SEED)
+    with searching() as search:
+        for pair in pairs():
+            counts += search.draw(pair, OF_EACH, chance)
+        report(f"Drawn orders, of {len(pairs())} pairs: {counts.run:,}")
+        assert not search.failures, search.verdict()
+
+
+def test_drawn_orders_of_three_operations_keep_every_promise(
+    report: Callable[[str], None],
+) -> None:
+    counts = Counts()
+    chance = Random(SEED)
+    with searching() as search:
+        for _ in range(TRIOS):
+            kinds = tuple(chance.choices(list(OPERATIONS), k=3))
+            if can_meet(kinds):
+                counts += search.draw(Meeting(kinds), OF_EACH, chance)
+        report(f"Drawn orders, of three operations each: {counts.run:,}")
+        assert not search.failures, search.verdict()
