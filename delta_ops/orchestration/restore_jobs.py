@@ -24,8 +24,8 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.orchestration.changes import rows_changed
-from delta_ops.orchestration.identity import origin_run
 from delta_ops.orchestration.metadata import data_version, table_metadata
+from delta_ops.orchestration.reruns import origin_id
 from delta_ops.orchestration.tables import TableRef
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
@@ -76,7 +76,7 @@ def build_restore_job(
                 version=config.version,
                 timestamp=config.timestamp,
                 ignore_missing_files=config.ignore_missing_files,
-                request_id=f"dagster:{origin_run(context.instance, context.run).run_id}",
+                request_id=f"dagster:{origin_id(context.instance, context.run)}",
                 user_metadata=_user_metadata(context),
                 dry_run=config.dry_run,
             )
