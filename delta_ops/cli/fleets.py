@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from delta_ops.cli.options import dry_run_option, json_option, storage_options_option
-from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
+from delta_ops.cli.render import count_text, progress, say, show_json, show_rows, size_text
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import (
     Failure,
@@ -177,7 +177,7 @@ def maintain_command(
     else:
         columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
         show_rows(columns, map(_maintenance_row, rows))
-        click.echo(_summary(len(rows), sum(row.failure is not None for row in rows)))
+        say(_summary(len(rows), sum(row.failure is not None for row in rows)))
     _exit(
         any(row.failure or (row.result and row.result.failures) for row in rows),
         any(row.result is not None and row.result.results for row in rows),
@@ -257,7 +257,7 @@ def _show_findings(report: HealthReport) -> None:
             for f in report.findings
         ),
     )
-    click.echo(f"{report.table}, version {report.figures.version}: {report.verdict}.")
+    say(f"{report.table}, version {report.figures.version}: {report.verdict}.")
 
 
 def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
@@ -279,7 +279,7 @@ def _show_fleet(rows: Iterable[TableHealth]) -> None:
     shown = list(rows)
     columns = ("table", "verdict", "version", "files", "size", "due", "to look at or failed")
     show_rows(columns, map(_health_row, shown))
-    click.echo(_summary(len(shown), sum(row.failure is not None for row in shown)))
+    say(_summary(len(shown), sum(row.failure is not None for row in shown)))
 
 
 def _health_row(row: TableHealth) -> tuple[Any, ...]:

@@ -22,18 +22,20 @@ from delta_ops.cli.maintaining import (
     vacuum_command,
 )
 from delta_ops.cli.reading import changes, count, head, schema
+from delta_ops.cli.render import saying_errors
 from delta_ops.cli.restoring import repair_command, restore_command, revert_command
-from delta_ops.errors import DeltaOpsError
 
 
 class _Commands(click.Group):
     """Shows the errors of delta_ops without a traceback."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with saying_errors():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with saying_errors():
             return super().invoke(ctx)
-        except DeltaOpsError as error:
-            raise click.ClickException(str(error)) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -19,7 +19,9 @@ from delta_ops.cli.options import (
 )
 from delta_ops.cli.render import (
     count_text,
+    failed,
     progress,
+    say,
     show_json,
     show_rows,
     size_text,
@@ -82,7 +84,7 @@ def checkpoint(
             }
         )
     else:
-        click.echo(_checkpoint_text(result))
+        say(_checkpoint_text(result))
     _fail_for(result.failures)
 
 
@@ -151,16 +153,16 @@ def optimize_command(
             }
         )
     elif dry_run and plan.has_work:
-        click.echo(
+        say(
             f"Would put {count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)}) "
             f"together into {len(plan.groups):,} at most."
         )
     elif result.already_committed:
-        click.echo("Another run has done this first; nothing was changed.")
+        say("Another run has done this first; nothing was changed.")
     elif result.version is None:
-        click.echo("No files are better put together; nothing to do.")
+        say("No files are better put together; nothing to do.")
     else:
-        click.echo(
+        say(
             f"Version {result.version}: {count_text(result.files_removed, 'file')} "
             f"({size_text(result.bytes_removed)}) became {result.files_added:,} "
             f"({size_text(result.bytes_added)})."
@@ -251,15 +253,15 @@ def vacuum_command(
         show_rows(
             ("path", "size", "modified"), ((i.path, i.size, utc(i.modified_ms)) for i in planned)
         )
-        click.echo(_would_delete(len(planned), result.plan.size_bytes))
+        say(_would_delete(len(planned), result.plan.size_bytes))
     elif not result.plan.has_work:
-        click.echo("Every file is needed or young; nothing to do.")
+        say("Every file is needed or young; nothing to do.")
     else:
         done = (
             _would_delete(0, 0) if dry_run else _deleted(result.deleted_files, result.deleted_bytes)
         )
         empty = len(result.plan.directories) if dry_run else result.deleted_directories
-        click.echo(f"{done} Empty directories: {empty:,}." if empty else done)
+        say(f"{done} Empty directories: {empty:,}." if empty else done)
     _fail_for(result.failures)
 
 
@@ -319,17 +321,17 @@ def clean_up_log_command(
             }
         )
     elif not plan.has_work:
-        click.echo(
+        say(
             "Every log file is needed or young; nothing to do. "
             f"Versions can be read from {plan.earliest_before} on."
         )
     elif dry_run:
-        click.echo(
+        say(
             f"{_would_delete(len(plan.files), plan.size_bytes)} Versions can be read from "
             f"{plan.earliest_before} on; afterwards, from {plan.earliest_after} on."
         )
     else:
-        click.echo(
+        say(
             f"{_deleted(result.deleted_files, result.deleted_bytes)} Versions can be read from "
             f"{result.earliest_version} on; before, from {plan.earliest_before} on."
         )
@@ -375,12 +377,12 @@ def compact_log_command(
             }
         )
     elif result.written:
-        click.echo(
+        say(
             f"Wrote {plan.file_name}: {count_text(result.num_actions, 'action')}, "
             f"{size_text(result.size_bytes)}."
         )
     elif dry_run and plan.has_work:
-        click.echo(f"Would put {count_text(len(plan.commits), 'version')} into {plan.file_name}.")
+        say(f"Would put {count_text(len(plan.commits), 'version')} into {plan.file_name}.")
     else:
         is_there = plan.end_version > plan.start_version
         why = (
@@ -388,7 +390,7 @@ def compact_log_command(
             if is_there
             else "There are no two versions to put together"
         )
-        click.echo(f"{why}; nothing to do.")
+        say(f"{why}; nothing to do.")
 
 
 def _would_delete(count: int, size_bytes: int) -> str:
@@ -401,7 +403,7 @@ def _deleted(count: int, size_bytes: int) -> str:
 
 def _fail_for(failures: tuple[str, ...]) -> None:
     if failures:
-        raise click.ClickException(
+        raise failed(
             f"{count_text(len(failures), 'file')} could not be deleted, the first of them "
             f"{failures[0]}; check the permissions and run this again."
         )

@@ -41,7 +41,13 @@ def storage_options_option(command: F) -> F:
 
 def json_option(command: F) -> F:
     """`--json`, given as `as_json`."""
-    return click.option("as_json", "--json", is_flag=True, help="Print JSON.")(command)
+    return click.option(
+        "as_json",
+        "--json",
+        is_flag=True,
+        help="Print JSON. NaN, Infinity, -Infinity, decimals, dates (also 0000-12-31, +10000-01-01)"
+        " and times are text, binary values are hexadecimal digits, maps are lists of pairs.",
+    )(command)
 
 
 def dry_run_option(command: F) -> F:

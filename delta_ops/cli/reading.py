@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops.cli.options import json_option, open_table, table_argument, where_option
 from delta_ops.cli.render import show_json, show_rows
+from delta_ops.cli.values import rows
 from delta_ops.protocol.predicate import Predicate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -150,16 +151,11 @@ def changes(
 def _show(
     batches: Iterable[pa.RecordBatch], limit: int, as_json: bool, schema: pa.Schema | None = None
 ) -> None:
-    rows = islice(_rows(batches), limit)
+    found = islice(chain.from_iterable(map(rows, batches)), limit)
     if as_json:
-        for row in rows:
+        for row in found:
             show_json(row)
         return
-    shown = list(rows)
+    shown = list(found)
     names = list(shown[0]) if shown else (schema.names if schema else [])
     show_rows(names, ([row[name] for name in names] for row in shown))
-
-
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        yield from batch.to_pylist()

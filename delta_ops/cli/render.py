@@ -1,44 +1,62 @@
 """How results are shown: tables on a terminal, tab-separated text elsewhere, JSON on request.
 
 JSON is one object for a result and one object per line for rows, with stable names in snake_case,
-times as ISO 8601 in UTC, and sizes in bytes. Text for people may change.
+values as `values` has them, times in UTC, and sizes in bytes. Text for people may change.
+
+Names, paths, values and what others wrote into a log may hold anything, and a terminal obeys what
+it is sent. So everything that is printed goes through here, and for a character that cannot be
+printed its number is shown, as Python writes it (`\\x1b`), in JSON as JSON does (`\\u001b`). Such
+are control characters, line ends, marks that turn the direction of writing, characters of which
+nothing is seen, halves of surrogate pairs, and what the stream's encoding lacks. Pipes and files
+get the same: somebody may look at them later.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
+import logging
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, time
 from typing import Any
 
 import click
 from rich import box
 from rich.console import Console
+from rich.markup import escape as without_markup
 from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from delta_ops.cli.far_times import timestamp_text
+from delta_ops.cli.values import plain
+from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
 
-_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_000
-"""The years 1 and 9999, between which Python knows times; a log may say any number."""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks to Unicode, of which there is nothing to be seen."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
     """One object on one line."""
-    click.echo(json.dumps(value, default=_json_value, ensure_ascii=False))
+    click.echo(_json(value))
 
 
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """A table on a terminal, else a header and the rows, separated by tabs."""
+    header = [printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
     if not sys.stdout.isatty():
-        for row in ([*columns], *texts):
+        for row in (header, *texts):
             click.echo("\t".join(row))
         return
-    table = Table(*columns, box=box.SIMPLE)
+    table = Table(box=box.SIMPLE)
+    for name in header:
+        table.add_column(Text(name, overflow="fold"))
     for row in texts:
         table.add_row(*(Text(cell, overflow="fold") for cell in row))
     Console().print(table)
@@ -49,6 +67,48 @@ def show_fields(fields: Mapping[str, Any]) -> None:
     width = max(len(name) for name in fields) + 2
     for name, value in fields.items():
         click.echo(f"{name:<{width}}{_text(value)}")
+
+
+def say(sentence: str) -> None:
+    """A line for people."""
+    click.echo(printable(sentence))
+
+
+def failed(sentence: str) -> click.ClickException:
+    """The error that ends the command."""
+    return click.ClickException(printable(sentence))
+
+
+@contextmanager
+def saying_errors() -> Iterator[None]:
+    """Errors of delta_ops end the command; those of the command line show what was typed."""
+    try:
+        yield
+    except DeltaOpsError as error:
+        raise failed(str(error)) from error
+    except click.UsageError as error:
+        # A help text, which is such an error too, has lines.
+        error.message = "\n".join(map(printable, error.message.split("\n")))  # type: ignore[misc]
+        raise
+
+
+class LogLines(logging.Formatter):
+    """A line for each warning, printable."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """The line, without what an exception adds."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """The traceback, line by line."""
+        return "\n".join(map(printable, super().formatException(ei).splitlines()))
+
+
+def printable(text: str) -> str:
+    """The text on one line, without a character that does something to a terminal."""
+    text = _escaped(text, lambda character: ascii(character)[1:-1])
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def size_text(size_bytes: int) -> str:
@@ -66,9 +126,9 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def utc(ms: int) -> datetime:
-    """Milliseconds since the Unix epoch as a time in UTC; of one too far away, the farthest."""
-    return datetime.fromtimestamp(min(max(ms, _EARLIEST_MS), _LATEST_MS) / 1000, UTC)
+def utc(ms: int) -> str:
+    """Milliseconds since the Unix epoch as a time in UTC."""
+    return timestamp_text(ms * 1000, is_utc=True)
 
 
 @contextmanager
@@ -84,33 +144,30 @@ def progress(*, wanted: bool) -> Iterator[OnEvent]:
             if isinstance(event, Progress):
                 task = tasks.get(event.operation)
                 if task is None:
-                    task = tasks[event.operation] = bar.add_task(event.operation)
+                    task = bar.add_task(without_markup(printable(event.operation)))
+                    tasks[event.operation] = task
                 bar.update(task, completed=event.done, total=event.total)
 
         yield listen
 
 
 def _text(value: Any) -> str:
-    """One line without control characters: names of files may hold anything."""
-    if value is None:
-        return ""
-    if isinstance(value, Mapping | list | tuple):
-        text = json.dumps(value, default=_json_value, ensure_ascii=False)
-    elif isinstance(value, datetime):
-        text = value.isoformat(timespec="milliseconds")
-    else:
-        text = str(value)
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _json_value(value: Any) -> Any:
     match value:
-        case datetime():
-            return value.isoformat(
-                timespec="microseconds" if value.microsecond % 1000 else "milliseconds"
-            )
-        case date() | time():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-    return str(value)
+        case None:
+            return ""
+        case Mapping() | list() | tuple():
+            return printable(_json(value))
+    return printable(str(plain(value)))
+
+
+def _json(value: Any) -> str:
+    is_unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
+    text = json.dumps(plain(value), ensure_ascii=not is_unicode, allow_nan=False)
+    # Only in its strings can JSON of one line have a character that is escaped.
+    return _escaped(text, lambda character: json.dumps(character)[1:-1])
+
+
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable() and not _UNSEEN.search(text):
+        return text
+    return "".join(c if c.isprintable() and not _UNSEEN.match(c) else escape(c) for c in text)

@@ -15,7 +15,7 @@ from delta_ops.cli.options import (
     open_table,
     table_argument,
 )
-from delta_ops.cli.render import count_text, progress, show_json, show_rows, size_text
+from delta_ops.cli.render import count_text, failed, progress, say, show_json, show_rows, size_text
 from delta_ops.maintenance import (
     RepairPlan,
     RestorePlan,
@@ -91,14 +91,14 @@ def restore_command(
             }
         )
     elif result.already_committed:
-        click.echo(_done_before(result))
+        say(_done_before(result))
     elif not plan.has_work:
         left_out = f", but for {_gone(result)}" if result.missing else ""
-        click.echo(f"The table is as it was at version {plan.version}{left_out}; nothing to do.")
+        say(f"The table is as it was at version {plan.version}{left_out}; nothing to do.")
     else:
         verb = "Would restore" if dry_run else f"Version {result.version} restores"
         without = f" without {_gone(result)}" if result.missing else ""
-        click.echo(f"{verb} version {plan.version}{without}: {_sentence(plan)}")
+        say(f"{verb} version {plan.version}{without}: {_sentence(plan)}")
 
 
 @click.command("revert")
@@ -135,12 +135,12 @@ def revert_command(
             }
         )
     elif result.already_committed:
-        click.echo(_done_before(result))
+        say(_done_before(result))
     elif not plan.has_work:
-        click.echo(f"Version {version} left nothing to undo; nothing to do.")
+        say(f"Version {version} left nothing to undo; nothing to do.")
     else:
         verb = "Would revert" if dry_run else f"Version {result.version} reverts"
-        click.echo(f"{verb} version {version}: {_sentence(plan)}")
+        say(f"{verb} version {version}: {_sentence(plan)}")
 
 
 @click.command("repair")
@@ -197,15 +197,15 @@ def repair_command(
     else:
         _show_repair(plan)
         if result.version is not None:
-            click.echo(
+            say(
                 f"Version {result.version}: {count_text(result.described_files, 'file')} got "
                 f"statistics, {count_text(result.removed_files, 'lost file')} left the table."
             )
         elif plan.is_healthy:
-            click.echo(f"{count_text(plan.num_files, 'file')}, all as they should be.")
+            say(f"{count_text(plan.num_files, 'file')}, all as they should be.")
     is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
     if is_left and not dry_run and not result.already_committed:
-        raise click.ClickException(_left_sentence(plan, result.failures))
+        raise failed(_left_sentence(plan, result.failures))
 
 
 def _done_before(result: RestoreResult | RevertResult) -> str:

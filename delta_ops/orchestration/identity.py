@@ -6,8 +6,11 @@
     partition  overwrites only: a run that was overtaken by a newer one for one of its partitions is
                told so and changes nothing
 
-A re-execution continues the run before it if that failed, and has its identity; if that succeeded,
-somebody wants the work done again, and it is a new write.
+A run that continues another, see `reruns`, has its identity. Where that one's record was deleted,
+the table is asked: each `run` identity names the root from which everything was executed again, a
+run or a backfill, and every run knows its own. Whether the deleted run succeeded, nobody knows, and
+it counts as failed: rows that are missing can still be appended, and of rows that are there twice
+nobody can tell which to delete.
 """
 
 from __future__ import annotations
@@ -18,7 +21,16 @@ from typing import Literal, get_args
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
 from delta_ops.orchestration._dagster_compat import dagster_instance, dagster_run
+from delta_ops.orchestration.reruns import (
+    LostRun,
+    backfill_root_id,
+    line_origin_id,
+    line_that_ends_with,
+    root_id,
+    succeeded,
+)
 from delta_ops.transaction import TxnId
 
 Idempotency = Literal["run", "source", "partition"]
@@ -40,13 +52,22 @@ def declared_idempotency(asset_key: dg.AssetKey, declared: object) -> Idempotenc
     )
 
 
-def run_txns(context: dg.OutputContext) -> list[TxnId]:
+def run_txns(context: dg.OutputContext, log: DeltaLog) -> list[TxnId]:
     """The identity of this output in this run and those that continue it; none outside of a run."""
     run = dagster_run(context)
     if run is None:
         return []
-    origin = origin_run(dagster_instance(context), run)
-    return [TxnId(app_id=f"dagster:run:{output_name(context)}:{origin.run_id}", version=0)]
+    instance = dagster_instance(context)
+    line = line_that_ends_with(instance, run, context.asset_key)
+    of_output = f"dagster:run:{output_name(context)}:"
+    app_id = None
+    if line.lost is not None:
+        app_id = _committed_before(instance, log, of_output, line.lost.root_id)
+    if app_id is None:
+        root = backfill_root_id(line.first) or root_id(line.first)
+        origin = line_origin_id(instance, line)
+        app_id = f"{of_output}{root}" if root == origin else f"{of_output}{root}:{origin}"
+    return [TxnId(app_id=app_id, version=0)]
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> TxnId:
@@ -54,33 +75,29 @@ def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> TxnId:
     return TxnId(app_id=f"dagster:source:{asset_key.to_user_string()}:{source}", version=position)
 
 
-def partition_txns(context: dg.OutputContext) -> list[TxnId]:
+def partition_txns(context: dg.OutputContext, log: DeltaLog) -> list[TxnId]:
     """The identities of the partitions as this run overwrites them; none outside of a run.
 
     One for each partition, so that runs over different ranges meet where they overlap.
+
+    Raises:
+        InvalidRequestError: A record was deleted, and nobody knows whether a newer run has
+            overwritten one of the partitions.
     """
     run = dagster_run(context)
     if run is None:
         return []
     instance = dagster_instance(context)
-    record = instance.get_run_record_by_id(origin_run(instance, run).run_id)
-    if record is None:
-        return []
-    created_ms = int(record.create_timestamp.timestamp() * 1000)
-    return [
+    line = line_that_ends_with(instance, run)
+    record = instance.get_run_record_by_id(line.first.run_id)
+    created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
+    txns = [
         TxnId(app_id=f"dagster:partition:{name}", version=created_ms, newer_is_stale=True)
         for name in _partition_names(context)
     ]
-
-
-def origin_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
-    """The run that this one continues: the first of a row of failed ones, or the run itself."""
-    while parent_id := run.parent_run_id or run.tags.get("dagster/parent_run_id"):
-        parent = instance.get_run_by_id(parent_id)
-        if parent is None or parent.is_success:
-            return run
-        run = parent
-    return run
+    if line.lost is not None:
+        _validate_not_overtaken(log, txns, run.run_id, line.lost)
+    return txns
 
 
 def output_name(context: dg.OutputContext) -> str:
@@ -100,3 +117,29 @@ def _partition_names(context: dg.OutputContext) -> Sequence[str]:
     if not context.has_asset_partitions:
         return [name]
     return [f"{name}[{key}]" for key in context.asset_partition_keys]
+
+
+def _committed_before(
+    instance: dg.DagsterInstance, log: DeltaLog, of_output: str, root: str
+) -> str | None:
+    """An identity that goes back to this root, is in the table, and may be the one continued."""
+    snapshot = log.snapshot_if_exists()
+    for app_id in snapshot.transactions() if snapshot is not None else ():
+        ids = app_id.removeprefix(of_output).split(":")
+        if app_id.startswith(of_output) and root in ids and not succeeded(instance, ids[-1]):
+            return app_id
+    return None
+
+
+def _validate_not_overtaken(
+    log: DeltaLog, txns: Sequence[TxnId], run_id: str, lost: LostRun
+) -> None:
+    snapshot = log.snapshot_if_exists()
+    stored = snapshot.transactions() if snapshot is not None else {}
+    for txn in txns:
+        if txn.app_id in stored and stored[txn.app_id].version < txn.version:
+            raise InvalidRequestError(
+                f"{log.uri}: run {run_id} continues a run of {lost.root_id} whose record was "
+                f"deleted, so it is not known whether a newer run has written {txn.app_id} since. "
+                "Nothing was changed; start a new run if this write is still wanted"
+            )

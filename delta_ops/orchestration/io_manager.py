@@ -44,6 +44,7 @@ from delta_ops.orchestration.metadata import (
     table_version,
 )
 from delta_ops.orchestration.partitions import partition_predicate
+from delta_ops.orchestration.reruns import root_id
 from delta_ops.orchestration.resources import table_log
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
@@ -148,7 +149,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             )
         if idempotency == "partition" and mode != "overwrite":
             raise InvalidRequestError("idempotency 'partition' is for overwrites; use 'run'")
-        txns = partition_txns(context) if idempotency == "partition" else run_txns(context)
+        identify = partition_txns if idempotency == "partition" else run_txns
+        txns = identify(context, log)
         replaced = self._output_predicate(context, log, data) if mode == "overwrite" else None
         return self._write(context, log, data, mode, replaced, txns)
 
@@ -289,7 +291,7 @@ def _user_metadata(context: dg.OutputContext) -> str | None:
         return None
     values = {
         "dagster/run_id": run.run_id,
-        "dagster/root_run_id": run.root_run_id or run.run_id,
+        "dagster/root_run_id": root_id(run),
         "dagster/job": run.job_name,
         "dagster/asset": context.asset_key.to_user_string(),
     }

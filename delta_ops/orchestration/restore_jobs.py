@@ -25,8 +25,8 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.orchestration.changes import rows_changed
-from delta_ops.orchestration.identity import origin_run
 from delta_ops.orchestration.metadata import data_version, table_metadata
+from delta_ops.orchestration.reruns import origin_id
 from delta_ops.orchestration.tables import TableRef
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
@@ -91,7 +91,7 @@ def build_restore_job(
                 ignore_missing_files=config.ignore_missing_files,
                 timeout=timedelta(seconds=config.timeout_s),
                 vacuum_was_killed=config.vacuum_was_killed,
-                request_id=f"dagster:{origin_run(context.instance, context.run).run_id}",
+                request_id=f"dagster:{origin_id(context.instance, context.run)}",
                 user_metadata=_user_metadata(context),
                 dry_run=config.dry_run,
             )

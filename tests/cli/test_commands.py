@@ -305,10 +305,10 @@ def test_what_nobody_finished_is_deleted_and_told(table: Path) -> None:
     assert not place.exists()
 
 
-def test_what_is_kept_for_ever_is_shown_as_far_back_as_times_go(tmp_path: Path) -> None:
+def test_what_is_kept_for_ever_is_shown_with_a_year_before_any_of_pythons(tmp_path: Path) -> None:
     for_ever = dict.fromkeys(
         ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "1000000 weeks"
     )
     da.write(tmp_path / "t", pa.table({"id": [1]}), configuration=for_ever)
-    assert output("vacuum", tmp_path / "t")["horizon"].startswith("0001-01-01T")
-    assert output("clean-up-log", tmp_path / "t")["cutoff"].startswith("0001-01-01T")
+    assert output("vacuum", tmp_path / "t")["horizon"].startswith("-17")
+    assert output("clean-up-log", tmp_path / "t")["cutoff"].startswith("-17")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import IO
 
 import pyarrow as pa
@@ -93,6 +93,11 @@ class SteppedStorage:
     def open_input(self, path: str) -> pa.NativeFile:
         with self._turn(Call(method="open_input", reads=frozenset({path}))):
             return self._inner.open_input(path)
+
+    @contextmanager
+    def holding_lock(self, path: str) -> Iterator[Storage]:
+        with self._inner.holding_lock(path) as inner:
+            yield SteppedStorage(inner, self._turn, self._journal)
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
         with self._turn(_write("create", path)), self._journal.noting(path):

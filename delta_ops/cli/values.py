@@ -1,0 +1,81 @@
+"""Values: what a table holds, as values that JSON has.
+
+Text stands for what JSON has no word for: "NaN", "Infinity" and "-Infinity", decimals, dates and
+times as ISO 8601, and binary values by their hexadecimal digits. A map is a list of pairs, since
+its keys may be of any type. Of text that is no UTF-8, which a careless writer leaves in a file, the
+bytes that are none are shown as `\\xff`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
+from typing import Any
+
+import pyarrow as pa
+
+from delta_ops.cli.far_times import date_text, time_text, timestamp_text
+
+_US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows, with the names of the columns."""
+    columns = map(_values, batch.columns)
+    for values in zip(*columns, strict=True):
+        yield dict(zip(batch.schema.names, values, strict=True))
+
+
+def plain(value: Any) -> Any:
+    """The value, of types that JSON has."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else _word(value)
+        case Mapping():
+            return {str(name): plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case datetime():
+            return time_text(value)
+        case date() | time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+    return str(value)
+
+
+def _word(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _values(array: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = array.to_pylist()
+    except (OverflowError, ValueError):  # of a value that Python's types cannot hold
+        return [_value(scalar) for scalar in array]
+    return values
+
+
+def _value(scalar: Any) -> Any:
+    kind = scalar.type
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _value(scalar[number]) for number, field in enumerate(kind)}
+    if pa.types.is_map(kind):
+        return [(_value(pair[0]), _value(pair[1])) for pair in scalar.values]
+    if isinstance(scalar, pa.ListScalar | pa.LargeListScalar | pa.FixedSizeListScalar):
+        return [_value(item) for item in scalar.values]
+    if pa.types.is_date32(kind):
+        return date_text(scalar.value)
+    if pa.types.is_timestamp(kind) and kind.unit in _US_PER_UNIT:
+        us = scalar.value * _US_PER_UNIT[kind.unit]
+        return timestamp_text(us, is_utc=kind.tz is not None)
+    if isinstance(scalar, pa.StringScalar | pa.LargeStringScalar):
+        return scalar.as_buffer().to_pybytes().decode(errors="backslashreplace")
+    return scalar.as_py()
