@@ -59,6 +59,16 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLost:
+    """An earlier commit was acknowledged and is not in the table: another one stands there."""
+
+    table: str
+    version: int
+    advice: str
+    """What to do about it, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookFailed:
     """A hook failed after the commit, which stands."""
 
@@ -85,6 +95,7 @@ Event = (
     | CommitAttempted
     | RaceLost
     | Committed
+    | CommitLost
     | HookFailed
     | Progress
 )

@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.log.checksum_read import VersionChecksum, differences, load_checksum
+from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.file_figures import count_files
 from delta_ops.log.snapshot import Snapshot
 
 
 def validate_checksum(snapshot: Snapshot) -> bool:
-    """Compare the snapshot with its checksum; whether there is one.
+    """Compare the snapshot with its checksum; whether there is one, and it is of its commit.
 
     Raises:
         LogCorruptError: They disagree.
     """
     said = load_checksum(snapshot.storage, snapshot.log_directory, snapshot.version)
-    if said is None:
+    if said is None or not _is_of_commit(said, snapshot):
         return False
     for what, value, found in _differences(said, snapshot):
         raise LogCorruptError(
@@ -31,6 +32,18 @@ def validate_checksum(snapshot: Snapshot) -> bool:
             "damaged: compare with a backup before anything is deleted",
         )
     return True
+
+
+def _is_of_commit(said: VersionChecksum, snapshot: Snapshot) -> bool:
+    if said.txn_id in (None, snapshot.txn_id):
+        return True
+    if snapshot.commits_since_checkpoint:
+        return False
+    try:
+        commit = read_commit_if_there(snapshot.storage, snapshot.log_directory, snapshot.version)
+    except DeltaOpsError:  # nobody needs it beside the checkpoint
+        return False
+    return commit is None or said.txn_id == commit.txn_id
 
 
 def _differences(said: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[str, Any, Any]]:

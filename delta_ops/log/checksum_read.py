@@ -1,13 +1,15 @@
 """Version checksums read: what the writer of version n found the table to be, in `n.crc`.
 
 Source: PROTOCOL.md, "Version Checksum File". Optional, and often incomplete: one that is missing,
-malformed or empty says nothing, and so does each field of one. What was taken from one is compared
-as soon as the checkpoint is opened that it took the place of.
+malformed or empty says nothing, and so does each field of one. One that names another transaction
+than its version's commit is of a commit that does not stand, see `lost_commits`, and is not used.
+What was taken from one is compared as soon as the checkpoint is opened that it took the place of.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -27,6 +29,9 @@ from delta_ops.protocol.json_codec import (
 from delta_ops.storage import Storage
 
 T = TypeVar("T")
+
+_TXN_ID_FIRST = re.compile(rb'\{"txnId":"([0-9A-Za-z-]+)"')
+"""As most writers have it; what comes after takes longer to parse than the file to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +58,9 @@ class VersionChecksum:
 def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
     """The checksum of a version; None if there is none that can be read."""
     path = f"{directory}/{checksum_name(version)}"
-    try:
-        stored = json.loads(storage.read(path))
-    except (FileNotFoundError, DeltaOpsError, ValueError, RecursionError):
+    stored = _stored(_content(storage, path))
+    if stored is None:
         return None
-    if not isinstance(stored, dict):
-        return None
-    txn_id = stored.get("txnId")
     # The reference had another name for the histogram before the protocol had one.
     histogram_name = "fileSizeHistogram" if "fileSizeHistogram" in stored else "histogramOpt"
     return VersionChecksum(
@@ -69,7 +70,7 @@ def load_checksum(storage: Storage, directory: str, version: int) -> VersionChec
         table_size_bytes=_count(stored, "tableSizeBytes"),
         protocol=_decoded(stored, "protocol", protocol_from_json),
         metadata=_decoded(stored, "metadata", metadata_from_json),
-        txn_id=txn_id if isinstance(txn_id, str) else None,
+        txn_id=_txn_id(stored),
         in_commit_timestamp=_count(stored, "inCommitTimestampOpt"),
         transactions=_decoded(stored, "setTransactions", _each(set_transaction_from_json)),
         domains=_decoded(stored, "domainMetadata", _each(domain_metadata_from_json)),
@@ -77,16 +78,24 @@ def load_checksum(storage: Storage, directory: str, version: int) -> VersionChec
     )
 
 
-def load_state_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
-    """The checksum of a version, if it tells protocol and metadata of a table that we can open."""
-    said = load_checksum(storage, directory, version)
-    if said is None or said.protocol is None or said.metadata is None:
-        return None
+def load_checksum_txn_id(storage: Storage, directory: str, version: int) -> str | None:
+    """The transaction that the checksum of a version names; None if there is none that does."""
+    content = _content(storage, f"{directory}/{checksum_name(version)}")
+    if named := _TXN_ID_FIRST.match(content):
+        return named[1].decode()
+    stored = _stored(content)
+    return None if stored is None else _txn_id(stored)
+
+
+def tells_state(said: VersionChecksum, table: str) -> bool:
+    """Whether a checksum tells protocol and metadata of a table that we can open."""
+    if said.protocol is None or said.metadata is None:
+        return False
     try:
-        validate_openable(said.protocol, said.metadata, table=storage.uri)
+        validate_openable(said.protocol, said.metadata, table=table)
     except DeltaOpsError:  # if it is right, the checkpoint says so too
-        return None
-    return said
+        return False
+    return True
 
 
 def validate_checkpoint(
@@ -155,6 +164,27 @@ def _of_metadata(metadata: Metadata) -> dict[str, Any]:
         "partitionColumns": list(metadata.partition_columns),
         "configuration": dict(metadata.configuration),
     }
+
+
+def _content(storage: Storage, path: str) -> bytes:
+    """Nothing where it cannot be read."""
+    try:
+        return storage.read(path)
+    except (FileNotFoundError, DeltaOpsError):
+        return b""
+
+
+def _stored(content: bytes) -> Mapping[str, Any] | None:
+    try:
+        stored = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return stored if isinstance(stored, dict) else None
+
+
+def _txn_id(stored: Mapping[str, Any]) -> str | None:
+    value = stored.get("txnId")
+    return value if isinstance(value, str) else None
 
 
 def _count(stored: Mapping[str, Any], name: str) -> int | None:

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
+from delta_ops.errors import LogCorruptError
 from delta_ops.log.checksum_read import VersionChecksum, differences, load_checksum
 from delta_ops.log.file_figures import (
     NO_FILES,
@@ -48,7 +49,12 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.file_names import V2CheckpointName, checksum_name, log_file_name
+from delta_ops.protocol.file_names import (
+    V2CheckpointName,
+    checksum_name,
+    commit_name,
+    log_file_name,
+)
 from delta_ops.protocol.file_size_histogram import histogram_to_json
 from delta_ops.protocol.json_codec import json_body
 from delta_ops.storage import Storage
@@ -94,6 +100,9 @@ def create_checksum(
         before: The version before; None for version 0.
         actions: Those of the commit, commitInfo included.
         recount: Do not go by the previous checksum, whatever there is to read.
+
+    Raises:
+        LogCorruptError: The version has the checksum of another commit.
     """
     checksum = next_checksum(storage, directory, version, before, actions, recount=recount)
     if checksum is None:
@@ -102,6 +111,7 @@ def create_checksum(
         # One that a power cut tore is passed over.
         storage.create(checksum.path, encode_checksum(checksum), is_durable=False)
     except FileExistsError:
+        _validate_own(storage, directory, checksum)
         return False
     return True
 
@@ -205,14 +215,26 @@ def agrees(said: VersionChecksum, snapshot: Snapshot) -> bool:
     return (
         said.metadata == snapshot.metadata
         and not any(differences(said, snapshot.protocol, snapshot.metadata))
-        # One that was left over from a version that somebody took back has another.
-        and (not snapshot.commits_since_checkpoint or said.txn_id in (None, snapshot.txn_id))
+        and said.txn_id in (None, snapshot.txn_id)  # else it is of a lost commit
         and _has(said.transactions, snapshot.commit_state.transactions.values())
         and _has(said.domains, (each for each in domains if not each.removed))
         and not {each.domain for each in domains if each.removed} & _names(said.domains)
         and figures.num_files >= len(rows)
         and figures.size_bytes >= pc.sum(rows["size"], min_count=0).as_py()
     )
+
+
+def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> None:
+    """Refuse the checksum that is there if it is of another commit of the version."""
+    said = load_checksum(storage, directory, ours.version)
+    if said is not None and None not in (said.txn_id, ours.txn_id) and said.txn_id != ours.txn_id:
+        raise LogCorruptError(
+            storage.uri,
+            said.path,
+            f"it is of transaction {said.txn_id}, and this commit is {ours.txn_id}; see which of "
+            f"them {commit_name(ours.version)} names: if it is the other one, run this write "
+            "again; then delete the file if it is of the one that does not stand",
+        )
 
 
 def _has(said: Sequence[T] | None, known: Iterable[T]) -> bool:
@@ -232,7 +254,7 @@ def _summary(
         return NO_SUMMARY
     is_in_memory = not stored_bytes(before)
     if not is_in_memory and not recount:
-        said = before.checksum
+        said = before.state_checksum.checksum
         if said is None or said.version != before.version:
             said = load_checksum(storage, directory, before.version)
         figures = _figures_said(said) if said and agrees(said, before) else None

@@ -5,16 +5,17 @@ Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
@@ -38,9 +39,21 @@ _AHEAD_BYTES = 8 << 20
 """Of commits that are read and decoded while the caller takes the ones before."""
 _TOGETHER_BYTES = 1 << 20
 """Of small commits on a disk that are decoded together: to begin takes as long as some lines."""
+_FIRST_LINE_BYTES = 1 << 14
+"""Of a large commit that is read for its commitInfo, which most writers put first."""
 _DECODERS = 2
 """Threads that read from a disk and decode; for a third of its time each keeps the others waiting,
 so that more of them gain nothing."""
+
+
+class CommitMark(NamedTuple):
+    """What tells a commit from any other of the same version."""
+
+    version: int
+    txn_id: str | None
+    """The UUID by which its writer knows it again."""
+    engine: str | None
+    """What its writer calls itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +78,18 @@ class Commit:
         return self.info.txn_id if self.info else None
 
     @property
+    def mark(self) -> CommitMark:
+        """What tells it from any other of its version."""
+        return CommitMark(self.version, self.txn_id, _text(self._info_values, "engineInfo"))
+
+    @property
+    def _info_values(self) -> Mapping[str, Any]:
+        return self.info.values if self.info else {}
+
+    @property
     def in_commit_timestamp(self) -> int | None:
         """Its own time, in ms since the Unix epoch; None where it carries none."""
-        value = self.info.values.get("inCommitTimestamp") if self.info else None
+        value = self._info_values.get("inCommitTimestamp")
         return value if type(value) is int else None
 
 
@@ -127,6 +149,21 @@ def read_commit_if_there(storage: Storage, directory: str, version: int) -> Comm
         return None
 
 
+def read_txn_id(storage: Storage, info: FileInfo) -> str | None:
+    """`commitInfo.txnId` of a commit, from its first line where that has it.
+
+    None where it has none, and where the file is gone or cannot be read.
+    """
+    try:
+        first = json.loads(_first_line(storage, info))
+        if isinstance(first, dict) and isinstance(first.get("commitInfo"), dict):
+            return _text(first["commitInfo"], "txnId")
+        (commit,) = _read_each(storage, [info.path])
+    except (FileNotFoundError, DeltaOpsError, ValueError, RecursionError):
+        return None
+    return commit.txn_id
+
+
 def create_commit(
     storage: Storage, directory: str, version: int, actions: Iterable[Action]
 ) -> None:
@@ -151,6 +188,16 @@ def _reads(
             together, size = [], 0
     if together:
         yield size, partial(_read_each, storage, together)
+
+
+def _first_line(storage: Storage, info: FileInfo) -> bytes:
+    """Of a large file; a small one, or one whose first line is long, is read for it."""
+    if info.size > _FIRST_LINE_BYTES:
+        (start,) = storage.read_ranges(info.path, [(0, _FIRST_LINE_BYTES)])
+        line, newline, _ = start.partition(b"\n")
+        if newline:
+            return line
+    return storage.read(info.path).partition(b"\n")[0]
 
 
 def _removes_of(storage: Storage, name: str) -> pa.Table | None:
@@ -201,6 +248,11 @@ def _commit(version: int, actions: CommitActions) -> Commit:
         cdc=tuple(by_kind.get(AddCdcFile, ())),
         info=by_kind.get(CommitInfo, _NONE)[-1],
     )
+
+
+def _text(info: Mapping[str, Any], name: str) -> str | None:
+    value = info.get(name)
+    return value if isinstance(value, str) else None
 
 
 _NONE = (None,)

@@ -53,11 +53,18 @@ class Segment:
     checkpoint: Checkpoint | None
     commits: tuple[FileInfo, ...]
     """Ascending; from the version after the checkpoint, or 0, to `version`."""
-    checksum_version: int | None = None
-    """The newest version from the checkpoint's on that has a checksum."""
     newest: FileInfo | None = None
     """The file that shows the version: its commit, or its checkpoint where that is gone; None where
     this log has neither, or where it is of no account."""
+    checkpoint_commit: FileInfo | None = None
+    """The commit of the checkpoint's version, where it has not been cleaned up."""
+    checksums: frozenset[int] = frozenset()
+    """Versions from the checkpoint's on, or from the first, that have a checksum."""
+
+    @property
+    def checksum_version(self) -> int | None:
+        """The newest version whose checksum can take the place of opening the checkpoint."""
+        return max(self.checksums, default=None) if self.checkpoint else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,9 +195,9 @@ def segment_from_listing(
         version=wanted,
         checkpoint=checkpoint,
         commits=tuple(listing.commits[v] for v in range(first, wanted + 1)),
-        checksum_version=max(
-            (v for v in listing.checksums if checkpoint and checkpoint.version <= v <= wanted),
-            default=None,
+        checkpoint_commit=listing.commits.get(checkpoint.version) if checkpoint else None,
+        checksums=frozenset(
+            v for v in listing.checksums if (checkpoint.version if checkpoint else 0) <= v <= wanted
         ),
         newest=listing.file_of(wanted),
     )

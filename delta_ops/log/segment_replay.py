@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from delta_ops.log.checkpoint_read import EMPTY_STATE, TableState
-from delta_ops.log.commit_file import Commit, stream_commits
+from delta_ops.log.commit_file import Commit, CommitMark, stream_commits
 from delta_ops.log.replay import EMPTY_TAIL, Tail, merge, reconcile
 from delta_ops.log.segment import Segment
 from delta_ops.storage import FileInfo, Storage
@@ -31,8 +31,8 @@ class Replayed(NamedTuple):
 
     tail: Tail
     state: TableState
-    txn_id: str | None
-    """Of the newest commit."""
+    marks: tuple[CommitMark, ...]
+    """Of the commits, ascending."""
 
 
 def replay_commits(storage: Storage, segment: Segment) -> Replayed:
@@ -42,15 +42,15 @@ def replay_commits(storage: Storage, segment: Segment) -> Replayed:
         FileNotFoundError: One of them is gone.
         LogCorruptError: One of them is malformed.
     """
-    tail, state, txn_id = EMPTY_TAIL, EMPTY_STATE, None
+    tail, state = EMPTY_TAIL, EMPTY_STATE
+    marks: tuple[CommitMark, ...] = ()
     pending: list[Commit] = []
     pending_bytes = tail_bytes = 0
     is_small = sum(info.size for info in segment.commits) <= _SMALL_BYTES
     groups = [segment.commits] if is_small else _newest_first(segment)
     for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
         state = joined_state(state_of_commits(commits), state)
-        if commits and commits[-1].version == segment.version:
-            txn_id = commits[-1].txn_id
+        marks = (*(commit.mark for commit in commits), *marks)
         pending = commits + pending
         pending_bytes += sum(info.size for info in group)
         if not is_small and pending_bytes * _PENDING_SHARE >= tail_bytes:
@@ -59,7 +59,7 @@ def replay_commits(storage: Storage, segment: Segment) -> Replayed:
             # What other threads have parsed stays with their share of the heap, full of holes.
             pa.system_memory_pool().release_unused()
             tail_bytes = tail.adds.rows.nbytes + tail.removes.rows.nbytes
-    return Replayed(merge(tail, reconcile(pending, storage.uri)), state, txn_id)
+    return Replayed(merge(tail, reconcile(pending, storage.uri)), state, marks)
 
 
 def state_of_commits(commits: Iterable[Commit]) -> TableState:

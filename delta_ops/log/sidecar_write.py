@@ -34,6 +34,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_content import Content
 from delta_ops.log.checkpoint_parts import iter_pieces, load_footers, reading
 from delta_ops.log.checkpoint_read import SIDECARS, OpenCheckpoint
+from delta_ops.log.lost_commits import NO_CHECKSUM
 from delta_ops.log.replay import file_rows
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.protocol.actions import CheckpointMetadata, Sidecar
@@ -106,7 +107,8 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
         opened = replace(before, files=files, footers={**before.footers, **footers})
         # The same version without what is in the sidecars that stay.
         rest = Content(
-            snapshot=replace(snapshot, read_checkpoint=opened, checksum=None), now_ms=content.now_ms
+            snapshot=replace(snapshot, read_checkpoint=opened, state_checksum=NO_CHECKSUM),
+            now_ms=content.now_ms,
         )
     written: list[KnownSidecar] = []
     num_adds = sum(sidecar.num_rows for sidecar in kept if sidecar.kind == "add")

@@ -32,9 +32,10 @@ from delta_ops.log.checkpoint_read import (
     stream_adds,
     stream_removes,
 )
-from delta_ops.log.checksum_read import VersionChecksum, load_state_checksum, validate_checkpoint
-from delta_ops.log.commit_file import Commit, read_commits
+from delta_ops.log.checksum_read import validate_checkpoint
+from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
+from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
@@ -79,7 +80,7 @@ class Snapshot:
     """What the first commit of the log follows, where there is no checkpoint."""
     read_checkpoint: OpenCheckpoint | None = field(repr=False, default=None)
     """The checkpoint, if it was opened with the snapshot."""
-    checksum: VersionChecksum | None = field(repr=False, default=None)
+    state_checksum: StateChecksum = field(repr=False, default=NO_CHECKSUM)
     """What protocol and metadata were taken from, if the checkpoint was not opened."""
     ahead: Mapping[str, Sequence[str]] | None = field(repr=False, default=None)
     """As for `open_checkpoint`, if the checkpoint is opened later."""
@@ -88,6 +89,10 @@ class Snapshot:
     newest: FileInfo | None = field(repr=False, default=None)
     """The file of the log that shows the version, as it was listed: as long as the same file stands
     there, so does the same table. None where it is not known."""
+    marks: tuple[CommitMark, ...] = field(repr=False, default=())
+    """Of the commits since the checkpoint, or all of them, ascending."""
+    checksums: frozenset[int] = field(repr=False, default=frozenset())
+    """Versions from the checkpoint's on, or from the first, that had a checksum when opened."""
 
     @lazy
     def opened_checkpoint(self) -> OpenCheckpoint | None:
@@ -107,8 +112,10 @@ class Snapshot:
                 "the checkpoint is gone; if a clean-up has deleted it since the table was opened, "
                 "open the table again, else restore it from a backup",
             ) from error
-        if self.checksum is not None:
-            validate_checkpoint(self.checksum, opened.state, self.commit_state, self.uri)
+        if self.state_checksum.checksum is not None:
+            validate_checkpoint(
+                self.state_checksum.checksum, opened.state, self.commit_state, self.uri
+            )
         return opened
 
     @lazy
@@ -400,17 +407,12 @@ def load_snapshot(
     """
     newest_first = range(segment.version, segment.version - len(segment.commits), -1)
     with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
-        tail, of_commits, txn_id = replay_commits(storage, segment)
-    checksum = opened = None
-    if segment.checksum_version is not None:
-        checksum = load_state_checksum(storage, log_directory, segment.checksum_version)
-        # One that is left over from a version that somebody took back tells of another commit.
-        is_of_last = bool(segment.commits) and segment.checksum_version == segment.version
-        if checksum and is_of_last and checksum.txn_id not in (None, txn_id):
-            checksum = None
-    if checksum is None and segment.checkpoint is not None:
+        tail, of_commits, marks = replay_commits(storage, segment)
+    said = load_state_checksum(storage, log_directory, segment, marks)
+    opened = None
+    if said.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
-    below = checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
+    below = said.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
     protocol, metadata = _validated(
         of_commits.protocol or below.protocol,
         of_commits.metadata or below.metadata,
@@ -429,9 +431,11 @@ def load_snapshot(
         tail=tail,
         base=base,
         read_checkpoint=opened,
-        checksum=checksum,
+        state_checksum=said,
         ahead=ahead,
-        txn_id=txn_id,
+        txn_id=marks[-1].txn_id if marks else said.txn_id,
+        marks=marks,
+        checksums=segment.checksums,
         newest=segment.newest,
     )
 
@@ -483,6 +487,7 @@ def advance(
         tail=tail,
         txn_id=commits[-1].txn_id,
         newest=newest,
+        marks=(*snapshot.marks, *(commit.mark for commit in commits)),
         # Opened once for all versions that are read from it.
         read_checkpoint=vars(snapshot).get("opened_checkpoint", snapshot.read_checkpoint),
     )

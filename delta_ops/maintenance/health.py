@@ -24,7 +24,7 @@ from delta_ops.maintenance.health_figures import HealthFigures, load_figures
 from delta_ops.maintenance.plan import Operation
 
 Verdict = Literal["ok", "due", "look"]
-Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "features"]
+Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "versions", "features"]
 """Of a value and its threshold; a share is from 0 to 1, a ratio from 1 on."""
 Measure = Literal[
     "small_files",
@@ -40,6 +40,7 @@ Measure = Literal[
     "promised_time_travel",
     "readable_time_travel",
     "unreachable_files",
+    "lost_commits",
     "features",
 ]
 VERDICTS: tuple[Verdict, ...] = ("ok", "look", "due")
@@ -161,6 +162,7 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
         _of_incomplete_checkpoints(figures),
         *_of_files(figures, thresholds),
         *_of_retention(figures, thresholds),
+        _of_lost_commits(figures),
         _of_features(figures),
     )
 
@@ -318,6 +320,18 @@ def _of_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[
             "set delta.logRetentionDuration to delta.deletedFileRetentionDuration at least: "
             "removed files are kept longer than any version that could read them",
         ),
+    )
+
+
+def _of_lost_commits(figures: HealthFigures) -> Finding:
+    return Finding(
+        measure="lost_commits",
+        value=tuple(str(lost.version) for lost in figures.lost_commits),
+        threshold=(),
+        unit="versions",
+        verdict="look" if figures.lost_commits else "ok",
+        operation=None,
+        advice="; ".join(lost.advice for lost in figures.lost_commits),
     )
 
 

@@ -1,8 +1,9 @@
 """Health figures: what one pass over the log says of a table.
 
-The log directory is listed once and in full, its checkpoint and the commits after it are read once;
-the data is not listed. Only where tombstones have expired are a few of their files looked for by
-name, since the log cannot say whether vacuum has run.
+The log directory is listed once and in full, its checkpoint, the commits after it and their
+checksums are read once; the data is not listed. Only where tombstones have expired are a few of
+their files looked for by name, since the log cannot say whether vacuum has run. On a disk, where
+other writers may replace a commit, older commits are compared with their checksums too.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import pyarrow.compute as pc
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError, UnsupportedFeatureError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.history import monotone_times
 from delta_ops.log.incomplete_checkpoints import misleading_files, stale_files
+from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -38,6 +41,8 @@ from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
 
+_COMPARED_COMMITS = 1_000
+"""Older than the checkpoint, on a disk."""
 _ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats")
 _Partition = frozenset[tuple[str, str | None]]
 """Partition values; equal for files of one partition, in whatever order they name the columns."""
@@ -102,6 +107,8 @@ class HealthFigures:
     """The earliest version from which on the log can be read."""
     readable_ms: int | None
     """For how long the log has been readable; None: since the first version."""
+    lost_commits: tuple[LostCommit, ...]
+    """Versions whose checksum is of another commit, ascending."""
     protocol: Protocol
     unsupported: tuple[str, ...]
     """What keeps our maintenance away from the table."""
@@ -165,6 +172,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         deleted_file_retention_ms=properties.deleted_file_retention_ms,
         earliest_version=earliest,
         readable_ms=_readable_ms(listing, earliest, now_ms),
+        lost_commits=_lost_commits(log, listing, snapshot),
         protocol=snapshot.protocol,
         unsupported=_unsupported(snapshot),
     )
@@ -253,6 +261,18 @@ def _deletable_log_files(snapshot: Snapshot, files: Sequence[FileInfo], now_ms: 
         return len(plan_of_listed(snapshot, files, now_ms=now_ms).files)
     except FileNotFoundError:  # cleaned up since it was listed
         return len(load_log_cleanup_plan(snapshot, now_ms=now_ms).files)
+
+
+def _lost_commits(log: DeltaLog, listing: LogListing, snapshot: Snapshot) -> tuple[LostCommit, ...]:
+    marks = [mark for mark in snapshot.marks if mark.version in listing.checksums]
+    if log.storage.has_native_input:
+        replayed = {mark.version for mark in snapshot.marks}
+        older = sorted((listing.checksums & listing.commits.keys()) - replayed)
+        marks = [
+            CommitMark(v, read_txn_id(log.storage, listing.commits[v]), None)
+            for v in older[-_COMPARED_COMMITS:]
+        ] + marks
+    return tuple(find_lost_commits(log.storage, log.log_directory, marks, snapshot.state_checksum))
 
 
 def _commit_bytes(listing: LogListing, snapshot: Snapshot) -> int:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError, VersionNotFoundError
-from delta_ops.events import OnEvent, RaceLost
+from delta_ops.events import CommitLost, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
 from delta_ops.orchestration.changes import rows_changed
@@ -91,11 +91,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return table_log(self.root, self.storage_options, asset_key)
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
-        """What hears the events of a write; by default lost races go to Dagster's log."""
+        """What hears the events of a write; by default lost races and lost commits go to
+        Dagster's log."""
 
         def on_event(event: Any) -> None:
             if isinstance(event, RaceLost):
                 context.log.info(f"{event.table}: another writer committed {event.version} first")
+            if isinstance(event, CommitLost):
+                context.log.warning(f"{event.table}: {event.advice}")
 
         return on_event
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from delta_ops.clock import HOUR_MS
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
-from delta_ops.events import Progress
+from delta_ops.events import CommitLost, Progress
 from delta_ops.maintenance import (
     MaintenancePlan,
     MaintenanceResult,
@@ -156,6 +156,8 @@ def _attempt(
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
+        if isinstance(event, CommitLost):
+            context.log.warning(f"{table.name}: {event.advice}")
 
     return maintain(
         table.log(),

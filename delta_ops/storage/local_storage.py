@@ -11,6 +11,9 @@
    file that contradicts it for damaged, while a file without one is simply read. So the sibling
    goes before the file is created, replaced or deleted; the other order, interrupted, would leave
    a file that Spark refuses to read, or a checksum that lies in wait for the next file.
+5. Writers that look first and rename then, as Hadoop's do, can replace a file that was created
+   after their look. So the name is looked at again once it is durable: who comes within that time
+   has won. Who comes later still replaces the file, and nothing of POSIX prevents it.
 
 Uses `os` directly: fsspec's local file system creates by looking first.
 On macOS fsync stops short of the drive's own cache.
@@ -32,6 +35,7 @@ import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
+from delta_ops.storage.create_way import file_exists
 from delta_ops.storage.durability import (
     Translate,
     make_directories,
@@ -198,7 +202,7 @@ class LocalStorage:
         directory = os.path.dirname(target)
         translate = _failure_of(target, "created")
         if os.path.lexists(target):  # before all else: the loser leaves the checksum alone
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+            raise file_exists(target)
         with translating(translate):
             make_directories(directory)
         with staged_file(directory, write, translate, is_durable=is_durable) as (staged, status):
@@ -209,6 +213,8 @@ class LocalStorage:
             if is_durable:
                 with translating(translate):
                     sync_upward(directory, self._real_root())
+                if _was_replaced(target, status):
+                    raise file_exists(target)
         return _info_of(path, status)
 
     def replace(self, path: str, data: bytes) -> None:
@@ -371,6 +377,17 @@ def _changed_ms(place: str) -> int:
 
 def _info_of(path: str, status: os.stat_result) -> FileInfo:
     return FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _was_replaced(target: str, ours: os.stat_result) -> bool:
+    """Whether another file has the name, of a writer that looks first and renames over it then."""
+    try:
+        found = os.lstat(target)
+    except OSError:  # deleted since, which says nothing of how it was created
+        return False
+    # Some file systems number each name of a file, but its size and time are those of all names.
+    is_alike = (found.st_size, found.st_mtime_ns) == (ours.st_size, ours.st_mtime_ns)
+    return not is_alike and not os.path.samestat(found, ours)
 
 
 def _delete(target: str) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
 from delta_ops.transaction.conflicts import Footprint
 
+_ENGINE = "delta_ops"
+
 
 def commit_info(
     operation: str,
@@ -58,9 +60,14 @@ def file_metrics(files: Sequence[FileAction], num_rows: int) -> dict[str, int]:
 def engine_info() -> str:
     """`commitInfo.engineInfo`."""
     try:
-        return f"delta_ops/{version('delta_ops')}"
+        return f"{_ENGINE}/{version(_ENGINE)}"
     except PackageNotFoundError:
-        return "delta_ops"
+        return _ENGINE
+
+
+def is_ours(engine: str | None) -> bool:
+    """Whether an `engineInfo` is that of a delta_ops, of whatever version."""
+    return engine is not None and engine.partition("/")[0] == _ENGINE
 
 
 def _parameter(value: Any) -> str | int | None:

@@ -3,23 +3,30 @@
 A hook that fails is reported in the result and as an event; the commit stands. An interrupt passes,
 and so does what a listener raises, with a note that says that the commit stands.
 
+With them, earlier commits that were lost are told of, see `log.lost_commits`: those that other
+writers' commits since our last one have replaced, and the one whose checksum was read when the
+table was opened. A table that only we write is not read for it.
+
 At the very end the table must be the one that the commit was made for: then it was so all the time.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 
 from delta_ops.clock import Clock
 from delta_ops.errors import DeltaOpsError, StorageError, TableReplacedError
-from delta_ops.events import Committed, HookFailed, OnEvent
+from delta_ops.events import CommitLost, Committed, HookFailed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint_write import write_checkpoint
 from delta_ops.log.checksum_write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
+from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
@@ -27,6 +34,9 @@ from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage.store_clock import store_time_ms
+from delta_ops.transaction.commit_info import is_ours
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +126,12 @@ def run_hooks(
 ) -> tuple[str, ...]:
     """Run hooks after a commit; a sentence for each that failed."""
     failed = []
-    for hook in hooks:
+    lost_commits: list[LostCommit] = []
+
+    def look_for_lost_commits(committed: CommittedVersion) -> None:
+        lost_commits.extend(_lost_commits(committed.read_snapshot))
+
+    for hook in (look_for_lost_commits, *hooks):
         try:
             hook(committed)
         except Exception as error:  # the commit stands, whatever a hook does
@@ -130,7 +145,22 @@ def run_hooks(
                     reason=str(error),
                 )
             )
+    for lost in lost_commits:
+        logger.warning("%s: %s", committed.log.uri, lost.advice)
+        on_event(CommitLost(table=committed.log.uri, version=lost.version, advice=lost.advice))
     return tuple(failed)
+
+
+def _lost_commits(snapshot: Snapshot | None) -> list[LostCommit]:
+    if snapshot is None:
+        return []
+    others = takewhile(lambda mark: not is_ours(mark.engine), reversed(snapshot.marks))
+    return find_lost_commits(
+        snapshot.storage,
+        snapshot.log_directory,
+        [mark for mark in others if mark.version in snapshot.checksums],
+        snapshot.state_checksum,
+    )
 
 
 @contextmanager

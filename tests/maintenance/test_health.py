@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import (
@@ -31,14 +34,17 @@ from delta_ops.maintenance import (
     health,
     health_json,
     maintain,
+    maintain_fleet,
     plan_maintenance,
 )
 from delta_ops.maintenance.health import Measure
 from delta_ops.maintenance.plan import Operation
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
+from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.stats import num_records, parse_stats
 from delta_ops.storage import FileInfo
 from tests.counting_storage import CountingStorage
+from tests.lost_commits import append, commit_to_be_lost, replace_commit
 from tests.maintenance.aged_tables import NOW, Table, fragmented, overwritten, undescribed
 from tests.tables import add, metadata, remove, write_log
 
@@ -290,6 +296,8 @@ def test_one_pass_over_the_log_and_no_listing_of_data(tmp_path: Path) -> None:
     table = fragmented(tmp_path)
     create_checkpoint(table.log, clock=table.clock)
     table.write([7], "a")
+    for version in range(6):
+        (tmp_path / "_delta_log" / checksum_name(version)).unlink()
     table.date()
     calls = calls_of(table.log)
     assert [call for call in calls if call[0].startswith("list")] == [("list_from", "_delta_log")]
@@ -303,6 +311,56 @@ def test_one_pass_over_the_log_and_no_listing_of_data(tmp_path: Path) -> None:
         "json",  # of the format
     ]
     assert len(calls) == 5
+
+
+def test_on_a_disk_commits_before_the_checkpoint_are_compared_with_their_checksums(
+    tmp_path: Path,
+) -> None:
+    table = fragmented(tmp_path)
+    create_checkpoint(table.log, clock=table.clock)
+    table.write([7], "a")
+    read = [path.rpartition("/")[2] for method, path in calls_of(table.log) if method == "read"]
+    named = [name(version) for version in range(7) for name in (commit_name, checksum_name)]
+    assert sorted(n for n in read if n in named) == sorted(named)
+
+
+def test_in_a_store_only_commits_since_the_checkpoint_are_compared() -> None:
+    log = DeltaLog(f"memory://{uuid.uuid4()}")
+    for number in range(3):
+        da.write(log, pa.table({"id": [number]}))
+    create_checkpoint(log)
+    da.write(log, pa.table({"id": [3]}))
+    read = {path.rpartition("/")[2] for _, path in calls_of(log)}
+    before = {name(version) for version in range(3) for name in (commit_name, checksum_name)}
+    assert not read & before
+    assert {commit_name(3), checksum_name(3)} <= read
+
+
+@pytest.mark.parametrize("place", ["the last", "since the checkpoint", "before the checkpoint"])
+def test_a_lost_commit_is_for_a_person_until_its_checksum_is_gone(
+    tmp_path: Path, place: str
+) -> None:
+    log = of_files(tmp_path)
+    version = commit_to_be_lost(log)
+    replace_commit(log, version, add("theirs", size=3, stats=STATS))
+    if place != "the last":
+        append(log, "later")
+    if place == "before the checkpoint":
+        create_checkpoint(log)
+    found = finding(log, "lost_commits")
+    assert (found.value, found.verdict, found.operation) == (("1",), "look", None)
+    assert f"delete {checksum_name(1)}" in found.advice
+
+    (tmp_path / "_delta_log" / checksum_name(1)).unlink()
+    assert finding(log, "lost_commits").verdict == "ok"
+    assert finding(log, "lost_commits").advice == ""
+
+
+def test_maintenance_leaves_a_lost_commit_to_a_person(tmp_path: Path) -> None:
+    log = of_files(tmp_path)
+    replace_commit(log, commit_to_be_lost(log))
+    (row,) = maintain_fleet([log])
+    assert [each for each in row.left if "run again what committed version 1" in each]
 
 
 def test_few_of_the_removed_files_are_looked_for_by_name(tmp_path: Path) -> None:

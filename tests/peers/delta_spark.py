@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +18,11 @@ import pytest
 
 from tests.peers.environment import MavenMissingError, ensure_delta_spark
 
+T = TypeVar("T")
+
 _PROGRAM = Path(__file__).resolve().parent / "delta_spark_program.py"
 _STDERR = "stderr.txt"
+_LONGEST_PAUSE_S = 120
 _OURS = ("PYTHON", "PYSPARK", "SPARK")
 """Beginnings of the environment variables that are about our own Python and Spark."""
 
@@ -70,6 +74,30 @@ class DeltaSpark:
             options=options,
         )
 
+    def append_meanwhile(self, table: Path, rows: pa.Table, act: Callable[[], T]) -> T:
+        """Append rows, and `act` after the last look at the version's name, before the rename."""
+        source, pause = self._new_path(), self._new_path()
+        pause.mkdir()
+        pq.write_table(rows, source)
+        self._send(
+            "write_paused",
+            pause=str(pause),
+            table=str(table),
+            source=str(source),
+            mode="append",
+            partition_by=[],
+            options={},
+        )
+        try:
+            ends = time.monotonic() + _LONGEST_PAUSE_S
+            while not (pause / "looked").exists() and self._process.poll() is None:
+                assert time.monotonic() < ends, "delta-spark has not come to its rename"
+                time.sleep(0.01)
+            return act()
+        finally:
+            (pause / "go").touch()
+            self._answer()
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         """The rows of a statement; what JSON has no type for is text."""
         done: list[dict[str, Any]] = self._ask("sql", text=text)
@@ -92,9 +120,16 @@ class DeltaSpark:
         return self._folder / uuid.uuid4().hex
 
     def _ask(self, verb: str, **arguments: Any) -> Any:
-        stdin, stdout = _pipes(self._process)
+        self._send(verb, **arguments)
+        return self._answer()
+
+    def _send(self, verb: str, **arguments: Any) -> None:
+        stdin, _ = _pipes(self._process)
         stdin.write(json.dumps({"do": verb, **arguments}) + "\n")
         stdin.flush()
+
+    def _answer(self) -> Any:
+        _, stdout = _pipes(self._process)
         line = stdout.readline()
         assert line, f"delta-spark ended: {(self._folder / _STDERR).read_text()[-2000:]}"
         answer = json.loads(line)

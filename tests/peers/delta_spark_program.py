@@ -19,6 +19,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 _HERE = Path(__file__).resolve().parent
+_DISK = "fs.AbstractFileSystem.file.impl"
+"""What Hadoop uses of a disk, by its setting's name."""
 
 STRICT = {
     # After each commit, the state that delta-spark derived from the previous checksum is compared
@@ -91,6 +93,22 @@ class Peer:
         rows = self._spark.read.parquet(source).coalesce(1)
         writer = rows.write.format("delta").mode(mode).options(**options)
         (writer.partitionBy(*partition_by) if partition_by else writer).save(table)
+
+    def write_paused(self, pause: str, **request: Any) -> None:
+        """`write`, held up once between its last look at the version and its rename."""
+        conf = self._spark.sparkContext._jsc.hadoopConfiguration()
+        loader, disk = conf.getClassLoader(), conf.get(_DISK)
+        compiler = self._spark._jvm.org.codehaus.janino.SimpleCompiler()  # type: ignore[union-attr]
+        compiler.setParentClassLoader(loader)
+        compiler.cook((_HERE / "PausedDisk.java").read_text())
+        conf.setClassLoader(compiler.getClassLoader())
+        conf.set(_DISK, "PausedDisk")
+        conf.set("peer.pause", pause)
+        try:
+            self.write(**request)
+        finally:
+            conf.set(_DISK, disk)
+            conf.setClassLoader(loader)
 
     def checkpoint(self, table: str) -> None:
         self._log(table).checkpoint()

@@ -318,6 +318,37 @@ def test_a_link_whose_answer_was_lost_counts_as_made(
     assert storage.read("a") == b"content"
 
 
+def test_whose_file_another_renames_over_before_it_is_durable_is_told_that_one_exists(
+    storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a writer does that looks whether a name is free, and renames over it then."""
+    link = os.link
+
+    def link_and_be_late(source: str, target: str) -> None:
+        link(source, target)
+        (root / "theirs").write_bytes(b"theirs")
+        os.replace(root / "theirs", target)
+
+    monkeypatch.setattr(os, "link", link_and_be_late)
+    with pytest.raises(FileExistsError):
+        storage.create("a", b"ours")
+    assert storage.read("a") == b"theirs"
+    assert files_in(root) == ["a"]
+
+
+def test_whose_file_another_deletes_before_it_is_durable_has_created_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def link_and_lose(source: str, target: str) -> None:
+        link(source, target)
+        os.unlink(target)
+
+    monkeypatch.setattr(os, "link", link_and_lose)
+    storage.create("a", b"ours")
+
+
 def test_a_directory_that_cannot_be_listed_is_an_error(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,49 @@
+"""Logs with a commit that was acknowledged and replaced, as a rename over its file does."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from delta_ops import DeltaLog, begin
+from delta_ops.protocol.actions import Action, CommitInfo
+from delta_ops.protocol.file_names import commit_name
+from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.transaction import write_checksum
+from tests.tables import add, staged
+
+FUTURE = 2**42
+"""Milliseconds: younger than any checkpoint that a test writes."""
+SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
+
+
+def append(log: DeltaLog, path: str, **options: Any) -> None:
+    """Append a file of a byte, with all that a commit of ours leaves."""
+    txn = begin(log, **options)
+    txn.stage(staged(add(path, modification_time=FUTURE)))
+    assert txn.commit(operation="WRITE").failed_hooks == ()
+
+
+def commit_to_be_lost(log: DeltaLog) -> int:
+    """A commit whose checksum says much that is true of it alone; its version."""
+    txn = begin(log)
+    txn.stage(staged(add("lost", size=7, modification_time=FUTURE)))
+    txn.set_properties({"lost": "true"})
+    txn.set_transaction(("lost", 1))
+    done = txn.commit(operation="WRITE", hooks=[write_checksum])
+    assert done.version is not None
+    return done.version
+
+
+def replace_commit(log: DeltaLog, version: int, *actions: Action, **info: Any) -> str:
+    """Put another's commit in the place of a version's; its `txnId`."""
+    txn_id = str(uuid.uuid4())
+    values = {"timestamp": 0, "operation": "WRITE", "engineInfo": SPARK, "txnId": txn_id, **info}
+    body = {name: value for name, value in values.items() if value is not None}
+    directory = Path(log.uri) / log.log_directory
+    staged_place = directory / f".{uuid.uuid4()}.tmp"
+    staged_place.write_bytes(encode_commit([CommitInfo(values=body), *actions]))
+    os.replace(staged_place, directory / commit_name(version))
+    return txn_id
