@@ -30,7 +30,7 @@ class Call:
             path in self.reads
             or path in self.writes
             or path.rpartition("/")[0] in self.lists
-            or any(not tree or path.startswith((f"{tree}/", tree)) for tree in self.trees)
+            or any(map(path.startswith, self.trees))
         )
 
 
