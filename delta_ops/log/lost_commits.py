@@ -40,9 +40,10 @@ class LostCommit:
     def advice(self) -> str:
         """What to do about it, in one sentence."""
         return (
-            f"run again what committed version {self.version} as transaction {self.txn_id}: the "
-            f"commit {self.standing_txn_id} has taken its place, and its changes are not in the "
-            f"table; then delete {checksum_name(self.version)}, which is of the lost one"
+            f"run again what committed version {self.version} as transaction {self.txn_id}, unless "
+            f"it was taken back on purpose: {self.standing_txn_id} stands there, and its changes "
+            f"are not in the table; then delete {checksum_name(self.version)} from the log, which "
+            "is of the lost commit"
         )
 
 

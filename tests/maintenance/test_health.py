@@ -350,6 +350,8 @@ def test_a_lost_commit_is_for_a_person_until_its_checksum_is_gone(
     found = finding(log, "lost_commits")
     assert (found.value, found.verdict, found.operation) == (("1",), "look", None)
     assert f"delete {checksum_name(1)}" in found.advice
+    parsed = json.loads(json.dumps(health_json(looked_at(log))))
+    assert [lost["version"] for lost in parsed["figures"]["lost_commits"]] == [1]
 
     (tmp_path / "_delta_log" / checksum_name(1)).unlink()
     assert finding(log, "lost_commits").verdict == "ok"

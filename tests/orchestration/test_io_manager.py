@@ -1,5 +1,6 @@
 """Assets as tables, through real Dagster runs; rows as Arrow, so that no JVM is needed."""
 
+import logging
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
+from tests.lost_commits import replace_commit
 from tests.tables import by_deltalake, rows
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
@@ -58,6 +60,22 @@ def test_what_the_ui_shows_of_a_table_is_there(
     assert metadata["delta/rows_written"].value == 2
     assert metadata["dagster/uri"].value == str(tmp_path / "numbers")
     assert [c.name for c in metadata["dagster/column_schema"].value.columns] == ["id"]  # type: ignore[union-attr]
+
+
+def test_a_commit_that_was_lost_is_a_warning_of_the_next_run(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    lost = dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    replace_commit(DeltaLog(tmp_path / "numbers"), 1)
+    after = dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    assert not warnings_of(lost, instance)
+    assert "run again what committed version 1" in "".join(warnings_of(after, instance))
+
+
+def warnings_of(result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance) -> list[str]:
+    entries = instance.all_logs(result.run_id)
+    return [entry.user_message for entry in entries if entry.level == logging.WARNING]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The maintenance job, its sensor, and the sensor for commits of other writers."""
 
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from delta_ops.orchestration import (
     external_table,
     maintenance_config,
 )
+from tests.lost_commits import replace_commit
 from tests.tables import by_deltalake
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -64,6 +66,19 @@ def test_the_sensor_asks_for_a_run_only_where_there_is_work(
     assert requests(sensor, instance) == []
     assert len(DeltaTable(busy.uri).file_uris()) == 1
     assert len(by_deltalake(tmp_path / "busy")) == 12
+
+
+def test_a_commit_that_was_lost_is_a_warning_of_the_next_maintenance(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    table = small_files(tmp_path, "busy")
+    da.write(table.uri, ROWS)
+    replace_commit(table.log(), 4)
+    job = build_maintenance_job([table])
+    result = job.execute_in_process(instance=instance, run_config=maintenance_config(["busy"]))
+    entries = instance.all_logs(result.run_id)
+    warnings = [entry.user_message for entry in entries if entry.level == logging.WARNING]
+    assert "run again what committed version 4" in "".join(warnings)
 
 
 def test_the_sensor_asks_for_no_second_run_of_a_table(

@@ -1,8 +1,8 @@
 """delta-spark's writers on a plain disk, beside others: a rename that replaces what it did not see.
 
 Its log store looks whether a version is there, and renames its file then; on a disk a rename
-replaces what has come in between. If these fail because it does so no longer, the warnings in the
-README and in 012 can go.
+replaces what has come in between. If a version of delta-spark makes these fail, it has closed that
+gap, and the warnings in the README and in 012 are not for it.
 """
 
 from __future__ import annotations
