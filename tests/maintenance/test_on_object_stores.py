@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
-from delta_ops.errors import UnsupportedStorageError
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import TableReplacedError, UnsupportedStorageError
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from tests.file_lock import FileLock
 from tests.servers.azure import AzureServer
@@ -189,3 +189,18 @@ def test_commits_are_deleted_by_one_request_for_many(on_s3: DeltaLog, s3_server:
     the_oldest, the_others = 1, 1
     found = kinds(requests)
     assert found["DELETE"] + found["BUCKET POST"] == the_oldest + the_others
+
+
+def test_a_table_that_was_deleted_and_made_again_is_told_from_the_old_one(log: DeltaLog) -> None:
+    da.write(log, rows(0), partition_by=["p"])
+    snapshot, transaction = log.snapshot(), begin(log)
+    transaction.stage(da.stage_write(transaction, rows(3)))
+    log.storage.delete_many([info.path for info in log.storage.list_tree("")])
+    da.write(log, rows(0), partition_by=["p"])  # in the same second, of the same size
+
+    with pytest.raises(TableReplacedError, match="id was"):
+        transaction.commit(operation="WRITE")
+    with pytest.raises(TableReplacedError, match="id was"):
+        snapshot.refresh()
+
+    assert ids(log) == [0, 1, 2]
