@@ -27,6 +27,7 @@ def in_child(call: Callable[[], T]) -> T:
     """What the call returns in a forked child; the test fails if it raises there, or hangs."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as stacks, open(reading, "rb") as pipe:
+        faulthandler.cancel_dump_traceback_later()  # by a thread that a child of a child lacks
         child = _fork()
         if not child:
             _answer(call, writing, stacks)
@@ -34,7 +35,7 @@ def in_child(call: Callable[[], T]) -> T:
         is_answered = bool(select.select([pipe], [], [], PATIENCE_S)[0])
         if not is_answered:
             os.kill(child, signal.SIGKILL)
-        answer = pipe.read()
+        answer = pipe.read() if is_answered else b""
         os.waitpid(child, 0)
         stacks.seek(0)
         shown = stacks.read().decode()

@@ -1,0 +1,82 @@
+"""Processes that begin as copies of one that uses a table, and processes that are handed one.
+
+The threads, event loop and connections of the parent do not exist in a child; whatever they held
+when it was forked, nobody gives back.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from tests.busy_table import BusyTable, append, look
+from tests.forked import in_child, needs_fork
+from tests.gate import PATIENCE_S
+from tests.servers.s3 import S3Server
+
+# From Python 3.12 on. These parents have threads, as that of a user may.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+PLACES = ["on a disk", "on S3"]
+WORKERS = 2
+
+
+def log_at(place: str, folder: Path, server: S3Server) -> DeltaLog:
+    if place == "on a disk":
+        return DeltaLog(folder)
+    return DeltaLog(f"s3://{server.new_bucket()}/t", server.storage_options)
+
+
+@pytest.fixture(params=PLACES)
+def log(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -> DeltaLog:
+    return log_at(request.param, tmp_path, s3_server)
+
+
+def use(log: DeltaLog, number: int) -> int:
+    """Read and commit; how many rows there were."""
+    num_rows: int = da.to_table(log).num_rows
+    look(log.snapshot())
+    append(log, number)
+    return num_rows
+
+
+def ids(log: DeltaLog) -> list[int]:
+    return sorted(da.to_table(log)["id"].to_pylist())
+
+
+@needs_fork
+def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(log: DeltaLog) -> None:
+    append(log, 0)
+    assert in_child(lambda: use(log, 1)) == 1
+    assert use(log, 2) == 2
+    assert in_child(lambda: in_child(lambda: use(log, 3))) == 3
+    assert ids(log) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_processes_of_a_pool_read_and_commit(log: DeltaLog, method: str) -> None:
+    append(log, 0)
+    context = multiprocessing.get_context(method)
+    numbers = range(1, 1 + 2 * WORKERS)
+    with ProcessPoolExecutor(WORKERS, context) as pool:
+        seen = list(pool.map(use, [log] * len(numbers), numbers, timeout=PATIENCE_S))
+    assert all(1 <= num_rows <= len(numbers) for num_rows in seen)
+    assert ids(log) == [0, *numbers]
+
+
+@needs_fork
+@pytest.mark.parametrize(("place", "num_children"), [("on a disk", 30), ("on S3", 5)])
+def test_no_child_hangs_that_is_forked_while_threads_read_and_commit(
+    tmp_path: Path, s3_server: S3Server, place: str, num_children: int
+) -> None:
+    table = BusyTable(log_at(place, tmp_path, s3_server))
+    with table.used():
+        assert all(in_child(table.use) for _ in range(num_children))
+    every_row = 1 + num_children + table.num_commits
+    assert da.to_table(table.log).num_rows == every_row
