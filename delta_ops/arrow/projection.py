@@ -20,15 +20,19 @@ def project(schema: StructType, names: Sequence[str] | None) -> StructType:
     """The columns of these names, in the order in which they are first named; all if None.
 
     Raises:
-        InvalidRequestError: There is no such column.
+        InvalidRequestError: There is no such column, or it is named twice.
     """
     if names is None:
         return schema
     if isinstance(names, str):
         raise InvalidRequestError(f"columns is a list of names; write columns=[{names!r}]")
     found: dict[str, StructField] = {}
+    parts: set[StructField] = set()
     for name in names:
         part = _part(schema, name)
+        if part in parts:
+            raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
+        parts.add(part)
         known = found.get(part.name)
         whole = find_field(schema, part.name)
         found[part.name] = part if known is None else _united(whole, known, part)

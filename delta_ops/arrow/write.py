@@ -23,7 +23,7 @@ from delta_ops.events import Staged as StagedEvent
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -172,6 +172,7 @@ def _stage(
 ) -> Staged:
     validate_partitioning(transaction, partition_by)
     schema = transaction.schema
+    validate_distinct(schema, transaction.log.uri)
     num_rows = 0
 
     def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -175,6 +175,24 @@ def find_field(schema: StructType, name: str) -> StructField:
     return found[0]
 
 
+def validate_distinct(schema: StructType, table: str) -> None:
+    """Refuse to write to columns, or fields of a struct, that only case tells apart, if anything.
+
+    Raises:
+        InvalidRequestError: With their names.
+    """
+    for path, data_type in [((), schema), *walk(schema)]:
+        if not isinstance(data_type, StructType):
+            continue
+        for same in data_type.fields_by_lower_name.values():
+            if len(same) > 1:
+                names = " and ".join(repr(".".join((*path, each.name))) for each in same)
+                raise InvalidRequestError(
+                    f"{table} has the columns {names}, of which case cannot tell which one data "
+                    "are for; rename one of them with an engine that can, then write"
+                )
+
+
 def walk(schema: StructType) -> Iterator[tuple[tuple[str, ...], DataType]]:
     """Yield every type in a schema with its path, parents first.
 

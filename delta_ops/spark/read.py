@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +59,8 @@ def read(
         predicate: Keeps the rows for which it is true; files without any are not opened.
 
     Raises:
-        InvalidRequestError: A column is not there, the predicate does not fit the table, or Spark
-            cannot reach the table's storage.
+        InvalidRequestError: A column is not there or named twice, the predicate does not fit the
+            table, or Spark cannot reach the table's storage.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot = _snapshot(source)
@@ -159,7 +160,11 @@ def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list
         return [field.name for field in snapshot.schema.fields]
     if isinstance(columns, str):
         raise InvalidRequestError(f"columns is a list of names; write columns=[{columns!r}]")
-    return [find_field(snapshot.schema, name).name for name in columns]
+    found = [find_field(snapshot.schema, name).name for name in columns]
+    for name, n in Counter(found).items():
+        if n > 1:
+            raise InvalidRequestError(f"Column {name} is asked for twice; name it once.")
+    return found
 
 
 def _groups_of_snapshot(

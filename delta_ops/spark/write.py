@@ -19,7 +19,7 @@ from delta_ops.events import Staged as StagedEvent
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE, Predicate
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.spark.data_files import TableTarget, remove_directory, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.read import read_files, session_time_zone, spark_path
@@ -145,6 +145,7 @@ def _stage(
         )
     validate_partitioning(transaction, partition_by)
     schema = transaction.schema
+    validate_distinct(schema, transaction.log.uri)
     rows = fit(df, schema, transaction.log.uri)
     if must_match is not None:
         columns = transaction.metadata.partition_columns

@@ -18,7 +18,9 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
 from delta_ops.events import CommitAttempted, Committed
 from delta_ops.log.checkpoint_write import write_checkpoint
-from tests.tables import by_deltalake, by_polars, rows
+from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
+from delta_ops.transaction.write_request import Mode
+from tests.tables import by_deltalake, by_polars, metadata, rows, write_log
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
 
@@ -171,6 +173,26 @@ def test_data_that_do_not_fit_are_refused(tmp_path: Path, data: Any, problem: st
     with pytest.raises(InvalidRequestError, match=problem):
         da.write(tmp_path, data)
     assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("id", "id"), id="alike"),
+        pytest.param(("id", "ID"), id="but for case"),
+    ],
+)
+@pytest.mark.parametrize("is_nested", [False, True], ids=["columns", "fields"])
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_table_that_has_a_column_twice_is_not_written(
+    tmp_path: Path, names: tuple[str, str], is_nested: bool, mode: Mode
+) -> None:
+    twice = StructType(tuple(StructField(name, LONG) for name in names))
+    schema = StructType((StructField("s", twice), StructField("x", LONG))) if is_nested else twice
+    write_log(tmp_path, [[metadata(schema_string=schema_to_json(schema))]])
+    with pytest.raises(InvalidRequestError, match="case cannot tell"):
+        da.write(tmp_path, pa.table({schema.fields[-1].name: [1]}), mode)
+    assert list(tmp_path.iterdir()) == [tmp_path / "_delta_log"]
 
 
 def test_columns_that_the_data_lack_are_null(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.arrow.data_file_read import FileScan, StoredFile, read_data_file
-from delta_ops.errors import DataFileError
+from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
     DOUBLE,
@@ -63,6 +63,17 @@ def test_what_a_file_says_of_a_partition_column_leaves_out_no_row(
     log = create(tmp_path, schema, [add], {"delta.columnMapping.mode": mode}, ("p",))
     assert da.to_table(log, predicate=col("p") == 7)["p"].to_pylist() == [7] * 30
     assert da.count_rows(log, col("p") == 5) == 0
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [["a", "a"], ["a", "s", "A"], ["s", "s"], ["s.x", "S.X"], ["s.x", "s.y", "s.x"]],
+    ids=", ".join,
+)
+def test_a_column_that_is_asked_for_twice_is_refused(tmp_path: Path, columns: list[str]) -> None:
+    da.write(tmp_path, pa.table({"a": [1], "s": [{"x": 1, "y": 2}]}))
+    with pytest.raises(InvalidRequestError, match="is asked for twice; name it once"):
+        da.to_table(DeltaLog(tmp_path), columns)
 
 
 def test_rows_stay_in_order_through_a_predicate(tmp_path: Path) -> None:

@@ -101,6 +101,15 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
     assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
 
 
+@pytest.mark.parametrize("columns", [["x", "x"], ["x", "p", "X"]], ids=", ".join)
+def test_a_column_that_is_asked_for_twice_is_refused(
+    tmp_path: Path, spark: SparkSession, columns: list[str]
+) -> None:
+    da.write(tmp_path, ROWS)
+    with pytest.raises(InvalidRequestError, match="is asked for twice; name it once"):
+        ds.read(spark, tmp_path, columns)
+
+
 def test_an_empty_table_has_its_columns(tmp_path: Path, spark: SparkSession) -> None:
     da.write(tmp_path, ROWS.slice(0, 0))
     assert ds.read(spark, tmp_path).columns == ["id", "p", "x"]

@@ -32,12 +32,13 @@ from delta_ops.events import (
     Staged,
     WriteStarted,
 )
+from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.storage import open_storage
 from delta_ops.transaction.write_rules import row_rules
 from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
-from tests.tables import by_deltalake, by_polars, rows
+from tests.tables import by_deltalake, by_polars, metadata, rows, write_log
 
 pytestmark = pytest.mark.spark
 
@@ -549,6 +550,16 @@ def test_data_that_do_not_fit_are_refused(
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
     assert files_under(tmp_path) == before
+
+
+def test_a_table_that_has_a_column_twice_is_not_written(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    twice = StructType((StructField("id", LONG), StructField("ID", LONG)))
+    write_log(tmp_path, [[metadata(schema_string=schema_to_json(twice))]])
+    with pytest.raises(InvalidRequestError, match="case cannot tell"):
+        ds.write(spark.range(1), tmp_path)
+    assert files_under(tmp_path) == {f"_delta_log/{0:020}.json"}
 
 
 @pytest.mark.parametrize(
