@@ -143,7 +143,8 @@ class Search:
         """All orders of a kind, of a pair; or of three operations."""
         run = partial(self.run, meeting)
         if kind == "a third in between":
-            return with_a_third(*meeting.names, run)
+            first, second, third = meeting.names
+            return with_a_third(first, second, third, run)
         first, second = meeting.names
         if kind == "two changes of turn, seen late" and self._is_dropped(meeting):
             return Counts()
