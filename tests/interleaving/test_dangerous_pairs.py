@@ -30,7 +30,7 @@ def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[s
     with searching() as search:
         for meeting in DANGEROUS:
             counts += search.explore(meeting, "two changes of turn")
-        report(f"Orders with two changes of turn, of {len(DANGEROUS)} pairs: {counts}")
+        report(search.report(f"{len(DANGEROUS)} pairs, with two changes of turn", counts))
         assert not search.failures, search.verdict()
 
 
@@ -39,5 +39,5 @@ def test_every_order_of_two_vacuums_and_a_restore_keeps_every_promise(
 ) -> None:
     with searching() as search:
         counts = search.explore(TRIO, "a third in between")
-        report(f"Orders of {TRIO}: {counts}")
+        report(search.report(str(TRIO), counts))
         assert not search.failures, search.verdict()
