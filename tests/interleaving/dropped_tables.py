@@ -30,8 +30,16 @@ def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
     for stray in strays:
         if stray not in excused:
             yield f"{stray.who} began on the table that was deleted, and left {stray.path}"
-    if not excused:
+    if not excused and _is_made_again(case):
         yield from _unlike_the_new_table(case)
+
+
+def _is_made_again(case: Case) -> bool:
+    """Whether who deleted the table came to its end, or ran again and did."""
+    return any(
+        outcome.error is None and case.actors[name].operation.takes == "the table"
+        for name, outcome in case.run.outcomes.items()
+    )
 
 
 def _is_stray(case: Case, created: Created, deleted_at: int) -> bool:

@@ -19,6 +19,8 @@ AGAIN = " again"
 """After the name of an operation: its rerun, after it was killed."""
 NEVER = 1_000_000
 """Calls after which a listing shows what it did not show: more than there are."""
+_KILL, _LOST_ANSWER, _LATE = 0.25, 0.2, 0.15
+"""How often a random order has one."""
 
 RunOrder = Callable[[Order], Run]
 
@@ -31,7 +33,8 @@ class Counts:
     run: int = 0
 
     def __str__(self) -> str:
-        return f"{self.orders:,}, of which {self.run:,} were run; the others come to the same"
+        others = "; the others come to the same" if self.run < self.orders else ""
+        return f"{self.orders:,}, of which {self.run:,} were run{others}"
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.orders + other.orders, self.run + other.run)
@@ -56,6 +59,8 @@ class _Grid:
     second: str
     order: Callable[[int, int], Order]
     run: RunOrder
+    then: str = ""
+    """Who runs right after the first."""
     cells: dict[tuple[int, int], _Cell] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
@@ -67,7 +72,8 @@ class _Grid:
         if cell is None:
             self.counts.run += 1
             run = self.run(self.order(i, j))
-            cell = _Cell(run.calls_of(self.first), run.calls_of(self.second))
+            first = run.calls_of(self.first) + run.calls_of(self.then)
+            cell = _Cell(first, run.calls_of(self.second))
         self.cells[i, j] = cell
         return cell
 
@@ -115,6 +121,25 @@ def two_changes(
         exchanged.cells[j, len(in_between.first)] = in_between.exchanged()
         exchanged.fill_row(j)
     return grid.counts + exchanged.counts
+
+
+def with_a_third(first: str, second: str, third: str, run: RunOrder) -> Counts:
+    """All orders of the first two with up to two changes of turn, the third after the first.
+
+    The first makes i calls, the second j calls, the first runs to its end, then the third as a
+    whole, then the second.
+    """
+
+    def order(i: int, j: int) -> Order:
+        turns = alternating(first, second, (i, j))
+        return Order((*turns[:-1], Turn(third, 0), turns[-1]))
+
+    grid = _Grid(first, second, order, run, then=third)
+    serial = grid.fill(0, 0)
+    for i in range(len(run(order(0, 0)).calls_of(first))):
+        grid.cells[i, 0] = serial
+        grid.fill_row(i)
+    return grid.counts
 
 
 def kills(killed: str, other: str, run: RunOrder) -> Counts:
@@ -168,16 +193,16 @@ def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
         turns.append(Turn(who, made[who], end))
         made[who] = end
     turns += (Turn(name, made[name]) for name in chance.sample(names, len(names)))
-    match chance.randrange(6):
-        case 0:
-            return Order((*_with_a_kill(turns, chance.randrange(len(turns))),))
-        case 1:
-            name = chance.choice(names)
-            lost = name, chance.randrange(max(lengths[name], 1))
-            return Order(tuple(turns), lost=lost)
-        case 2:
-            return Order(tuple(turns), lag=chance.choice((5, 20, NEVER)))
-    return Order(tuple(turns))
+    if chance.random() < _KILL:
+        turns = _with_a_kill(turns, chance.randrange(len(turns)))
+    name = chance.choice(names)
+    lost = name, chance.randrange(max(lengths[name], 1))
+    lag = chance.choice((5, 20, NEVER))
+    return Order(
+        tuple(turns),
+        lost if chance.random() < _LOST_ANSWER else None,
+        lag if chance.random() < _LATE else 0,
+    )
 
 
 def _with_a_kill(turns: Sequence[Turn], at: int) -> list[Turn]:

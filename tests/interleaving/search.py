@@ -17,7 +17,7 @@ from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from delta_ops import DeltaLog
 from delta_ops.storage import Storage, open_storage
@@ -31,18 +31,26 @@ from tests.interleaving.enumeration import (
     lost_answers,
     random_order,
     two_changes,
+    with_a_third,
 )
 from tests.interleaving.operations import OPERATIONS, Operation
 from tests.interleaving.scenes import SCENES, Scene
 from tests.interleaving.schedule import Order, Turn
 from tests.interleaving.turns import Run, run_in_turns
 
-Kind = Literal["two changes of turn", "two changes of turn, seen late", "a kill", "a lost answer"]
+Kind = Literal[
+    "two changes of turn",
+    "two changes of turn, seen late",
+    "a kill",
+    "a lost answer",
+    "a third in between",
+]
 
 _IN_MEMORY = Path("/dev/shm")
 
 
-class Meeting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Meeting:
     """Operations that run on one table, by the names of their kinds: a pair, mostly."""
 
     kinds: tuple[str, ...]
@@ -133,9 +141,12 @@ class Search:
         return run
 
     def explore(self, meeting: Meeting, kind: Kind) -> Counts:
-        """All orders of a kind, of a pair."""
-        first, second = meeting.names
+        """All orders of a kind, of a pair; or of three operations."""
         run = partial(self.run, meeting)
+        if kind == "a third in between":
+            first, second, third = meeting.names
+            return with_a_third(first, second, third, run)
+        first, second = meeting.names
         if kind == "two changes of turn, seen late" and self._is_dropped(meeting):
             return Counts()
         is_symmetric = len(set(meeting.kinds)) == 1
@@ -157,7 +168,7 @@ class Search:
         for _ in range(number):
             order = random_order(lengths, chance)
             self.run(meeting, replace(order, lag=0) if self._is_dropped(meeting) else order)
-        return Counts(number + 2, number + 2)
+        return Counts(orders=number + 2, run=number + 2)
 
     def _is_dropped(self, meeting: Meeting) -> bool:
         """Whether the table may be deleted, for which one goes by a listing that must be right."""
@@ -167,6 +178,11 @@ class Search:
         if name not in self._scenes:
             self._scenes[name] = SCENES[name](self.place / name)
         return self._scenes[name]
+
+    def report(self, what: str, counts: Counts) -> str:
+        """A sentence of what was run."""
+        waits = f"; {self.num_waits} times one waited for another" if self.num_waits else ""
+        return f"Orders of {what}: {counts}{waits}"
 
     def verdict(self) -> str:
         """Of each way in which a pair fails, how many orders do, and the shortest of them."""

@@ -18,5 +18,5 @@ def test_some_orders_of_every_pair_keep_every_promise(report: Callable[[str], No
     with searching() as search:
         for pair in pairs():
             counts += search.draw(pair, OF_EACH, chance)
-        report(f"Drawn orders, of {len(pairs())} pairs: {counts.run:,}")
+        report(search.report(f"{len(pairs())} pairs, drawn", counts))
         assert not search.failures, search.verdict()

@@ -23,7 +23,7 @@ def test_every_order_of_every_pair_keeps_every_promise(report: Callable[[str], N
     with searching() as search:
         for pair in pairs():
             counts += search.explore(pair, "two changes of turn")
-        report(f"Orders with two changes of turn, of {len(pairs())} pairs: {counts}")
+        report(search.report(f"{len(pairs())} pairs, with two changes of turn", counts))
         assert not search.failures, search.verdict()
 
 
@@ -33,7 +33,7 @@ def test_drawn_orders_of_every_pair_keep_every_promise(report: Callable[[str], N
     with searching() as search:
         for pair in pairs():
             counts += search.draw(pair, OF_EACH, chance)
-        report(f"Drawn orders, of {len(pairs())} pairs: {counts.run:,}")
+        report(search.report(f"{len(pairs())} pairs, drawn", counts))
         assert not search.failures, search.verdict()
 
 
@@ -47,5 +47,5 @@ def test_drawn_orders_of_three_operations_keep_every_promise(
             kinds = tuple(chance.choices(list(OPERATIONS), k=3))
             if can_meet(kinds):
                 counts += search.draw(Meeting(kinds), OF_EACH, chance)
-        report(f"Drawn orders, of three operations each: {counts.run:,}")
+        report(search.report("three operations, drawn", counts))
         assert not search.failures, search.verdict()

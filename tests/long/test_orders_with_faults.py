@@ -20,5 +20,5 @@ def test_every_order_with_a_fault_keeps_every_promise(
     with searching() as search:
         for pair in pairs():
             counts += search.explore(pair, kind)
-        report(f"Orders with {kind}, of {len(pairs())} pairs: {counts}")
+        report(search.report(f"{len(pairs())} pairs, with {kind}", counts))
         assert not search.failures, search.verdict()
