@@ -31,20 +31,13 @@ from tests.interleaving.enumeration import (
     lost_answers,
     random_order,
     two_changes,
-    with_a_third,
 )
 from tests.interleaving.operations import OPERATIONS, Operation
 from tests.interleaving.scenes import SCENES, Scene
 from tests.interleaving.schedule import Order, Turn
 from tests.interleaving.turns import Run, run_in_turns
 
-Kind = Literal[
-    "two changes of turn",
-    "two changes of turn, seen late",
-    "a kill",
-    "a lost answer",
-    "a third in between",
-]
+Kind = Literal["two changes of turn", "two changes of turn, seen late", "a kill", "a lost answer"]
 
 _IN_MEMORY = Path("/dev/shm")
 
@@ -141,12 +134,9 @@ class Search:
         return run
 
     def explore(self, meeting: Meeting, kind: Kind) -> Counts:
-        """All orders of a kind, of a pair; or of three operations."""
-        run = partial(self.run, meeting)
-        if kind == "a third in between":
-            first, second, third = meeting.names
-            return with_a_third(first, second, third, run)
+        """All orders of a kind, of a pair."""
         first, second = meeting.names
+        run = partial(self.run, meeting)
         if kind == "two changes of turn, seen late" and self._is_dropped(meeting):
             return Counts()
         is_symmetric = len(set(meeting.kinds)) == 1
