@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.late_imports import importing
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +145,8 @@ class KeptRanges:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        from filelock import FileLock  # who has no cache does without the import
+        with importing():  # who has no cache does without
+            from filelock import FileLock
 
         with FileLock(self._locate(_LOCK)).acquire(timeout=_LOCK_SECONDS, poll_interval=0.01):
             yield
