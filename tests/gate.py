@@ -34,6 +34,10 @@ class Gate:
         if not self._is_open.wait(PATIENCE_S):
             self._is_open.set()
 
+    def open(self) -> None:
+        """Let everybody go on."""
+        self._is_open.set()
+
     def on_call(
         self, number: int, method: str, path: str, moment: Literal["before", "after"]
     ) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.late_imports import importing
 from delta_ops.protocol.predicate_files import might_match, must_match
 from delta_ops.protocol.predicate_nodes import (
     Always,
@@ -81,7 +82,8 @@ def parse_predicate(text: str) -> Predicate:
         InvalidRequestError: The text is no condition, or none of the supported subset.
     """
     # Importing sqlglot takes half as long as importing all of delta_ops.
-    from delta_ops.protocol.predicate_sql import predicate_from_sql
+    with importing():
+        from delta_ops.protocol.predicate_sql import predicate_from_sql
 
     return predicate_from_sql(text)
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.contract import FileInfo, Storage
 from delta_ops.storage.local_storage import LocalStorage
@@ -45,6 +46,7 @@ def open_storage(
     if path is not None:
         return LocalStorage(path, lock)
     # A local table does without fsspec, which takes 7 MB and a tenth of the time of an import.
-    from delta_ops.storage.opening import open_remote
+    with importing():
+        from delta_ops.storage.opening import open_remote
 
     return open_remote(address, storage_options or {}, lock, cache)

@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 
 from delta_ops.errors import MissingDependencyError, StorageError
+from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import refused
 from delta_ops.storage.failures import reveals, said_by
 from delta_ops.storage.fsspec_storage import FsspecStorage
@@ -77,7 +78,8 @@ def _validate_remote(address: str, scheme: str, rest: str) -> None:
 def _validate_scheme(address: str, scheme: str) -> None:
     """Import the file system's package, so that its absence is told apart from a bad option."""
     try:
-        fsspec.get_filesystem_class(scheme)
+        with importing():
+            fsspec.get_filesystem_class(scheme)
     except ImportError as error:
         package, extra = _EXTRA_OF.get(scheme, ("", ""))
         said = (

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.late_imports import importing
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ _LOCK, _LEDGER, _TEMPORARY = "ranges.lock", "ranges.total", "ranges.tmp"
 _LEDGER_DIGITS = 20
 _LOCK_SECONDS = 1.0
 """After which a range is rather not kept: whoever holds the lock may have been stopped."""
+_held_too_long: set[str] = set()
+"""Locks that were waited for so long, by path; nobody waits for them again until one is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +147,18 @@ class KeptRanges:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        from filelock import FileLock  # who has no cache does without the import
+        with importing():  # who has no cache does without
+            from filelock import FileLock, Timeout
 
-        with FileLock(self._locate(_LOCK)).acquire(timeout=_LOCK_SECONDS, poll_interval=0.01):
+        path = self._locate(_LOCK)
+        patience_s = 0.0 if path in _held_too_long else _LOCK_SECONDS
+        try:
+            lock = FileLock(path).acquire(timeout=patience_s, poll_interval=0.01)
+        except Timeout:
+            _held_too_long.add(path)
+            raise
+        _held_too_long.discard(path)
+        with lock:
             yield
 
     def _write(self, name: str, data: bytes) -> None:

@@ -373,6 +373,30 @@ def test_who_holds_the_lock_and_stops_holds_up_nobody(kept: KeptRanges, director
     assert kept.load(4, 8) == b"more"
 
 
+def test_a_lock_that_is_not_given_back_is_waited_for_once(
+    kept: KeptRanges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire, waited = filelock.FileLock.acquire, []
+
+    def noting(lock: filelock.FileLock, timeout: float, poll_interval: float) -> object:
+        waited.append(timeout > 0)
+        return acquire(lock, timeout=min(timeout, 0.05), poll_interval=poll_interval)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", noting)
+    kept.keep({(0, 1): b"a"})
+    (lock,) = Path(kept.cache.directory).glob("*.lock")
+    other = filelock.FileLock(lock)
+    acquire(other)
+    for start in range(1, 4):
+        kept.keep({(start, start + 1): b"b"})
+    other.release()
+    for start in range(4, 6):
+        kept.keep({(start, start + 1): b"c"})
+    assert waited == [True, True, False, False, False, True]
+    is_kept = [kept.load(start, start + 1) is not None for start in range(6)]
+    assert is_kept == [True, False, False, False, True, True]
+
+
 def test_where_there_are_no_locks_nothing_is_kept(
     kept: KeptRanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
