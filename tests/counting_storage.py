@@ -100,9 +100,11 @@ class CountingStorage:
         with self._counted("create", path):
             self.inner.create(path, data, is_durable=is_durable)
 
-    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+    def create_from_stream(
+        self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
+    ) -> FileInfo:
         with self._counted("create_from_stream", path):
-            return self.inner.create_from_stream(path, write)
+            return self.inner.create_from_stream(path, write, is_durable=is_durable)
 
     def replace(self, path: str, data: bytes) -> None:
         with self._counted("replace", path):

@@ -40,12 +40,15 @@ def write_data_file(
     partition_values: Mapping[str, str | None],
     properties: TableProperties,
     data_change: bool,
+    is_durable: bool = True,
 ) -> AddFile:
-    """Write one new file of a partition; durable when this returns.
+    """Write one new file of a partition.
 
     Args:
         batches: Rows without the partition columns, of `file_schema`.
         partition_values: Serialised, for every partition column, in the order of the directories.
+        is_durable: False: it is not before `Storage.persist`, which is to be called before a commit
+            names it.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
@@ -68,7 +71,7 @@ def write_data_file(
                     [name for name in free_of_nan if _has_nan(row_group[name])]
                 )
 
-    info = storage.create_from_stream(path, write)
+    info = storage.create_from_stream(path, write, is_durable=is_durable)
     return AddFile(
         path=encode_path(path),
         size=info.size,

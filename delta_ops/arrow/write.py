@@ -22,6 +22,7 @@ from delta_ops.events import OnEvent, WriteStarted, ignore
 from delta_ops.events import Staged as StagedEvent
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
 from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.transaction import (
@@ -141,7 +142,10 @@ def write_rows(
     arrow_schema = arrow_schema_from_schema(schema)
     partition_columns = transaction.metadata.partition_columns
     file_schema = pa.schema([f for f in arrow_schema if f.name not in partition_columns])
+    storage, properties = transaction.log.storage, transaction.properties
     adds: list[AddFile] = []
+    # Where there may be many files, to make each of them durable would take most of the time.
+    is_durable = not partition_columns
     try:
         for chunk in _chunks(batches, arrow_schema, _CHUNK_BYTES):
             # Files do not have these columns: whoever writes one cannot check them.
@@ -149,17 +153,20 @@ def write_rows(
             for values, rows in split(chunk, schema, partition_columns, transaction.log.uri):
                 adds.append(
                     write_data_file(
-                        transaction.log.storage,
+                        storage,
                         rows.select(file_schema.names).to_batches(),
                         file_schema,
                         table_schema=schema,
                         partition_values=values,
-                        properties=transaction.properties,
+                        properties=properties,
                         data_change=True,
+                        is_durable=is_durable,
                     )
                 )
+        if not is_durable:
+            storage.persist(canonical_path(add.path, storage.uri) for add in adds)
     except BaseException:  # an interrupt too would leave files that nobody names
-        discard(transaction.log.storage, adds)
+        discard(storage, adds)
         raise
     return tuple(adds)
 

@@ -148,7 +148,7 @@ def stats_from_footer(
         merged = _merge([group.column(index) for group in groups], column, data_type)
         if data_type in (FLOAT, DOUBLE) and not nan_is_seen and path not in columns_without_nan:
             merged = merged._replace(high=None)
-        unit = _units_per_ms(column)
+        unit = _units_per_ms(column) if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else 1
         _insert(lower, path, _lower_json(merged.low, data_type, unit, string_prefix_length))
         _insert(upper, path, _upper_json(merged.high, data_type, unit, string_prefix_length))
         _insert(null_counts, path, merged.null_count)
@@ -177,9 +177,11 @@ def indexed_leaves(
     """The leaves that get statistics: a struct's fields; an array or a map is one."""
     wanted = None if stats_columns is None else {_lower(path) for path in stats_columns}
     for position, (path, data_type) in enumerate(leaves(schema)):
-        prefixes = {_lower(path)[: i + 1] for i in range(len(path))}
-        is_indexed = num_indexed_columns < 0 or position < num_indexed_columns
-        if is_indexed if wanted is None else prefixes & wanted:
+        if wanted is not None:
+            is_indexed = any(_lower(path)[: i + 1] in wanted for i in range(len(path)))
+        else:
+            is_indexed = num_indexed_columns < 0 or position < num_indexed_columns
+        if is_indexed:
             yield path, data_type
 
 
@@ -354,10 +356,20 @@ def _insert(target: dict[str, Any], path: ColumnPath, value: Any) -> None:
 
 
 def _json(value: Any) -> str:
-    """JSON with every digit of decimals, which `json` would write as binary fractions."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except TypeError:
+        return _json_with_decimals(value)
+
+
+def _json_with_decimals(value: Any) -> str:
+    """JSON with every digit of decimals, which `json` does not write."""
     match value:
         case dict():
-            members = (f"{json.dumps(k, ensure_ascii=False)}:{_json(v)}" for k, v in value.items())
+            members = (
+                f"{json.dumps(k, ensure_ascii=False)}:{_json_with_decimals(v)}"
+                for k, v in value.items()
+            )
             return f"{{{','.join(members)}}}"
         case Decimal():
             return format(value, "f")

@@ -153,18 +153,24 @@ class Storage(Protocol):
             UnsupportedStorageError: This store offers no exclusive create, and there is no lock.
         """
 
-    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+    def create_from_stream(
+        self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
+    ) -> FileInfo:
         """Like `create`, of what `write` writes, which may close what it writes to.
 
         `FileExistsError` is never about the caller's own file. If `write` raises, nothing is there
         and its error passes as it is.
+
+        Args:
+            is_durable: False: a power cut may take it away until `persist` has been called, which
+                takes far less for many files than for each.
         """
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or atomically replace the file; readers see the old bytes or the new."""
 
     def persist(self, paths: Iterable[str]) -> None:
-        """Make files that another program wrote, and their directories, survive a power cut."""
+        """Make files that are there, and their directories, survive a power cut."""
 
     def delete(self, path: str) -> None:
         """Delete the file if it is there."""

@@ -60,16 +60,17 @@ def staged_file(
             os.unlink(staged)
 
 
-def make_directories(directory: str) -> None:
+def make_directories(directory: str, *, is_durable: bool = True) -> None:
     """Make `directory` and what is missing above it, each durable in its parent."""
     if os.path.isdir(directory):
         return
     parent = os.path.dirname(directory)
     if parent != directory:
-        make_directories(parent)
+        make_directories(parent, is_durable=is_durable)
     with contextlib.suppress(FileExistsError):  # another writer's, or a file that open will meet
         os.mkdir(directory)
-    sync_directory(parent)
+    if is_durable:
+        sync_directory(parent)
 
 
 def sync_file(path: str) -> None:
@@ -83,10 +84,16 @@ def sync_file(path: str) -> None:
 
 def sync_upward(directory: str, root: str) -> None:
     """Make the entries of `directory` durable, and of each directory above it up to `root`."""
-    sync_directory(directory)
+    for each in directories_upward(directory, root):
+        sync_directory(each)
+
+
+def directories_upward(directory: str, root: str) -> Iterator[str]:
+    """`directory` and each above it up to `root`."""
+    yield directory
     parent = os.path.dirname(directory)
     if directory not in {root, parent}:  # its own parent only at the top of the file system
-        sync_upward(parent, root)
+        yield from directories_upward(parent, root)
 
 
 def sync_directory(directory: str) -> None:

@@ -205,7 +205,13 @@ class FsspecStorage:
         with self._failing_as(path, "created", FileExistsError):
             way.put(self._fs, full, data, "")
 
-    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+    def create_from_stream(
+        self,
+        path: str,
+        write: Callable[[IO[bytes]], None],
+        *,
+        is_durable: bool = True,  # noqa: ARG002
+    ) -> FileInfo:
         """See `Storage` and `uploads`; also `UnsupportedStorageError`, see `exclusive`."""
         full, way = self._full(path), self._way_to_create()
         upload_written(

@@ -38,6 +38,7 @@ from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import file_exists
 from delta_ops.storage.durability import (
     Translate,
+    directories_upward,
     make_directories,
     staged_file,
     sync_directory,
@@ -191,20 +192,24 @@ class LocalStorage:
         """See `Storage`."""
         self._create(path, _writer_of(data), is_durable=is_durable)
 
-    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+    def create_from_stream(
+        self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
+    ) -> FileInfo:
         """See `Storage`; also `UnsupportedStorageError` where there are no hard links."""
-        return self._create(path, write, is_durable=True)
+        return self._create(path, write, is_durable=is_durable)
 
     def _create(
         self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool
     ) -> FileInfo:
-        target = self._target(path)
+        root = self._real_root()
+        target = self._target(path, root)
         directory = os.path.dirname(target)
         translate = _failure_of(target, "created")
         if os.path.lexists(target):  # before all else: the loser leaves the checksum alone
             raise file_exists(target)
         with translating(translate):
-            make_directories(directory)
+            make_directories(root)  # `persist` does not look further up
+            make_directories(directory, is_durable=is_durable)
         with staged_file(directory, write, translate, is_durable=is_durable) as (staged, status):
             with translating(translate):
                 _clear_checksum_of(target)
@@ -212,14 +217,15 @@ class LocalStorage:
                 name_staged_file(staged, target, self._lock)
             if is_durable:
                 with translating(translate):
-                    sync_upward(directory, self._real_root())
+                    sync_upward(directory, root)
                 if _was_replaced(target, status):
                     raise file_exists(target)
         return _info_of(path, status)
 
     def replace(self, path: str, data: bytes) -> None:
         """See `Storage`."""
-        target = self._target(path)
+        root = self._real_root()
+        target = self._target(path, root)
         directory = os.path.dirname(target)
         translate = _failure_of(target, "replaced")
         with translating(translate):
@@ -230,35 +236,40 @@ class LocalStorage:
         ):
             _clear_checksum_of(target)
             os.replace(staged, target)
-            sync_upward(directory, self._real_root())
+            sync_upward(directory, root)
 
     def persist(self, paths: Iterable[str]) -> None:
         """See `Storage`."""
         root = self._real_root()
         real_directories: dict[str, str] = {}
-        targets = [self._target(path, real_directories) for path in paths]
+        targets = [self._target(path, root, real_directories) for path in paths]
         if not targets:
             return
-        with ThreadPoolExecutor(_SYNC_THREADS) as pool:
+        directories = {
+            above for each in real_directories.values() for above in directories_upward(each, root)
+        }
+        with (
+            ThreadPoolExecutor(_SYNC_THREADS) as pool,
+            translating(_failure_of(self._root, "made durable"), FileNotFoundError),
+        ):
             list(pool.map(_sync_file, targets))
-        with translating(_failure_of(self._root, "made durable"), FileNotFoundError):
-            for directory in real_directories.values():
-                sync_upward(directory, root)
+            list(pool.map(sync_directory, directories))
             # The program that wrote the files may have made the root as well.
             with contextlib.suppress(PermissionError):
                 sync_directory(os.path.dirname(root))
 
     def delete(self, path: str) -> None:
         """See `Storage`; an empty directory stays."""
-        _delete(self._target(path))
+        _delete(self._target(path, self._real_root()))
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """See `Storage`; why a file could not be deleted goes to the log."""
         kept: list[str] = []
+        root = self._real_root()
         for directory, group in groupby(map(validate, paths), _directory_of):
             in_directory = list(group)
             try:
-                place = self._real_directory(directory)
+                place = self._real_directory(directory, root)
             except InvalidRequestError as error:
                 logger.warning("%s", error)
                 kept += in_directory
@@ -283,7 +294,7 @@ class LocalStorage:
     def _is_emptied(self, path: str, before_ms: int, changed_ms: dict[str, int]) -> bool:
         """Whether the directory, unchanged since, was empty and is deleted."""
         try:
-            target = self._target(path)
+            target = self._target(path, self._real_root())
             for each in (path, path.rpartition("/")[0]):
                 if each and each not in changed_ms:
                     changed_ms[each] = _changed_ms(self.locate(each))
@@ -324,11 +335,12 @@ class LocalStorage:
     def _real_root(self) -> str:
         return os.path.realpath(self._root)
 
-    def _target(self, path: str, real_directories: dict[str, str] | None = None) -> str:
+    def _target(self, path: str, root: str, real_directories: dict[str, str] | None = None) -> str:
         """The place of `path` to be written or deleted, in a directory proved to lie in the root.
 
         Args:
             path: Relative to the root.
+            root: Without links.
             real_directories: What was proved before, by directory; grows.
 
         Raises:
@@ -337,18 +349,29 @@ class LocalStorage:
         directory, _, name = validate(path).rpartition("/")
         known = {} if real_directories is None else real_directories
         if directory not in known:
-            known[directory] = self._real_directory(directory)
+            known[directory] = self._real_directory(directory, root)
         return os.path.join(known[directory], name)
 
-    def _real_directory(self, directory: str) -> str:
-        root = self._real_root()
-        real = os.path.realpath(self.locate(directory))
+    def _real_directory(self, directory: str, root: str) -> str:
+        real = os.path.join(root, directory) if directory else root
+        if not _is_plain(root, directory):
+            real = os.path.realpath(self.locate(directory))
         if real != root and not real.startswith(os.path.join(root, "")):
             raise InvalidRequestError(
                 f"{self.locate(directory)} is not written to because a link in it leads out of "
                 f"{self._root}, to {real}. Open the storage at that place instead."
             )
         return real
+
+
+def _is_plain(root: str, directory: str) -> bool:
+    """Whether no part of a directory below the root is a link; looks at no part of the root."""
+    place = root
+    for part in directory.split("/"):
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            return False
+    return True
 
 
 def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:

@@ -20,6 +20,7 @@ from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import RewriteGroup, Staged
 from delta_ops.transaction.write_rules import row_rules
+from tests.counting_storage import CountingStorage
 from tests.tables import add
 
 _STRICT = pa.schema([pa.field("a", pa.int64(), nullable=False)])
@@ -67,14 +68,34 @@ class InterruptedStorage:
         self._inner = inner
         self._num_files = 0
 
-    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> Any:
+    def create_from_stream(
+        self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
+    ) -> Any:
         self._num_files += 1
         if self._num_files == 2:
             raise KeyboardInterrupt
-        return self._inner.create_from_stream(path, write)
+        return self._inner.create_from_stream(path, write, is_durable=is_durable)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+def test_the_files_of_partitions_are_durable_before_a_commit_names_them(tmp_path: Path) -> None:
+    calls: list[str] = []
+    storage = CountingStorage(
+        open_storage(tmp_path),
+        lambda _, method, path, moment: (
+            calls.append(f"{method} {path}"[:26]) if moment == "after" else None
+        ),
+    )
+    data = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    da.write(DeltaLog("", storage=storage), data, partition_by=["p"], hooks=())
+    assert calls[-4:] == [
+        "create_from_stream p=a/par",
+        "create_from_stream p=b/par",
+        "persist ",
+        "create _delta_log/00000000",
+    ]
 
 
 def test_an_interrupt_between_two_files_leaves_none(tmp_path: Path) -> None:

@@ -103,12 +103,16 @@ class SteppedStorage:
         with self._turn(_write("create", path)), self._journal.noting(path):
             self._inner.create(path, data, is_durable=is_durable)
 
-    def create_from_stream(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
+    def create_from_stream(
+        self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
+    ) -> FileInfo:
         made = _Kept()
         write(made)
         made.close()
         with self._turn(_write("create_from_stream", path)), self._journal.noting(path):
-            return self._inner.create_from_stream(path, lambda stream: _copy(made.content, stream))
+            return self._inner.create_from_stream(
+                path, lambda stream: _copy(made.content, stream), is_durable=is_durable
+            )
 
     def replace(self, path: str, data: bytes) -> None:
         with self._turn(_write("replace", path)), self._journal.noting(path):

@@ -13,6 +13,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.protocol.file_paths import (
     canonical_path,
     canonical_paths,
+    canonical_texts,
     encode_path,
     is_absolute,
 )
@@ -101,6 +102,9 @@ def test_escapes_that_are_no_utf8_are_an_error_and_not_one_file() -> None:
 )
 def test_every_spelling_has_one_key(log_path: str, table_uri: str, canonical: str) -> None:
     assert canonical_path(log_path, table_uri) == canonical
+    assert canonical_texts(["y", log_path], table_uri) == ["y", canonical]
+    among = pa.array(["y"] * 200 + [log_path])
+    assert canonical_paths(among, table_uri).to_pylist() == ["y"] * 200 + [canonical]
 
 
 @pytest.mark.parametrize(

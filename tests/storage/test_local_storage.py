@@ -273,6 +273,22 @@ def test_persist_reaches_the_files_and_each_directory_up_to_the_root(
     assert set(steps) == set(inodes(*reached, root, root.parent))
 
 
+def test_files_that_are_made_durable_together_wait_for_the_disk_only_then(
+    tmp_path: Path, steps: list[str | int]
+) -> None:
+    table = tmp_path / "new" / "table"
+    storage = open_storage(table)
+    for path in ["p=1/a", "p=1/b", "p=2/c"]:
+        storage.create_from_stream(path, lambda sink: None, is_durable=False)
+    # What is above the table is durable at once: `persist` goes no further up than its parent.
+    assert steps[:4] == ["mkdir", *inodes(tmp_path), "mkdir", *inodes(table.parent)]
+    assert steps[4:] == ["mkdir", "link", "link", "mkdir", "link"]
+    steps.clear()
+    storage.persist(["p=1/a", "p=1/b", "p=2/c"])
+    reached = [table / path for path in ("p=1/a", "p=1/b", "p=2/c", "p=1", "p=2")]
+    assert sorted(map(str, steps)) == sorted(map(str, inodes(*reached, table, table.parent)))
+
+
 def test_persist_of_nothing_needs_no_table(tmp_path: Path) -> None:
     open_storage(tmp_path / "gone" / "table").persist([])
     assert not (tmp_path / "gone").exists()
