@@ -140,8 +140,9 @@ def commit_loop(
     for attempt in range(1, limits.max_attempts + 1):
         is_last = attempt == limits.max_attempts or time.monotonic() >= ends
         # Not while an attempt may still land: that one looked, and its files must stay.
-        is_long = clock() - proposal.begun_ms >= min(proposal.log_retention_ms, MINUTE_MS)
-        if is_long and not failures:
+        # A clock that was set back does not tell how long it took.
+        is_short = 0 <= clock() - proposal.begun_ms < min(proposal.log_retention_ms, MINUTE_MS)
+        if not is_short and not failures:
             _raise_if_cleaned_up(log, version)
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
         actions = _stamped(proposal, snapshot, clock(), time_before)

@@ -1,0 +1,134 @@
+"""Machines whose clocks are set back or ahead: commits keep their order, and none is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS
+from delta_ops.errors import CommitConflictError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.protocol.actions import CommitInfo, SetTransaction
+from delta_ops.protocol.file_names import commit_name
+from delta_ops.transaction.vacuum_runs import is_vacuum_open, run_app_id
+from tests.tables import by_deltalake, rows, write_log
+
+NOW = 1_600_000_000_000
+YEAR_10000 = 253_402_300_800_000
+STEPS = [
+    pytest.param(NOW - HOUR_MS, id="an hour back"),
+    pytest.param(NOW - DAY_MS, id="a day back"),
+    pytest.param(-DAY_MS, id="before the epoch"),
+    pytest.param(YEAR_10000 + DAY_MS, id="beyond year 10000"),
+]
+
+
+def ids(*values: int) -> pa.Table:
+    return pa.table({"id": list(values)})
+
+
+def clock_of(times: Iterator[int], last: int) -> int:
+    return next(times, last)
+
+
+def append(root: Path, value: int, *, begun_ms: int, committed_ms: int) -> None:
+    """An append by a clock that was set between its begin and its commit."""
+    times = iter([begun_ms])
+    txn = begin(DeltaLog(root), clock=lambda: clock_of(times, committed_ms))
+    txn.stage(da.stage_write(txn, ids(value)))
+    txn.commit(operation="WRITE")
+
+
+def in_commit_times(log: DeltaLog) -> list[int]:
+    return [entry.timestamp_ms for entry in log.history()][::-1]
+
+
+@pytest.mark.parametrize("stepped_ms", STEPS)
+def test_a_clock_that_steps_during_a_commit_changes_nothing_but_its_time(
+    tmp_path: Path, stepped_ms: int
+) -> None:
+    da.write(tmp_path, ids(0))
+    append(tmp_path, 1, begun_ms=NOW, committed_ms=stepped_ms)
+    append(tmp_path, 2, begun_ms=stepped_ms, committed_ms=NOW)
+    log = DeltaLog(tmp_path)
+    assert [entry.version for entry in log.history()] == [2, 1, 0]
+    assert rows(da.to_table(log.snapshot(1))) == [{"id": 0}, {"id": 1}]
+    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize("stepped_ms", STEPS)
+def test_times_within_commits_grow_over_every_step(tmp_path: Path, stepped_ms: int) -> None:
+    da.write(tmp_path, ids(0), configuration={"delta.enableInCommitTimestamps": "true"})
+    for value, now_ms in enumerate([stepped_ms, NOW, -1], start=1):
+        append(tmp_path, value, begun_ms=now_ms, committed_ms=now_ms)
+    log = DeltaLog(tmp_path)
+    times = in_commit_times(log)
+    assert times == sorted(set(times))
+    for version, time_ms in enumerate(times):
+        if time_ms < YEAR_10000:
+            at = datetime.fromtimestamp(time_ms / 1000, UTC)
+            assert log.snapshot(timestamp=at).version == version
+
+
+def test_times_of_files_that_go_back_find_the_versions_in_their_order(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[], [], [], []])
+    for version, time_ms in enumerate([NOW, NOW - DAY_MS, -DAY_MS, NOW + 1]):
+        place = tmp_path / "_delta_log" / commit_name(version)
+        os.utime(place, ns=(time_ms * 10**6, time_ms * 10**6))
+    found = [
+        log.snapshot(timestamp=datetime.fromtimestamp((NOW + ms) / 1000, UTC)).version
+        for ms in range(4)
+    ]
+    assert found == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "step_ms",
+    [
+        pytest.param(-HOUR_MS, id="an hour back"),
+        pytest.param(-NOW - DAY_MS, id="before the epoch"),
+    ],
+)
+def test_a_clock_set_back_does_not_hide_that_the_log_was_cleaned_up(
+    tmp_path: Path, step_ms: int
+) -> None:
+    """Else a commit would stand below a checkpoint that lacks it: written, and never read."""
+    da.write(tmp_path, ids(0), configuration={"delta.logRetentionDuration": "interval 1 day"})
+    times = iter([NOW])
+    slow = begin(DeltaLog(tmp_path), clock=lambda: clock_of(times, NOW + step_ms))
+    slow.stage(da.stage_write(slow, ids(9)))
+    for value in (1, 2, 3):
+        da.write(tmp_path, ids(value))
+    log = DeltaLog(tmp_path)
+    create_checkpoint(log)
+    for version in range(4):
+        os.utime(tmp_path / "_delta_log" / commit_name(version), (NOW / 1000, NOW / 1000))
+    clean_up_log(log)
+    assert not (tmp_path / "_delta_log" / commit_name(1)).exists()
+    with pytest.raises(CommitConflictError, match="cleaned up"):
+        slow.commit(operation="WRITE")
+    assert rows(da.to_table(log.snapshot())) == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 3}]
+
+
+@pytest.mark.parametrize("ahead_ms", [MINUTE_MS, 40 * DAY_MS, YEAR_10000])
+def test_a_vacuum_that_began_in_the_future_is_open(tmp_path: Path, ahead_ms: int) -> None:
+    log = write_log(tmp_path, [[]])
+    begun = SetTransaction(
+        app_id=run_app_id(log.snapshot(), "start"), version=0, last_updated=NOW + ahead_ms
+    )
+    create_commit(log.storage, log.log_directory, 1, [begun])
+    assert is_vacuum_open(log.snapshot(), now_ms=NOW)
+
+
+def test_a_vacuum_of_another_engine_that_began_in_the_future_is_open(tmp_path: Path) -> None:
+    start = CommitInfo(values={"operation": "VACUUM START", "timestamp": 0})
+    log = write_log(tmp_path, [[], [start]])
+    assert is_vacuum_open(log.snapshot(), now_ms=NOW)
