@@ -24,6 +24,7 @@ from pyarrow._acero import Declaration, FilterNodeOptions, TableSourceNodeOption
 from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
+from delta_ops.arrow.dictionary_pages import decoded_bytes
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.arrow.parquet_file import open_parquet
@@ -46,6 +47,9 @@ _BATCH_BYTES = 16 << 20
 _VALUE_BYTES = 8
 """Of a value in a batch, about, where it takes less in the file."""
 _BATCH_ROWS = 1 << 17
+_MUCH_BYTES = 1 << 28
+"""Of a row group if each value were as large as its column is in the file: above it, dictionaries
+are looked into."""
 
 
 class Deleted(NamedTuple):
@@ -123,7 +127,11 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
         _reading(snapshot.storage, snapshot.version, stored),
         pq.ParquetFile(snapshot.storage.open_input(stored.path)) as file,
     ):
-        return int(file.metadata.num_rows)
+        stated = int(file.metadata.num_rows)
+        of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        if stated != sum(of_groups):
+            raise ValueError(f"its footer says {stated} rows, and {sum(of_groups)} by row groups")
+        return stated
 
 
 class _Rows(NamedTuple):
@@ -139,10 +147,11 @@ class _Rows(NamedTuple):
 def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
     storage, path = scan.storage, stored.path
     if storage.has_native_input:
-        with closing(open_parquet(storage.open_input(path))) as file:
+        source = storage.open_input(path)
+        with closing(open_parquet(source)) as file:
             leaves = _leaves_in(scan, file.schema_arrow)
             groups = _row_groups(scan, file.metadata)
-            yield from _rows_of_groups(file, leaves, groups, use_threads)
+            yield from _rows_of_groups(file, source, leaves, groups, use_threads)
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
@@ -150,9 +159,9 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     leaves = _leaves_in(scan, footer.metadata.schema.to_arrow_schema())
     groups = _row_groups(scan, footer.metadata)
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
-        content = read_window(storage, info, footer, window)
-        with closing(open_parquet(pa.BufferReader(content), footer.metadata)) as file:
-            yield from _rows_of_groups(file, leaves, window.row_groups, use_threads)
+        source = pa.BufferReader(read_window(storage, info, footer, window))
+        with closing(open_parquet(source, footer.metadata)) as file:
+            yield from _rows_of_groups(file, source, leaves, window.row_groups, use_threads)
 
 
 def _leaves_in(scan: FileScan, stored: pa.Schema) -> list[int]:
@@ -166,16 +175,22 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
 
 
 def _rows_of_groups(
-    file: ParquetReader, leaves: Sequence[int], row_groups: Sequence[int], use_threads: bool
+    file: ParquetReader,
+    source: pa.NativeFile,
+    leaves: Sequence[int],
+    row_groups: Sequence[int],
+    use_threads: bool,
 ) -> Iterator[_Rows]:
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     counts = [group.num_rows for group in groups]
     firsts = [0, *accumulate(counts)]
-    batch_rows = _batch_rows(groups, leaves, firsts[-1])
+    batch_rows = _batch_rows(source, [groups[i] for i in row_groups], leaves)
     for neighbours in _runs(row_groups):
         first = firsts[neighbours[0]]
         if not leaves:
-            yield _Rows(first, sum(counts[i] for i in neighbours), None)
+            end = first + sum(counts[i] for i in neighbours)
+            for start in range(first, end, _BATCH_ROWS):
+                yield _Rows(start, min(_BATCH_ROWS, end - start), None)
             continue
         for batch in file.iter_batches(batch_rows, neighbours, leaves, use_threads):
             yield _Rows(first, len(batch), batch)
@@ -194,10 +209,19 @@ def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _batch_rows(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[int], num_rows: int) -> int:
-    num_bytes = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
-    # Equal values take next to nothing in a file, and as much as others in a batch.
-    per_row: int = max(num_bytes // max(num_rows, 1), _VALUE_BYTES * len(leaves), 1)
+def _batch_rows(
+    source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[int]
+) -> int:
+    num_bytes = num_rows = most = 0
+    for group in groups:
+        chunks = [group.column(i) for i in leaves]
+        of_group = sum(chunk.total_uncompressed_size for chunk in chunks)
+        if sum(chunk.total_uncompressed_size * chunk.num_values for chunk in chunks) > _MUCH_BYTES:
+            of_group = sum(decoded_bytes(source, chunk) for chunk in chunks)
+            most = max(most, of_group // max(group.num_rows, 1))
+        num_bytes, num_rows = num_bytes + of_group, num_rows + group.num_rows
+    # Equal numbers take next to nothing in a file, and as much as others in a batch.
+    per_row = max(num_bytes // max(num_rows, 1), most, _VALUE_BYTES * len(leaves), 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
 
 
@@ -282,6 +306,12 @@ def _reading(storage: Storage, version: int, stored: StoredFile) -> Iterator[Non
         raise DataFileError(table, version, path, reason) from error
     except OtherTypeError as error:
         reason = f"cannot be read ({error}); read a version, or changes to one, that has its type"
+        raise DataFileError(table, version, path, reason) from error
+    except MemoryError as error:
+        reason = (
+            f"takes more memory to read than there is ({_first_line(error)}); read fewer columns, "
+            "or where there is more memory"
+        )
         raise DataFileError(table, version, path, reason) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = f"cannot be read ({_first_line(error)}); restore it from a backup"

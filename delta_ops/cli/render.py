@@ -86,6 +86,8 @@ def saying_errors() -> Iterator[None]:
         yield
     except DeltaOpsError as error:
         raise failed(str(error)) from error
+    except MemoryError as error:
+        raise failed("There is too little memory for this.") from error
     except click.UsageError as error:
         # A help text, which is such an error too, has lines.
         error.message = "\n".join(map(printable, error.message.split("\n")))  # type: ignore[misc]

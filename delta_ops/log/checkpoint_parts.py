@@ -208,6 +208,9 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
     """Errors of Arrow and of the store, in our own words; `FileNotFoundError` with the part."""
     try:
         yield
+    except MemoryError as error:
+        reason = f"it takes more memory than there is ({_first_line(error)})"
+        raise StorageError(storage.locate(part.path), "read", reason) from error
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise _unreadable(storage, part, error) from error
     except InvalidRequestError as error:
@@ -241,9 +244,12 @@ def _shorter(storage: Storage, part: FileInfo) -> ValueError | None:
 
 def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
     forget_unchanging(storage, part)
-    reason = (str(error).splitlines() or [repr(error)])[0].rstrip(".")
     return LogCorruptError(
         storage.uri,
         part.path,
-        f"the checkpoint cannot be read ({reason}); {CURE}",
+        f"the checkpoint cannot be read ({_first_line(error)}); {CURE}",
     )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [repr(error)])[0].rstrip(".")

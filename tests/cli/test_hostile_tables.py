@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import ClickException
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops.cli.far_times import date_text, time_text, timestamp_text
 from delta_ops.cli.main import cli
-from delta_ops.cli.render import LogLines
+from delta_ops.cli.render import LogLines, saying_errors
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
@@ -325,3 +326,8 @@ def test_far_days_follow_the_rules_of_the_calendar(days: int) -> None:
     near = date(2000 + int(year) % 400, int(month), int(day))
     days_of_years = before * 365 + leaps
     assert days_of_years + near.timetuple().tm_yday - 719_163 == days
+
+
+def test_too_little_memory_is_a_sentence() -> None:
+    with pytest.raises(ClickException, match="too little memory"), saying_errors():
+        raise MemoryError

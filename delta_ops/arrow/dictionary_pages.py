@@ -1,0 +1,71 @@
+"""Dictionary pages: how large the values of a column of a data file are once they are decoded.
+
+Source: the Parquet format, "Data Pages" (`PageHeader`, `DictionaryPageHeader`), in Thrift's compact
+protocol.
+
+A text that stands once in a dictionary takes some bits for each row in the file, and its whole
+length for each row in memory. Footers tell only the former.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_HEADER_BYTES = 64
+"""Of a page's header, more than those of a dictionary take up to the number of values."""
+_INTEGER, _STRUCT = 5, 12
+_PAGE_BYTES, _OF_DICTIONARY = 2, 7
+_NUM_VALUES = 1
+
+
+def decoded_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> int:
+    """Bytes that a column of a row group takes in memory, about.
+
+    Args:
+        source: Holds the file.
+        chunk: Of its footer.
+    """
+    stated: int = chunk.total_uncompressed_size
+    start = chunk.dictionary_page_offset
+    if chunk.physical_type not in _TEXTS or not start or start < 0:
+        return stated
+    sizes = _sizes(source.read_at(_HEADER_BYTES, start))
+    if sizes is None:
+        return stated
+    page_bytes, num_values = sizes
+    decoded: int = page_bytes // num_values * chunk.num_values
+    return max(stated, decoded)
+
+
+def _sizes(header: bytes) -> tuple[int, int] | None:
+    """Bytes and number of the values in a dictionary page; None if the header is none of one."""
+    at = field = page_bytes = 0
+    try:
+        while True:
+            field, kind, at = field + (header[at] >> 4), header[at] & 15, at + 1
+            if (field, kind) == (_OF_DICTIONARY, _STRUCT):
+                break
+            if kind != _INTEGER:
+                return None
+            number, at = _integer(header, at)
+            if field == _PAGE_BYTES:
+                page_bytes = number
+        if header[at] != _NUM_VALUES << 4 | _INTEGER:
+            return None
+        num_values, _ = _integer(header, at + 1)
+    except IndexError:
+        return None
+    return (page_bytes, num_values) if page_bytes >= 0 and num_values > 0 else None
+
+
+def _integer(header: bytes, at: int) -> tuple[int, int]:
+    """A signed integer of variable length, and where it ends."""
+    value = shift = 0
+    while True:
+        byte, at = header[at], at + 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return (value >> 1) ^ -(value & 1), at
