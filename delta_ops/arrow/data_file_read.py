@@ -48,8 +48,8 @@ _VALUE_BYTES = 8
 """Of a value in a batch, about, where it takes less in the file."""
 _BATCH_ROWS = 1 << 17
 _MUCH_BYTES = 1 << 28
-"""Of a row group if each value were as large as its column is in the file: above it, dictionaries
-are looked into."""
+"""Size of a row group if each value were as large as its column is in the file: above it,
+dictionaries are looked into."""
 
 
 class Deleted(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 _TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _HEADER_BYTES = 64
-"""Of a page's header, more than those of a dictionary take up to the number of values."""
+"""Bytes of a page's header: more than a dictionary's takes up to the number of values."""
 _INTEGER, _STRUCT = 5, 12
 _PAGE_BYTES, _OF_DICTIONARY = 2, 7
 _NUM_VALUES = 1

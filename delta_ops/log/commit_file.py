@@ -40,7 +40,7 @@ _AHEAD_BYTES = 8 << 20
 _TOGETHER_BYTES = 1 << 20
 """Of small commits on a disk that are decoded together: to begin takes as long as some lines."""
 _FIRST_LINE_BYTES = 1 << 14
-"""Of a large commit that is read for its commitInfo, which most writers put first."""
+"""How much of a large commit is read for its commitInfo, which most writers put first."""
 _DECODERS = 2
 """Threads that read from a disk and decode; for a third of its time each keeps the others waiting,
 so that more of them gain nothing."""
@@ -191,7 +191,7 @@ def _reads(
 
 
 def _first_line(storage: Storage, info: FileInfo) -> bytes:
-    """Of a large file; a small one, or one whose first line is long, is read for it."""
+    """First line of a commit: only a part of a large file is read, if it is in that."""
     if info.size > _FIRST_LINE_BYTES:
         (start,) = storage.read_ranges(info.path, [(0, _FIRST_LINE_BYTES)])
         line, newline, _ = start.partition(b"\n")

@@ -45,7 +45,7 @@ def misleading_files(listing: LogListing) -> tuple[FileInfo, ...]:
 
 
 def stale_files(listing: LogListing, now_ms: int) -> tuple[FileInfo, ...]:
-    """Those of them that nobody is completing any more.
+    """Misleading files that nobody is completing any more.
 
     Args:
         listing: As for `misleading_files`.

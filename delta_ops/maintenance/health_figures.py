@@ -88,7 +88,7 @@ class HealthFigures:
     incomplete_checkpoint_files: int
     """Of checkpoints that are not all there, which some engines take for whole ones."""
     stale_checkpoint_files: int
-    """Those of them that nobody is completing any more."""
+    """Incomplete checkpoint files that nobody is completing any more."""
     cleanup_is_enabled: bool
     """`delta.enableExpiredLogCleanup`."""
     tombstones: int

@@ -18,9 +18,9 @@ START, END = "VACUUM START", "VACUUM END"
 """Operations of commitInfo, as the reference names them."""
 
 _DEAD_AFTER_MS = DAY_MS
-"""One that was killed never ends; one that deletes for longer has looked at the log since."""
+"""A run that was killed never ends; one that goes on for longer has looked at the log since."""
 _LOOKED_AT = 20
-"""Commits, of engines whose vacuum leaves no txn."""
+"""Newest commits, for engines whose vacuum leaves no txn."""
 
 
 def run_app_id(snapshot: Snapshot, phase: str) -> str:
