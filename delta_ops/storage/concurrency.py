@@ -37,7 +37,7 @@ _this_thread = threading.local()
 def in_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What `call` returns for each item, in their order; of several errors, the first item's."""
     todo = list(items)
-    if len(todo) < 2 or _is_of_pool():
+    if len(todo) < 2 or _works_in_sequence():
         return [call(item) for item in todo]
     calls = [_Call(partial(call, item)) for item in todo]
     waiting = deque(calls)
@@ -66,7 +66,7 @@ def run_ahead(
     """
     todo = iter(calls)
     first = list(islice(todo, 2))
-    if len(first) < 2 or _is_of_pool():
+    if len(first) < 2 or _works_in_sequence():
         yield from (call() for _, call in chain(first, todo))
         return
     under_way: deque[tuple[int, _Call[R]]] = deque()
@@ -165,7 +165,7 @@ class _Pool:
 
     def __init__(self, num_threads: int) -> None:
         self._threads = ThreadPoolExecutor(
-            num_threads, thread_name_prefix="delta_ops", initializer=_enter_pool
+            num_threads, thread_name_prefix="delta_ops", initializer=work_in_sequence
         )
         self._offered: deque[None] = deque()  # appended to and taken from at once, unlike a number
 
@@ -187,17 +187,18 @@ def _pool(num_threads: int) -> _Pool:
     return _pools.get(num_threads) or _pools.setdefault(num_threads, _Pool(num_threads))
 
 
-def _enter_pool() -> None:
-    _this_thread.is_of_pool = True
+def work_in_sequence() -> None:
+    """Let this thread do itself, one after the other, what it would do in parallel."""
+    _this_thread.works_in_sequence = True
 
 
-def _is_of_pool() -> bool:
-    return getattr(_this_thread, "is_of_pool", False)
+def _works_in_sequence() -> bool:
+    return getattr(_this_thread, "works_in_sequence", False)
 
 
 def _leave_threads_behind() -> None:
     _pools.clear()
-    _this_thread.is_of_pool = False
+    _this_thread.works_in_sequence = False
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -91,9 +92,10 @@ def name_another_version(log: DeltaLog, scene: Scene, role: int) -> CommitResult
 
 
 def write_a_wrong_checksum(log: DeltaLog, _scene: Scene, _role: int) -> None:
-    text = log.storage.read("_delta_log/00000000000000000004.crc")
-    files = b'"numFiles":', b'"numFiles":7'
-    log.storage.create("_delta_log/00000000000000000005.crc", text.replace(*files))
+    said = json.loads(log.storage.read("_delta_log/00000000000000000004.crc"))
+    del said["txnId"]  # of another commit it would be of no account
+    said["numFiles"] += 70
+    log.storage.create("_delta_log/00000000000000000005.crc", json.dumps(said).encode())
 
 
 def write_a_wrong_compaction(log: DeltaLog, scene: Scene, role: int) -> object:

@@ -3,8 +3,7 @@
 1. Each operation has a thread and a storage of its own; at most one of them is between two stops.
    What it does from one call to the next is its own affair, so that the order of the calls
    determines a run.
-2. What an operation would do in parallel, it does in sequence: it runs in a thread of the pool of
-   `storage.concurrency`, and "what it would start, it does itself".
+2. What an operation would do in parallel, it does in sequence.
 3. One that does not come to its next stop waits for another operation. The turn goes on to that
    one, call by call, and comes back; it is counted.
 4. One that is killed calls nothing any more.
@@ -14,13 +13,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import work_in_sequence
 from tests.faulty_storage import Killed
 from tests.interleaving.calls import Call
 from tests.interleaving.late_listing import History, Journal
@@ -126,8 +126,9 @@ class _Scheduler:
         return {actor.name: actor.outcome for actor in self._actors.values() if actor.is_started}
 
     def host(self) -> None:
-        """Live as long as the operations do, which run in the pool."""
-        in_parallel(self._live, self._actors.values())
+        """Live as long as the operations do."""
+        with ThreadPoolExecutor(len(self._actors), initializer=work_in_sequence) as pool:
+            list(pool.map(self._live, self._actors.values()))
 
     def follow(self) -> None:
         for turn in self._order.turns:
