@@ -17,25 +17,30 @@ from delta_ops import DeltaLog
 from tests.busy_table import BusyTable, append, look
 from tests.forked import in_child, needs_fork
 from tests.gate import PATIENCE_S
+from tests.servers.azure import AzureServer
+from tests.servers.gcs import GcsServer
 from tests.servers.s3 import S3Server
 
 # From Python 3.12 on. These parents have threads, as that of a user may.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
 )
-PLACES = ["on a disk", "on S3"]
 WORKERS = 2
 
 
-def log_at(place: str, folder: Path, server: S3Server) -> DeltaLog:
-    if place == "on a disk":
-        return DeltaLog(folder)
-    return DeltaLog(f"s3://{server.new_bucket()}/t", server.storage_options)
-
-
-@pytest.fixture(params=PLACES)
-def log(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -> DeltaLog:
-    return log_at(request.param, tmp_path, s3_server)
+def log_at(place: str, folder: Path, request: pytest.FixtureRequest) -> DeltaLog:
+    """A table that is not there yet."""
+    match place:
+        case "on S3":
+            s3: S3Server = request.getfixturevalue("s3_server")
+            return DeltaLog(f"s3://{s3.new_bucket()}/t", s3.storage_options)
+        case "on GCS":
+            gcs: GcsServer = request.getfixturevalue("gcs_server")
+            return DeltaLog(f"gs://{gcs.new_bucket()}/t", gcs.storage_options)
+        case "on Azure":
+            azure: AzureServer = request.getfixturevalue("azure_server")
+            return DeltaLog(f"abfs://{azure.new_container()}/t", azure.storage_options)
+    return DeltaLog(folder)
 
 
 def use(log: DeltaLog, number: int) -> int:
@@ -51,7 +56,11 @@ def ids(log: DeltaLog) -> list[int]:
 
 
 @needs_fork
-def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(log: DeltaLog) -> None:
+@pytest.mark.parametrize("place", ["on a disk", "on S3", "on GCS", "on Azure"])
+def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(
+    tmp_path: Path, request: pytest.FixtureRequest, place: str
+) -> None:
+    log = log_at(place, tmp_path, request)
     append(log, 0)
     assert in_child(lambda: use(log, 1)) == 1
     assert use(log, 2) == 2
@@ -59,8 +68,12 @@ def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(log: DeltaLog
     assert ids(log) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("place", ["on a disk", "on S3"])
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_processes_of_a_pool_read_and_commit(log: DeltaLog, method: str) -> None:
+def test_processes_of_a_pool_read_and_commit(
+    tmp_path: Path, request: pytest.FixtureRequest, place: str, method: str
+) -> None:
+    log = log_at(place, tmp_path, request)
     append(log, 0)
     context = multiprocessing.get_context(method)
     numbers = range(1, 1 + 2 * WORKERS)
@@ -73,9 +86,9 @@ def test_processes_of_a_pool_read_and_commit(log: DeltaLog, method: str) -> None
 @needs_fork
 @pytest.mark.parametrize(("place", "num_children"), [("on a disk", 30), ("on S3", 5)])
 def test_no_child_hangs_that_is_forked_while_threads_read_and_commit(
-    tmp_path: Path, s3_server: S3Server, place: str, num_children: int
+    tmp_path: Path, request: pytest.FixtureRequest, place: str, num_children: int
 ) -> None:
-    table = BusyTable(log_at(place, tmp_path, s3_server))
+    table = BusyTable(log_at(place, tmp_path, request))
     with table.used():
         assert all(in_child(table.use) for _ in range(num_children))
     every_row = 1 + num_children + table.num_commits
