@@ -1,7 +1,9 @@
 """Checkpoint parts: the Parquet files of a checkpoint, opened by the columns that are wanted.
 
-Files that Arrow cannot read by itself are read by ranges: their footers many at a time, and their
-columns ahead of whoever decodes them. Errors of Arrow and of the store are raised in our own words.
+Files are read by ranges: their footers many at a time, and their columns ahead of whoever decodes
+them. Arrow only decodes what is in memory: its own threads are those of all tables of the process,
+so that one whose disk is slow would hold up the others. Errors of Arrow and of the store are raised
+in our own words.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -73,6 +75,9 @@ _SMALL_BYTES = 256 << 10
 _SMALL_ROWS = 10_000
 """A file of no more than both is read and opened once, for all that is wanted of it."""
 
+_DISK_READS = 2
+"""At once from a disk: one is decoded, the next one is read."""
+
 Choose = Callable[[Fields], Sequence[str]]
 """Takes what a part has; gives the columns that are wanted, as `ParquetFile.iter_batches` does."""
 
@@ -126,17 +131,14 @@ def iter_pieces(
         FileNotFoundError: A part is gone; its `filename` is the path of the part.
         LogCorruptError: A part cannot be read.
     """
-    chosen = _chosen(storage, parts, known, choose)
-    if storage.has_native_input:
-        for part, footer, columns in chosen:
-            with _open_native(storage, part, footer) as file:
-                yield Piece(part, file, _row_groups(footer), columns)
-        return
-    for part, footer, window, columns, content in run_ahead(_reads(storage, chosen), WINDOW_BYTES):
-        with reading(storage, part):
-            file = open_window(footer, content, **_OPTIONS)
-        with file:
-            yield Piece(part, file, window.row_groups, columns)
+    reads = _reads(storage, _chosen(storage, parts, known, choose))
+    max_calls = _DISK_READS if storage.has_native_input else MAX_CONCURRENCY
+    with closing(run_ahead(reads, WINDOW_BYTES, max_calls)) as read:
+        for part, footer, window, columns, content in read:
+            with reading(storage, part):
+                file = open_window(footer, content, **_OPTIONS)
+            with file:
+                yield Piece(part, file, window.row_groups, columns)
 
 
 _Chosen = Iterator[tuple[FileInfo, Footer, Sequence[str]]]
@@ -182,16 +184,9 @@ def _load_footer(storage: Storage, part: FileInfo) -> Footer:
     with reading(storage, part):
         if not storage.has_native_input:
             return read_footer(storage, part)
-        with pq.ParquetFile(storage.open_input(part.path)) as file:
-            return Footer(metadata=file.metadata, size=part.size, content=b"")
-
-
-def _open_native(storage: Storage, part: FileInfo, footer: Footer) -> pq.ParquetFile:
-    with reading(storage, part):
-        if footer.content:
-            return open_window(footer, pa.py_buffer(footer.content), **_OPTIONS)
-        source = storage.open_input(part.path)
-        return pq.ParquetFile(source, metadata=footer.metadata, pre_buffer=True, **_OPTIONS)
+        # A sidecar may be said to have another size than it has; on a disk that does not matter.
+        with storage.open_input(part.path) as source, pq.ParquetFile(source) as file:
+            return Footer(metadata=file.metadata, size=source.size(), content=b"")
 
 
 def delete_if_empty(storage: Storage, path: str) -> None:

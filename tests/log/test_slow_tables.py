@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -14,7 +16,7 @@ from delta_ops import DeltaLog
 from delta_ops.maintenance import create_checkpoint, health
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
-from delta_ops.storage import open_storage
+from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from tests.counting_storage import CountingStorage
 from tests.gate import PATIENCE_S, Gate, in_a_thread
@@ -27,6 +29,29 @@ class RemoteStorage(CountingStorage):
     @property
     def has_native_input(self) -> bool:
         return False
+
+
+class SlowFile(io.FileIO):
+    """A file that is read when the gate is open, by whatever thread."""
+
+    def __init__(self, path: str, gate: Gate) -> None:
+        super().__init__(path)
+        self._gate = gate
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._gate.pass_by()
+        return super().read(-1 if size is None else size)
+
+
+class SlowDisk(CountingStorage):
+    """A disk whose files are found, opened and never read, also by Arrow itself."""
+
+    def __init__(self, inner: Storage, gate: Gate) -> None:
+        super().__init__(inner, gate.on_call)
+        self._gate = gate
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(SlowFile(self.locate(path), self._gate), mode="r")
 
 
 def opened(folder: Path, gate: Gate, kind: type[CountingStorage]) -> DeltaLog:
@@ -79,3 +104,20 @@ def test_reads_that_never_end_hold_up_no_other_table(
     with gate.holding(read, threads_of_the_pool(num_threads)):
         assert in_a_thread(use).result(PATIENCE_S / 2) == (3, 4, 4, commits)
     assert found == [commits] * 3
+
+
+def test_a_checkpoint_on_a_disk_that_is_never_read_holds_up_no_other_table(tmp_path: Path) -> None:
+    num_files, readers = 20_000, 2 * pa.io_thread_count()
+    for name in ("slow", "other"):
+        log = write_log(tmp_path / name, [[add(uuid.uuid4().hex) for _ in range(num_files)]])
+        create_checkpoint(log)
+    gate = Gate()
+    storage = SlowDisk(open_storage(tmp_path / "slow"), gate)
+    slow = DeltaLog(tmp_path / "slow", storage=storage).snapshot()
+    other = DeltaLog(tmp_path / "other")
+    found: list[int] = []
+    read = [lambda: found.append(slow.num_files)] * readers
+    with gate.holding(read, until=lambda held: len(held) >= pa.io_thread_count()):
+        listed = in_a_thread(lambda: other.snapshot().files().num_rows)
+        assert listed.result(PATIENCE_S / 2) == num_files
+    assert found == [num_files] * readers
