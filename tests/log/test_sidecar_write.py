@@ -107,7 +107,7 @@ def test_of_what_stays_only_hashes_are_read(tmp_path: Path) -> None:
     counted = DeltaLog("", storage=CountingStorage(log.storage, on_call))
     write_checkpoint(counted.snapshot(), now_ms=0)
     per_sidecar = sorted(method for method, path in calls if path == calls[0][1])
-    assert per_sidecar == ["open_input", "open_input", "stat"]  # footer, hashes, still there
+    assert per_sidecar == ["open_input", "read_ranges", "stat"]  # footer, hashes, still there
     assert len(calls) == 4 * 3 + 1
 
 
