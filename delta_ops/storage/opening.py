@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import fsspec
+from fsspec.config import apply_config
 
 from delta_ops.errors import MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import refused
+from delta_ops.storage.endpoints import without_credentials
 from delta_ops.storage.failures import reveals, said_by
 from delta_ops.storage.fsspec_storage import FsspecStorage
 from delta_ops.storage.locks import Lock
@@ -44,7 +46,12 @@ def open_remote(
     _validate_remote(address, scheme, rest)
     _validate_scheme(address, scheme)
     uri = f"{scheme}://{rest.rstrip('/')}"
-    options = {**options_to_open(scheme, storage_options), "use_listings_cache": False}
+    # What fsspec's own configuration adds, it would add unseen.
+    given = apply_config(fsspec.get_filesystem_class(scheme), dict(storage_options))
+    options = {
+        **options_to_open(scheme, without_credentials(scheme, given)),
+        "use_listings_cache": False,
+    }
     try:
         fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise

@@ -92,12 +92,17 @@ def test_a_repair_fails_if_files_are_gone(log: DeltaLog, instance: dg.DagsterIns
     assert event.materialization.metadata["delta/removed_files"].value == 1
 
 
-def test_a_retry_is_the_same_request(log: DeltaLog, instance: dg.DagsterInstance) -> None:
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["failed", "deleted"])
+def test_a_retry_is_the_same_request(
+    log: DeltaLog, instance: dg.DagsterInstance, is_deleted: bool
+) -> None:
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
     config = {"ops": {RESTORE_OP: {"config": {"table": "t", "version": 2, "dry_run": False}}}}
     job = build_restore_job([table])
     first = job.execute_in_process(instance=instance, run_config=config)
     instance.report_run_failed(first.dagster_run)
+    if is_deleted:
+        instance.delete_run(first.run_id)
     write(log, [99])
     tags = {"dagster/parent_run_id": first.run_id, "dagster/root_run_id": first.run_id}
     again = job.execute_in_process(instance=instance, run_config=config, tags=tags)

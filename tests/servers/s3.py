@@ -30,6 +30,8 @@ class Request(NamedTuple):
     query: str
     byte_range: str
     """As in its header; "" asks for all."""
+    authorization: str
+    """As in its header."""
 
 
 class Failure(NamedTuple):
@@ -107,7 +109,7 @@ def _request(seen: Mapping[str, str]) -> Request:
         kind = "LIST"
     elif _OF_A_BUCKET.fullmatch(seen["path"]):
         kind = f"BUCKET {kind}"
-    return Request(kind, seen["path"], seen["query"], seen["range"])
+    return Request(kind, seen["path"], seen["query"], seen["range"], seen["authorization"])
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,7 @@ class RecordingApp:
             "path": unquote(path).lstrip("/"),
             "query": environ.get("QUERY_STRING", ""),
             "range": environ.get("HTTP_RANGE", ""),
+            "authorization": environ.get("HTTP_AUTHORIZATION", ""),
         }
         with self._lock:
             self._requests.append(request)
