@@ -47,7 +47,7 @@ from delta_ops.maintenance.vacuum_plan import (
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
-from delta_ops.transaction.vacuum_runs import unfinished_run
+from delta_ops.transaction.vacuum_runs import VacuumRun, is_heeded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,25 +155,31 @@ def vacuum(
 
     commit_clock = clock or system_clock
 
+    run: VacuumRun | None = None
+
     def begin_run() -> None:
-        """Unless one is open; another vacuum may have ended it."""
-        if logs and unfinished_run(needed.snapshot) is None:
-            commit_start(
-                log,
-                needed.snapshot,
-                plan,
-                is_enforced=enforce_retention,
-                specified_ms=None if retention is None else retention_ms,
-                clock=commit_clock,
-                on_event=on_event,
-            )
-            needed.look_again()
+        """Unless it has begun, and will be heeded until the next look."""
+        nonlocal run
+        if not logs or (run is not None and is_heeded(needed.snapshot, run, now_ms=commit_clock())):
+            return
+        run = commit_start(
+            log,
+            needed.snapshot,
+            plan,
+            before=run,
+            is_enforced=enforce_retention,
+            specified_ms=None if retention is None else retention_ms,
+            clock=commit_clock,
+            on_event=on_event,
+        )
+        needed.look_again()
 
     def end_run(deleted: int | None) -> None:
-        if logs:
+        if run is not None:
             commit_end(
                 log,
                 needed.snapshot.refresh(),
+                run,
                 deleted=deleted,
                 num_directories=rules.num_directories,
                 clock=commit_clock,

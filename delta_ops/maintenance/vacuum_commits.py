@@ -2,9 +2,8 @@
 
 Names, parameters and metrics are the reference's: VACUUM START, then VACUUM END. Neither changes a
 file. The first carries a txn with the version that was planned on, the last one with the same
-number: a table whose first is ahead of its last has a vacuum that was killed, or is not done yet.
-Whoever comes next goes on with it and ends it, so that no run is begun or ended twice; one that is
-still deleting begins another before its next batch.
+number. A START without its END is a vacuum that was killed or is not done yet; the next one leaves
+it alone, and has a START and an END of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from delta_ops.transaction.hooks import (
     write_checksum,
 )
 from delta_ops.transaction.idempotency import TxnId, is_done
-from delta_ops.transaction.vacuum_runs import END, START, run_app_id, unfinished_run
+from delta_ops.transaction.vacuum_runs import END, START, VacuumRun, next_run, run_app_id
 
 PROPERTY = "delta_ops.vacuum.logging"
 """Table property: whether vacuum commits; true if it is not set."""
@@ -60,15 +59,20 @@ def commit_start(
     snapshot: Snapshot,
     plan: VacuumPlan,
     *,
+    before: VacuumRun | None,
     is_enforced: bool,
     specified_ms: int | None,
     clock: Clock,
     on_event: OnEvent,
-) -> None:
-    """Commit VACUUM START, unless somebody has.
+) -> VacuumRun:
+    """Commit VACUUM START; the run that has begun.
 
     Args:
+        before: The run that this one goes on with; None if this is the vacuum's first.
         specified_ms: The retention that was asked for; None if it is the table's.
+
+    Raises:
+        CommitConflictError: Others were ahead, again and again.
     """
     parameters: dict[str, bool | int] = {"retentionCheckEnabled": is_enforced}
     if specified_ms is not None:
@@ -78,69 +82,80 @@ def commit_start(
         "numFilesToDelete": len(plan.files) + len(plan.leftovers),
         "sizeOfDataToDelete": plan.size_bytes,
     }
-    run = snapshot.version
-    _commit(log, snapshot, START, run, parameters, metrics, clock=clock, on_event=on_event)
+    for attempt in range(1, _TRIES + 1):
+        run = next_run(snapshot, now_ms=clock())
+        if before is not None:
+            run = run._replace(slot=before.slot)
+        try:
+            outcome = _commit(log, snapshot, START, run, parameters, metrics, clock, on_event)
+        except CommitConflictError:
+            if attempt == _TRIES:
+                raise
+        else:
+            if not outcome.already_committed:
+                return run
+        # Another vacuum took the slot, or metadata or protocol were changed.
+        snapshot = snapshot.refresh()
+        validate_vacuumable(snapshot)
+    raise CommitConflictError(log.uri, snapshot.version, "is one of many vacuums that begin")
 
 
 def commit_end(
     log: DeltaLog,
     snapshot: Snapshot,
+    run: VacuumRun,
     *,
     deleted: int | None,
     num_directories: int,
     clock: Clock,
     on_event: OnEvent,
 ) -> None:
-    """Commit VACUUM END, if a run has begun and not ended.
+    """Commit VACUUM END.
 
     Args:
         deleted: How many files this process has deleted; None if it failed.
         num_directories: That were looked at.
     """
-    run = unfinished_run(snapshot)
-    if run is None:
-        return
     status = "FAILED" if deleted is None else "COMPLETED"
     metrics = (
         {}
         if deleted is None
         else {"numDeletedFiles": deleted, "numVacuumedDirectories": num_directories}
     )
-    _commit(log, snapshot, END, run, {"status": status}, metrics, clock=clock, on_event=on_event)
+    parameters = {"status": status}
+    for attempt in range(1, _TRIES + 1):
+        try:
+            _commit(log, snapshot, END, run, parameters, metrics, clock, on_event)
+        except CommitConflictError:
+            # Somebody changed metadata or protocol: of no account, unless we cannot go on.
+            if attempt == _TRIES:
+                raise
+            snapshot = snapshot.refresh()
+            validate_vacuumable(snapshot)
+        else:
+            return
 
 
 def _commit(
     log: DeltaLog,
     snapshot: Snapshot,
     operation: str,
-    run: int,
+    run: VacuumRun,
     parameters: Mapping[str, object],
     metrics: Mapping[str, int],
-    *,
     clock: Clock,
     on_event: OnEvent,
-) -> None:
+) -> Outcome:
     phase = "start" if operation == START else "end"
-    for attempt in range(1, _TRIES + 1):
-        txn = TxnId(app_id=run_app_id(snapshot, phase), version=run)
-        if is_done(txn, snapshot.transactions(), table=log.uri):
-            return
-        proposal = _proposal(snapshot, txn, operation, parameters, metrics, clock)
-        try:
-            outcome = commit_loop(
-                log, snapshot, proposal, clock=clock, on_event=on_event, limits=Limits()
-            )
-        except CommitConflictError:
-            # Somebody changed metadata or protocol: of no account, unless we cannot go on.
-            snapshot = snapshot.refresh()
-            validate_vacuumable(snapshot)
-            if attempt == _TRIES:
-                raise
-        else:
-            # A checkpoint forgets tombstones, by which it is known that there are files to delete.
-            hooks = DEFAULT_HOOKS if operation == END else (write_checksum,)
-            _follow_up(log, snapshot, outcome, hooks, clock, on_event)
-            return
+    txn = TxnId(app_id=run_app_id(snapshot, phase, run.slot), version=run.version)
+    if is_done(txn, snapshot.transactions(), table=log.uri):
+        return Outcome(version=None, attempts=0, already_committed=True)
+    proposal = _proposal(snapshot, txn, operation, parameters, metrics, clock)
+    outcome = commit_loop(log, snapshot, proposal, clock=clock, on_event=on_event, limits=Limits())
+    # A checkpoint forgets tombstones, by which it is known that there are files to delete.
+    hooks = DEFAULT_HOOKS if operation == END else (write_checksum,)
+    _follow_up(log, snapshot, outcome, hooks, clock, on_event)
+    return outcome
 
 
 def _proposal(

@@ -170,7 +170,11 @@ class Storage(Protocol):
         """Create or atomically replace the file; readers see the old bytes or the new."""
 
     def persist(self, paths: Iterable[str]) -> None:
-        """Make files that are there, and their directories, survive a power cut."""
+        """Make files that are there, and their directories, survive a power cut.
+
+        Raises:
+            StorageError: A file is gone, or the store failed.
+        """
 
     def delete(self, path: str) -> None:
         """Delete the file if it is there."""

@@ -250,7 +250,7 @@ class LocalStorage:
         }
         with (
             ThreadPoolExecutor(_SYNC_THREADS) as pool,
-            translating(_failure_of(self._root, "made durable"), FileNotFoundError),
+            translating(_failure_of(self._root, "made durable")),
         ):
             list(pool.map(_sync_file, targets))
             list(pool.map(sync_directory, directories))
@@ -485,8 +485,12 @@ def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
 
 
 def _sync_file(target: str) -> None:
-    with translating(_failure_of(target, "made durable"), FileNotFoundError):
-        sync_file(target)
+    try:
+        with translating(_failure_of(target, "made durable"), FileNotFoundError):
+            sync_file(target)
+    except FileNotFoundError as error:
+        reason = "it was deleted after it had been written; see who did that, and run again"
+        raise StorageError(target, "made durable", reason) from error
 
 
 def _failure_of(place: str, action: str) -> Translate:

@@ -59,6 +59,8 @@ class _Grid:
     second: str
     order: Callable[[int, int], Order]
     run: RunOrder
+    then: str = ""
+    """Who runs right after the first."""
     cells: dict[tuple[int, int], _Cell] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
 
@@ -70,7 +72,8 @@ class _Grid:
         if cell is None:
             self.counts.run += 1
             run = self.run(self.order(i, j))
-            cell = _Cell(run.calls_of(self.first), run.calls_of(self.second))
+            first = run.calls_of(self.first) + run.calls_of(self.then)
+            cell = _Cell(first, run.calls_of(self.second))
         self.cells[i, j] = cell
         return cell
 
@@ -118,6 +121,25 @@ def two_changes(
         exchanged.cells[j, len(in_between.first)] = in_between.exchanged()
         exchanged.fill_row(j)
     return grid.counts + exchanged.counts
+
+
+def with_a_third(first: str, second: str, third: str, run: RunOrder) -> Counts:
+    """All orders of the first two with up to two changes of turn, the third after the first.
+
+    The first makes i calls, the second j calls, the first runs to its end, then the third as a
+    whole, then the second.
+    """
+
+    def order(i: int, j: int) -> Order:
+        turns = alternating(first, second, (i, j))
+        return Order((*turns[:-1], Turn(third, 0), turns[-1]))
+
+    grid = _Grid(first, second, order, run, then=third)
+    serial = grid.fill(0, 0)
+    for i in range(len(run(order(0, 0)).calls_of(first))):
+        grid.cells[i, 0] = serial
+        grid.fill_row(i)
+    return grid.counts
 
 
 def kills(killed: str, other: str, run: RunOrder) -> Counts:

@@ -31,13 +31,20 @@ from tests.interleaving.enumeration import (
     lost_answers,
     random_order,
     two_changes,
+    with_a_third,
 )
 from tests.interleaving.operations import OPERATIONS, Operation
 from tests.interleaving.scenes import SCENES, Scene
 from tests.interleaving.schedule import Order, Turn
 from tests.interleaving.turns import Run, run_in_turns
 
-Kind = Literal["two changes of turn", "two changes of turn, seen late", "a kill", "a lost answer"]
+Kind = Literal[
+    "two changes of turn",
+    "two changes of turn, seen late",
+    "a kill",
+    "a lost answer",
+    "a third in between",
+]
 
 _IN_MEMORY = Path("/dev/shm")
 
@@ -134,9 +141,12 @@ class Search:
         return run
 
     def explore(self, meeting: Meeting, kind: Kind) -> Counts:
-        """All orders of a kind, of a pair."""
-        first, second = meeting.names
+        """All orders of a kind, of a pair; or of three operations."""
         run = partial(self.run, meeting)
+        if kind == "a third in between":
+            first, second, third = meeting.names
+            return with_a_third(first, second, third, run)
+        first, second = meeting.names
         if kind == "two changes of turn, seen late" and self._is_dropped(meeting):
             return Counts()
         is_symmetric = len(set(meeting.kinds)) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.interleaving.enumeration import Counts
-from tests.interleaving.search import pair, searching
+from tests.interleaving.search import Meeting, pair, searching
 
 DANGEROUS = [
     pair("append", "append"),
@@ -21,6 +21,9 @@ DANGEROUS = [
     pair("checkpoint", "drop-create"),
 ]
 
+# The end of one vacuum says nothing of another one.
+TRIO = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
+
 
 def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[str], None]) -> None:
     counts = Counts()
@@ -28,4 +31,13 @@ def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[s
         for meeting in DANGEROUS:
             counts += search.explore(meeting, "two changes of turn")
         report(search.report(f"{len(DANGEROUS)} pairs, with two changes of turn", counts))
+        assert not search.failures, search.verdict()
+
+
+def test_every_order_of_two_vacuums_and_a_restore_keeps_every_promise(
+    report: Callable[[str], None],
+) -> None:
+    with searching() as search:
+        counts = search.explore(TRIO, "a third in between")
+        report(search.report(f"{TRIO}, the third in between", counts))
         assert not search.failures, search.verdict()

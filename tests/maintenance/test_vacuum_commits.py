@@ -12,11 +12,14 @@ from deltalake import DeltaTable
 
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.events import ignore
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
+from delta_ops.maintenance.vacuum_commits import commit_start
 from delta_ops.protocol.actions import Protocol
-from delta_ops.transaction.vacuum_runs import unfinished_run
+from delta_ops.transaction.vacuum_runs import VacuumRun, open_runs
 from tests.counting_storage import CountingStorage
+from tests.faulty_storage import Killed
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
 from tests.tables import by_deltalake
@@ -123,37 +126,94 @@ def test_a_vacuum_that_fails_says_so(tmp_path: Path) -> None:
     assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"] * 2
 
 
-def test_of_two_vacuums_at_a_time_one_tells(tmp_path: Path) -> None:
+def runs_open_in(table: Table) -> list[VacuumRun]:
+    return open_runs(table.log.snapshot(), now_ms=table.clock())
+
+
+def test_of_two_vacuums_at_a_time_each_tells_of_itself(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
+    seen: list[list[VacuumRun]] = []
     others: list[int] = []
 
     def meddle(_number: int, method: str, _path: str, when: str) -> None:
         if (method, when) == ("delete_many", "before"):
+            seen.append(runs_open_in(table))
             others.append(vacuum(table.log, clock=table.clock).deleted_files)
+            seen.append(runs_open_in(table))
 
     log = DeltaLog("", storage=CountingStorage(table.log.storage, meddle))
     assert vacuum(log, clock=table.clock).failures == ()
     assert others == [2]
-    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"]
+    assert [name for name, *_ in vacuums(table)] == [*["VACUUM START"] * 2, *["VACUUM END"] * 2]
+    # The end of the second does not end the first, which is about to delete.
+    assert seen == [[VacuumRun(0, 2)]] * 2
+    assert runs_open_in(table) == []
 
 
-def test_a_vacuum_whose_run_another_has_ended_begins_another_before_it_deletes_more(
-    tmp_path: Path,
-) -> None:
+def test_two_vacuums_that_begin_at_once_take_a_slot_each(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
-    open_runs: list[int | None] = []
+    plan = vacuum(table.log, clock=table.clock, dry_run=True).plan
+    seen: list[list[VacuumRun]] = []
 
-    def meddle(_number: int, method: str, _path: str, when: str) -> None:
+    def meddle(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when) == ("create", "before") and path.endswith("3.json"):
+            commit_start(
+                table.log,
+                table.log.snapshot(),
+                plan,
+                before=None,
+                is_enforced=True,
+                specified_ms=None,
+                clock=table.clock,
+                on_event=ignore,
+            )
         if (method, when) == ("delete_many", "before"):
-            open_runs.append(unfinished_run(table.log.snapshot()))
-            if len(open_runs) == 1:
-                vacuum(table.log, clock=table.clock, keep=table.data_files())
+            seen.append(runs_open_in(table))
 
     log = DeltaLog("", storage=CountingStorage(table.log.storage, meddle))
-    assert vacuum(log, clock=table.clock, batch_files=1).deleted_files == 2
-    assert len(open_runs) == 2
-    assert None not in open_runs
-    assert [name for name, *_ in vacuums(table)] == ["VACUUM START", "VACUUM END"] * 2
+    vacuum(log, clock=table.clock)
+    assert seen == [[VacuumRun(0, 2), VacuumRun(1, 3)]]
+    assert runs_open_in(table) == [VacuumRun(0, 2)]
+
+
+def test_a_killed_run_keeps_its_slot_for_a_day(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+
+    def kill(_number: int, method: str, _path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "before"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        vacuum(DeltaLog("", storage=CountingStorage(table.log.storage, kill)), clock=table.clock)
+    dead = VacuumRun(0, 2)
+    assert runs_open_in(table) == [dead]
+    vacuum(table.log, clock=table.clock)
+    assert runs_open_in(table) == [dead]
+    table.put("orphan")
+    table.pass_time(days=9)
+    assert runs_open_in(table) == []
+    vacuum(table.log, clock=table.clock)
+    assert not (table.root / "orphan").exists()
+    slots = [id_ for id_ in table.log.snapshot().transactions() if id_.startswith("delta_ops:v")]
+    assert len(slots) == 4  # two slots, each begun and ended
+
+
+def test_a_vacuum_of_many_hours_is_heeded_to_its_end(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    late_ms = 0
+    seen: list[int] = []
+
+    def pass_hours(_number: int, method: str, _path: str, when: str) -> None:
+        nonlocal late_ms
+        if (method, when) == ("delete_many", "before"):
+            seen.append(len(open_runs(table.log.snapshot(), now_ms=table.clock() + late_ms)))
+            late_ms += 20 * 3_600_000
+
+    table.put("orphan")
+    log = DeltaLog("", storage=CountingStorage(table.log.storage, pass_hours))
+    vacuum(log, clock=lambda: table.clock() + late_ms, batch_files=1)
+    assert seen == [1, 1]
+    assert runs_open_in(table) == []
 
 
 def test_a_change_of_the_metadata_between_start_and_end_is_no_obstacle(tmp_path: Path) -> None:

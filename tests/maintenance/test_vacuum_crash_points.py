@@ -52,6 +52,10 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
     rows = template.rows()
     whole = template.copy(tmp_path / "whole")
     vacuum(whole.log, clock=whole.clock, batch_files=1, **options(whole))
+    run_as_a_whole = told(whole)
+    start = run_as_a_whole[1:]
+    # The START of the killed run stays, beside the next run if that one found work.
+    may_tell = (run_as_a_whole, run_as_a_whole + start, start)
     tables: list[Table] = []
 
     def fresh() -> Storage:
@@ -72,7 +76,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         vacuum(table.log, clock=table.clock, **options(table))
         assert table.data_files() == whole.data_files(), where
         assert (table.root / "empty").exists() == (whole.root / "empty").exists(), where
-        assert told(table) == told(whole), where
+        assert told(table) in may_tell, where
         again = vacuum(table.log, clock=table.clock, dry_run=True, **options(table))
         assert not again.plan.has_work, where
         assert table.rows() == rows, where
@@ -96,4 +100,4 @@ def test_a_store_that_deletes_a_part_of_a_batch_is_asked_again(tmp_path: Path) -
         vacuum(DeltaLog("", storage=Dying(table.root)), clock=table.clock)
     result = vacuum(table.log, clock=table.clock)
     assert result.deleted_files == 2
-    assert told(table) == ["VACUUM END", "VACUUM START"]
+    assert told(table) == ["VACUUM END", "VACUUM START", "VACUUM START"]
