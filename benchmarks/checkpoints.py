@@ -34,7 +34,7 @@ NEW_FILES = 1_000
 OURS = """
     import sys, time
     from delta_ops import DeltaLog
-    from delta_ops.log.checkpoint_write import write_checkpoint
+    from delta_ops.log.checkpoint_write.write import write_checkpoint
     started = time.perf_counter()
     written = write_checkpoint(DeltaLog(sys.argv[1]).snapshot(), now_ms=0)
     num_files = written.num_add_files

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from benchmarks.open_table import actions, adds
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, Metadata
 

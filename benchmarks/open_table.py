@@ -24,7 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, Metadata, Protocol
 from delta_ops.protocol.arrow_types import schema_from_arrow

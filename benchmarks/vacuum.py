@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.open_table import actions
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
 from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server

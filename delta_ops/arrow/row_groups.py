@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from delta_ops.arrow.projection import without
 from delta_ops.protocol.column_mapping import physical_name, physical_predicate, renamed
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
-from delta_ops.protocol.predicate_nodes import leaves_of
+from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.stats import stats_from_footer
 

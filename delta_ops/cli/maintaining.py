@@ -35,7 +35,7 @@ from delta_ops.maintenance import (
     optimize,
     vacuum,
 )
-from delta_ops.maintenance.vacuum_inventory import load_inventory
+from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.protocol.predicate import Predicate
 
 _UNFINISHED = "of checkpoints that nobody finished"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from delta_ops.log.checkpoint_read import EMPTY_STATE, TableState
+from delta_ops.log.checkpoint.read import EMPTY_STATE, TableState
 from delta_ops.log.commit_file import Commit, CommitMark, stream_commits
 from delta_ops.log.replay import EMPTY_TAIL, Tail, merge, reconcile
 from delta_ops.log.segment import Segment

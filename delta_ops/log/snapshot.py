@@ -24,7 +24,7 @@ from delta_ops.errors import (
 from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
-from delta_ops.log.checkpoint_read import (
+from delta_ops.log.checkpoint.read import (
     EMPTY_STATE,
     OpenCheckpoint,
     TableState,

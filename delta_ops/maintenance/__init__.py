@@ -19,7 +19,7 @@ from delta_ops.maintenance.fleet import (
     fleet_health,
     maintain_fleet,
 )
-from delta_ops.maintenance.health import (
+from delta_ops.maintenance.health.act import (
     Finding,
     HealthReport,
     HealthThresholds,
@@ -27,9 +27,9 @@ from delta_ops.maintenance.health import (
     health,
     health_json,
 )
-from delta_ops.maintenance.health_figures import HealthFigures
-from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
-from delta_ops.maintenance.log_cleanup_plan import LogCleanupPlan, plan_clean_up_log
+from delta_ops.maintenance.health.figures import HealthFigures
+from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan, plan_clean_up_log
 from delta_ops.maintenance.log_compaction import (
     LogCompactionPlan,
     LogCompactionResult,
@@ -37,17 +37,17 @@ from delta_ops.maintenance.log_compaction import (
     plan_compact_log,
 )
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
-from delta_ops.maintenance.optimize import OptimizeResult, optimize
-from delta_ops.maintenance.optimize_plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
-from delta_ops.maintenance.repair import RepairResult, repair
-from delta_ops.maintenance.repair_plan import RepairPlan, plan_repair
-from delta_ops.maintenance.restore import RestoreResult, restore
-from delta_ops.maintenance.restore_plan import RestorePlan, plan_restore
-from delta_ops.maintenance.revert import RevertResult, revert
-from delta_ops.maintenance.revert_plan import RevertPlan, plan_revert
-from delta_ops.maintenance.vacuum import VacuumResult, vacuum
-from delta_ops.maintenance.vacuum_plan import VacuumPlan, plan_vacuum
+from delta_ops.maintenance.repair.act import RepairResult, repair
+from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
+from delta_ops.maintenance.restore.act import RestoreResult, restore
+from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
+from delta_ops.maintenance.revert.act import RevertResult, revert
+from delta_ops.maintenance.revert.plan import RevertPlan, plan_revert
+from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
+from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
 
 __all__ = [
     "CheckpointPlan",

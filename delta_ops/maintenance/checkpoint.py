@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.checkpoint_write import (
+from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
+from delta_ops.log.checkpoint_write.write import (
     CheckpointKind,
     WrittenCheckpoint,
     checkpoint_kind,
     write_checkpoint,
 )
-from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance.admission import validate_maintainable
 from delta_ops.protocol.file_names import version_prefix

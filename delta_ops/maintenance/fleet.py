@@ -22,7 +22,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog
 from delta_ops.log.delta_log import LOG_DIRECTORY
-from delta_ops.maintenance.health import (
+from delta_ops.maintenance.health.act import (
     DEFAULT_THRESHOLDS,
     HealthReport,
     HealthThresholds,

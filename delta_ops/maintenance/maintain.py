@@ -16,12 +16,12 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance.checkpoint import CheckpointResult, create_checkpoint
-from delta_ops.maintenance.log_cleanup import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_compaction import LogCompactionResult, compact_log
-from delta_ops.maintenance.optimize import OptimizeResult, optimize
+from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
-from delta_ops.maintenance.repair import RepairResult, repair
-from delta_ops.maintenance.vacuum import VacuumResult, vacuum
+from delta_ops.maintenance.repair.act import RepairResult, repair
+from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.transaction.rewrite_group import Rewriter
 
 OperationResult = (

@@ -28,11 +28,11 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_deletable
 from delta_ops.maintenance.checkpoint import plan_checkpoint
-from delta_ops.maintenance.log_cleanup import load_log_cleanup_plan
-from delta_ops.maintenance.optimize_plan import plan_optimize
+from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan
+from delta_ops.maintenance.optimize.plan import plan_optimize
+from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
 from delta_ops.maintenance.reachable import removed_before, unneeded_paths
-from delta_ops.maintenance.small_files import small_file_sizes, target_size_bytes
-from delta_ops.maintenance.vacuum_plan import is_among, is_hidden, visible_prefixes
+from delta_ops.maintenance.vacuum.plan import is_among, is_hidden, visible_prefixes
 from delta_ops.protocol.file_paths import is_absolute
 
 Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from delta_ops.protocol.actions import Metadata
-from delta_ops.protocol.predicate_nodes import And, Comparison, In, IsNull, Not, Or, Predicate
+from delta_ops.protocol.predicate.nodes import And, Comparison, In, IsNull, Not, Or, Predicate
 from delta_ops.protocol.schema import (
     ArrayType,
     DataType,

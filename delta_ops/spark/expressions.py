@@ -32,8 +32,8 @@ from delta_ops.protocol.predicate import (
     Predicate,
     resolve,
 )
-from delta_ops.protocol.predicate_nodes import joined
-from delta_ops.protocol.predicate_resolution import resolved_type
+from delta_ops.protocol.predicate.nodes import joined
+from delta_ops.protocol.predicate.resolution import resolved_type
 from delta_ops.protocol.schema import (
     BINARY,
     DATE,

@@ -22,10 +22,10 @@ from delta_ops.clock import Clock
 from delta_ops.errors import DeltaOpsError, StorageError, TableReplacedError
 from delta_ops.events import CommitLost, Committed, HookFailed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum_write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log

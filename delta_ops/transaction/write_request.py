@@ -10,7 +10,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.predicate_text import predicate_text
+from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction.transaction import Transaction, begin
 

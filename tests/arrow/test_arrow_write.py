@@ -17,7 +17,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
 from delta_ops.events import CommitAttempted, Committed
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
 from delta_ops.transaction.write_request import Mode
 from tests.tables import by_deltalake, by_polars, metadata, rows, write_log

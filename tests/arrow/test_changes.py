@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFoundError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile
 from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
 from delta_ops.transaction.transaction import tombstone

@@ -17,7 +17,7 @@ import pytest
 
 from delta_ops import DeltaLog, RangeCache
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name
 from delta_ops.storage import FileInfo, open_storage

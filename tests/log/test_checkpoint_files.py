@@ -16,7 +16,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
 from tests.tables import add, live_paths, write_log
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import Snapshot, sidecar_write
-from delta_ops.log.checkpoint_write import checkpoint_kind, write_checkpoint
+from delta_ops.log import Snapshot
+from delta_ops.log.checkpoint_write import v2
+from delta_ops.log.checkpoint_write.write import checkpoint_kind, write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import (
     Action,
@@ -166,9 +167,7 @@ def test_checkpoints_on_checkpoints_change_nothing(
     kind = data.draw(st.sampled_from([CLASSIC, PARTS, SIDECARS]))
     root = Path(tempfile.mkdtemp())
     try:
-        with mock.patch.object(
-            sidecar_write, "SIDECAR_ROWS", data.draw(st.sampled_from([1, 2, 5]))
-        ):
+        with mock.patch.object(v2, "SIDECAR_ROWS", data.draw(st.sampled_from([1, 2, 5]))):
             log = table(root, commits, kind)
             for version in sorted({min(each, len(commits) - 1) for each in at}):
                 write_checkpoint(log.snapshot(version), now_ms=0, part_rows=kind[2])

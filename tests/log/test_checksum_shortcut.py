@@ -11,7 +11,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol, SetTransaction
 from delta_ops.protocol.json_codec import json_body

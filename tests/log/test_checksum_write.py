@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.checksum_write import MAX_DOMAINS, MAX_TRANSACTIONS, create_checksum
 from delta_ops.log.commit_file import create_commit

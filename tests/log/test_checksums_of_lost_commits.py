@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.lost_commits import find_lost_commits
 from delta_ops.protocol.file_names import checksum_name, commit_name

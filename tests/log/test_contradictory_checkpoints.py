@@ -14,7 +14,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
 from delta_ops.protocol.json_codec import json_body
 from tests.tables import add, metadata, remove, write_log

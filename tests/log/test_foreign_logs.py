@@ -13,7 +13,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError, TableNotFoundError, VersionNotFoundError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.json_codec import json_body
 from tests.tables import PROTOCOL, add, live_paths, metadata, remove, write_log
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.last_checkpoint import _parsed, checksum_of, load_hint
 from tests.tables import SHARED, add, live_paths, needs_shared, write_log
 

@@ -14,7 +14,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.lazy import lazy
-from delta_ops.log.checkpoint_content import Content
+from delta_ops.log.checkpoint_write.content import Content
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.maintenance import create_checkpoint
 from tests.counting_storage import CountingStorage

@@ -19,7 +19,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.file_names import LAST_CHECKPOINT, checkpoint_name, commit_name

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from delta_ops import DeltaLog, Snapshot
 from delta_ops.log import segment_replay
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import (
     AddFile,

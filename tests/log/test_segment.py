@@ -15,7 +15,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.storage import FileInfo, Storage
 from tests.tables import add, live_paths, write_log

@@ -14,10 +14,10 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
-from delta_ops.log import sidecar_write
-from delta_ops.log.checkpoint_write import WrittenCheckpoint, write_checkpoint
+from delta_ops.log.checkpoint_write import v2
+from delta_ops.log.checkpoint_write.v2 import KEY_HASH, KnownSidecar, fold
+from delta_ops.log.checkpoint_write.write import WrittenCheckpoint, write_checkpoint
 from delta_ops.log.commit_file import create_commit
-from delta_ops.log.sidecar_write import KEY_HASH, KnownSidecar, fold
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.storage import FileInfo
 from tests.counting_storage import CountingStorage
@@ -32,7 +32,7 @@ VECTOR = DeletionVector(
 
 @pytest.fixture(autouse=True)
 def small_sidecars(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sidecar_write, "SIDECAR_ROWS", ROWS)
+    monkeypatch.setattr(v2, "SIDECAR_ROWS", ROWS)
 
 
 def files(first: int, count: int, **changes: Any) -> list[Any]:

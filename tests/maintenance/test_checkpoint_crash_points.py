@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from delta_ops import DeltaLog
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.storage import Storage
 from tests.faulty_storage import crashes

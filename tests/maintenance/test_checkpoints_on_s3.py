@@ -12,7 +12,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS
-from delta_ops.log import sidecar_write
+from delta_ops.log.checkpoint_write import v2
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.test_on_object_stores import theirs
@@ -52,7 +52,7 @@ def named(log: DeltaLog, text: str) -> set[str]:
 def test_sidecars_are_reused_and_go_when_no_checkpoint_names_them(
     log: DeltaLog, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sidecar_write, "SIDECAR_ROWS", 2)
+    monkeypatch.setattr(v2, "SIDECAR_ROWS", 2)
     for number in range(4):
         write(log, number, configuration=V2)
     create_checkpoint(log)

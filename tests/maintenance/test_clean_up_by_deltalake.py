@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.maintenance import clean_up_log, create_checkpoint, maintain
 from delta_ops.protocol.file_names import checkpoint_name
 from delta_ops.storage import Storage

@@ -9,7 +9,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, HOUR_MS
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.maintenance import clean_up_log, create_checkpoint, health, vacuum
 from delta_ops.maintenance.plan import plan_maintenance
 from delta_ops.protocol.actions import SetTransaction

@@ -23,7 +23,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import (
     Finding,
@@ -37,7 +37,7 @@ from delta_ops.maintenance import (
     maintain_fleet,
     plan_maintenance,
 )
-from delta_ops.maintenance.health import Measure
+from delta_ops.maintenance.health.act import Measure
 from delta_ops.maintenance.plan import Operation
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.file_names import checksum_name, commit_name

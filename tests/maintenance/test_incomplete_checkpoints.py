@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.log.incomplete_checkpoints import delete_stale, stale_files
+from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
 from delta_ops.log.segment import list_log, listing_from_files
 from delta_ops.maintenance import (
     Finding,

@@ -334,7 +334,7 @@ def test_a_machine_whose_clock_is_ahead_cleans_up_nothing_early(
     create_checkpoint(table.log)
     before = {path for path in table.files() if path.startswith("_delta_log/")}
     monkeypatch.setattr(
-        "delta_ops.maintenance.log_cleanup.system_clock", lambda: now_ms + 100 * DAY_MS
+        "delta_ops.maintenance.log_cleanup.act.system_clock", lambda: now_ms + 100 * DAY_MS
     )
     assert not clean_up_log(table.log).plan.has_work
     assert before <= table.files()

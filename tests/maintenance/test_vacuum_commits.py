@@ -15,7 +15,7 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import ignore
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
-from delta_ops.maintenance.vacuum_commits import commit_start
+from delta_ops.maintenance.vacuum.commits import commit_start
 from delta_ops.protocol.actions import Protocol
 from delta_ops.transaction.vacuum_runs import VacuumRun, open_runs
 from tests.counting_storage import CountingStorage

@@ -18,7 +18,7 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint, vacuum
-from delta_ops.maintenance.vacuum_inventory import load_inventory
+from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.protocol.actions import AddCdcFile
 from delta_ops.storage import FileInfo
 from tests.counting_storage import CountingStorage

@@ -9,7 +9,7 @@ from pathlib import Path
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.file_names import checkpoint_part_name
 from tests.maintenance.aged_tables import Table

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from delta_ops import col
 from delta_ops.protocol.predicate import Predicate, parse_predicate
-from delta_ops.protocol.predicate_nodes import Always, Comparison, In, IsNull, Not
-from delta_ops.protocol.predicate_text import predicate_text
+from delta_ops.protocol.predicate.nodes import Always, Comparison, In, IsNull, Not
+from delta_ops.protocol.predicate.text import predicate_text
 
 LITERALS: st.SearchStrategy[Any] = st.one_of(
     st.booleans(),

@@ -16,7 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import StorageError
 from delta_ops.events import Committed, Event, HookFailed
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import checkpoint_name, checksum_name

@@ -12,7 +12,7 @@ import pytest
 
 from delta_ops import DeltaLog, begin
 from delta_ops.events import CommitLost, Event, HookFailed, RaceLost
-from delta_ops.log.checkpoint_write import write_checkpoint
+from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import CommitInfo

@@ -1,0 +1,137 @@
+"""Compatible checkpoints: a V2 checkpoint once more, under the name of a classic one.
+
+Source: PROTOCOL.md, "Checkpoints" (Backward compatibility while using UUID-named checkpoints).
+
+Who knows no V2 checkpoints passes their names over. As long as commit 0 is there it learns from it
+or from a later one that the table has a feature it does not know; once the log is cleaned up, it
+would find no beginning and call the table damaged. With this copy it finds the protocol. The copy
+is a V2 checkpoint too: it names the same sidecars.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.errors import LogCorruptError
+from delta_ops.log.checkpoint.parts import reading
+from delta_ops.log.checkpoint.sidecars import list_sidecars, named_sidecars
+from delta_ops.protocol.arrow_schemas import (
+    ADD,
+    DOMAIN_METADATA,
+    METADATA,
+    PROTOCOL,
+    REMOVE,
+    STRING_MAP,
+    TXN,
+)
+from delta_ops.protocol.file_names import (
+    V2CheckpointName,
+    checkpoint_name,
+    log_file_name,
+    version_prefix,
+)
+from delta_ops.storage import FileInfo, Storage
+
+_SIDECAR = pa.struct(
+    [
+        ("path", pa.string()),
+        ("sizeInBytes", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("tags", STRING_MAP),
+    ]
+)
+_SCHEMA = pa.schema(
+    [
+        ("txn", TXN),
+        ("add", pa.struct(list(ADD))),
+        ("remove", pa.struct(list(REMOVE))),
+        ("metaData", METADATA),
+        ("protocol", PROTOCOL),
+        ("domainMetadata", DOMAIN_METADATA),
+        ("checkpointMetadata", pa.struct([("version", pa.int64()), ("tags", STRING_MAP)])),
+        ("sidecar", _SIDECAR),
+    ]
+)
+
+
+def write_compatible_checkpoint(storage: Storage, directory: str, version: int) -> bool:
+    """Copy the version's V2 checkpoint to the name of a classic one; False if that is there.
+
+    Raises:
+        LogCorruptError: The checkpoint is gone, lacks a sidecar, or cannot be read.
+    """
+    path = f"{directory}/{checkpoint_name(version)}"
+    top = _top_level_file(storage, directory, version)
+    with reading(storage, top):
+        data = storage.read(top.path)
+        content = _as_parquet(data) if top.path.endswith(".json") else data
+    try:
+        if storage.stat(path).size == 0:  # its writer died before the first byte
+            storage.delete(path)
+    except FileNotFoundError:
+        pass
+    try:
+        storage.create(path, content)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
+    """Of several, one that is whole: readers take the copy before all of them."""
+    sidecars = {info.path for info in list_sidecars(storage, directory)}
+    lacking = None
+    for info in storage.list_from(directory, version_prefix(version)):
+        match log_file_name(info.path.rpartition("/")[2]):
+            case V2CheckpointName(version=found) if found == version and info.size:
+                lacking = min(named_sidecars(storage, info) - sidecars, default=None)
+                if lacking is None:
+                    return info
+    if lacking is not None:
+        raise LogCorruptError(
+            storage.uri,
+            lacking,
+            f"the V2 checkpoint of version {version} names this file, and it is gone; restore it "
+            "from a backup, or delete the checkpoint if the commits it covers are still there",
+        )
+    raise LogCorruptError(
+        storage.uri,
+        f"{directory}/{checkpoint_name(version)}",
+        f"the V2 checkpoint of version {version} is gone since it was listed; run this again",
+    )
+
+
+def _as_parquet(lines: bytes) -> bytes:
+    rows = [_with_pairs(json.loads(line)) for line in lines.splitlines() if line.strip()]
+    sink = BytesIO()
+    table = pa.Table.from_pylist(rows, schema=_SCHEMA)
+    pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
+    return sink.getvalue()
+
+
+def _with_pairs(row: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Maps as pairs, as Arrow takes them; actions that are not known are left out."""
+    return {
+        name: dict(_paired(body, _SCHEMA.field(name).type))
+        for name, body in row.items()
+        if name in _SCHEMA.names
+    }
+
+
+def _paired(body: Mapping[str, Any], struct: pa.StructType) -> Iterator[tuple[str, Any]]:
+    for field in struct:
+        value = body.get(field.name)
+        if value is None:
+            continue
+        if pa.types.is_map(field.type):
+            yield field.name, list(value.items())
+        elif pa.types.is_struct(field.type):
+            yield field.name, dict(_paired(value, field.type))
+        else:
+            yield field.name, value

@@ -1,0 +1,1 @@
+"""Checkpoints written: `write` chooses the kind, `content` has the rows."""

@@ -1,0 +1,163 @@
+"""Multi-part checkpoints written: rows by a hash of their path, each part in one order.
+
+Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers): parts must be the same in every
+attempt. Which part a row is in follows from its path and from how many parts there are; how many,
+from the live files alone.
+
+Parts that are there are left alone, whoever wrote them: who clusters otherwise has other rows in
+them, and with ours they would make a checkpoint of too many files and too few. So a number of parts
+is taken that nobody has begun.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from delta_ops.log.checkpoint_write.content import BATCH_ROWS, REMOVE_ROW, Content
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
+from delta_ops.protocol.file_names import (
+    CheckpointName,
+    checkpoint_part_name,
+    log_file_name,
+    version_prefix,
+)
+from delta_ops.storage import FileInfo, Storage
+
+_MAX_PARTS = 1_000
+"""Files that are open at once while the rows are told apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenParts:
+    """What a multi-part checkpoint came to."""
+
+    parts: int
+    num_actions: int
+    num_add_files: int
+    size_bytes: int
+
+
+def write_parts(
+    content: Content, parts: int, on_rows: Callable[[int], None]
+) -> WrittenParts | None:
+    """Write a checkpoint of so many parts, or of more where as many have been begun.
+
+    Args:
+        on_rows: Is told how many live files are in parts that are there.
+
+    Returns:
+        None if they are not all there in the end: another writer was at them.
+    """
+    snapshot = content.snapshot
+    begun = {name.parts for name in _checkpoint_names(snapshot)}
+    parts = min(parts, _MAX_PARTS)
+    while parts in begun:
+        parts += 1
+    try:
+        written, infos = _written(content, parts, on_rows)
+    except FileExistsError:
+        return None
+    listed = {info.path: info.size for info in _of_version(snapshot)}
+    is_whole = all(listed.get(info.path) == info.size for info in infos)
+    return written if is_whole else None
+
+
+def part_of(paths: pa.Array, parts: int) -> pa.Array:
+    """Which part, from 0 on, each file is in; the same wherever and whenever it is asked."""
+    hashes = map(zlib.crc32, paths.cast(pa.binary()).to_pylist())
+    return pa.array((value % parts for value in hashes), pa.int32())
+
+
+def _of_version(snapshot: Snapshot) -> Iterator[FileInfo]:
+    """The files of the log from the snapshot's version on."""
+    return snapshot.storage.list_from(snapshot.log_directory, version_prefix(snapshot.version))
+
+
+def _checkpoint_names(snapshot: Snapshot) -> Iterator[CheckpointName]:
+    """Of the files of the snapshot's version, whole checkpoints and parts."""
+    for info in _of_version(snapshot):
+        name = log_file_name(info.path.rpartition("/")[2])
+        if isinstance(name, CheckpointName) and name.version == snapshot.version:
+            yield name
+
+
+def _written(
+    content: Content, parts: int, on_rows: Callable[[int], None]
+) -> tuple[WrittenParts, list[FileInfo]]:
+    snapshot = content.snapshot
+    infos: list[FileInfo] = []
+    num_actions = num_adds = 0
+    with ExitStack() as stack:
+        adds = _told_apart(content.adds(), content.add_type, parts, stack)
+        removes = _told_apart(content.removes(), REMOVE_ROW, parts, stack)
+        for number in range(parts):
+            name = checkpoint_part_name(snapshot.version, number + 1, parts)
+            live = _in_order(adds[number])
+            rows = [
+                *([content.state_rows()] if number == 0 else []),
+                content.rows("remove", _in_order(removes[number])),
+                content.rows("add", live),
+            ]
+            infos.append(_create(snapshot.storage, f"{snapshot.log_directory}/{name}", rows))
+            num_actions += sum(map(len, rows))
+            num_adds += len(live)
+            on_rows(num_adds)
+    written = WrittenParts(
+        parts=parts,
+        num_actions=num_actions,
+        num_add_files=num_adds,
+        size_bytes=sum(info.size for info in infos),
+    )
+    return written, infos
+
+
+def _told_apart(
+    batches: Iterable[pa.StructArray], data_type: pa.StructType, parts: int, stack: ExitStack
+) -> list[IO[bytes]]:
+    """The rows of each part, in a file that is gone when the stack is left."""
+    schema = pa.schema([("row", data_type)])
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    opened = (TemporaryFile() for _ in range(parts))  # noqa: SIM115 the stack closes them
+    files: list[IO[bytes]] = [stack.enter_context(file) for file in opened]
+    writers = [pa.ipc.new_stream(file, schema, options=options) for file in files]
+    for structs in batches:
+        numbers = part_of(pc.struct_field(structs, "path"), parts)
+        for number, writer in enumerate(writers):
+            rows = structs.filter(pc.equal(numbers, number))
+            writer.write_batch(pa.record_batch([rows], schema=schema))
+    for writer, file in zip(writers, files, strict=True):
+        writer.close()
+        file.seek(0)
+    return files
+
+
+def _in_order(file: IO[bytes]) -> pa.StructArray:
+    """The rows of a part by path and deletion vector, in whatever order they came."""
+    rows = pa.ipc.open_stream(file).read_all()["row"].combine_chunks()
+    vectors = pc.struct_field(rows, "deletionVector")
+    keys = pa.table(
+        {
+            "path": pc.struct_field(rows, "path"),
+            "place": pc.struct_field(vectors, "pathOrInlineDv"),
+            "offset": pc.struct_field(vectors, "offset"),
+        }
+    )
+    return rows.take(pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]))
+
+
+def _create(storage: Storage, path: str, rows: Sequence[pa.Table]) -> FileInfo:
+    def write(sink: IO[bytes]) -> None:
+        with pq.ParquetWriter(sink, rows[0].schema, **CHECKPOINT_PARQUET) as writer:
+            writer.write_table(pa.concat_tables(rows), row_group_size=BATCH_ROWS)
+
+    return storage.create_from_stream(path, write)

@@ -1,0 +1,255 @@
+"""Checkpoints written: the kind that the table asks for, and the hint that points at it.
+
+Source: PROTOCOL.md, "Checkpoints" (Requirements for Writers) and "Checkpoint Schema".
+
+A checkpoint is created, never replaced: two writers of one version write the same state, so whoever
+comes second has nothing to do. An empty file is no checkpoint, and is replaced. Readers see a
+checkpoint once its last file is there; the hint comes after that.
+
+Parts are written beside a whole file, which goes when all of them are there. deltalake's clean-up
+goes by names: it takes one part for a whole checkpoint, and deletes the commits below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.log.checkpoint.parts import delete_if_empty, load_footers
+from delta_ops.log.checkpoint_write.content import Content, small_joined
+from delta_ops.log.checkpoint_write.multi_part import write_parts
+from delta_ops.log.checkpoint_write.v2 import write_top_and_sidecars
+from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
+from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.features import has_v2_checkpoints
+from delta_ops.protocol.file_names import (
+    LAST_CHECKPOINT,
+    CheckpointName,
+    V2CheckpointName,
+    checkpoint_name,
+    log_file_name,
+    version_prefix,
+)
+
+CheckpointKind = Literal["classic", "multi-part", "v2"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCheckpoint:
+    """What a checkpoint came to."""
+
+    version: int
+    kind: CheckpointKind
+    num_files: int
+    """Files of the log that it consists of, sidecars included."""
+    num_reused: int
+    """Sidecars among them that were there before."""
+    num_actions: int
+    num_add_files: int
+    size_bytes: int
+    """Of all its files."""
+    expired_tombstones: int
+    """Left out because their retention is over."""
+
+
+def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> CheckpointKind:
+    """The kind of checkpoint that a table asks for.
+
+    Args:
+        part_rows: As for `write_checkpoint`.
+
+    Raises:
+        InvalidRequestError: A property cannot be understood, `part_rows` is not positive, or the
+            table must not have checkpoints of many parts.
+    """
+    is_v2 = has_v2_checkpoints(snapshot.protocol)
+    if part_rows is not None:
+        if part_rows < 1:
+            raise InvalidRequestError(f"part_rows is {part_rows}; give a number from 1 on, or None")
+        if is_v2:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: a table with the feature v2Checkpoint must not have checkpoints "
+                "of many parts; leave part_rows out"
+            )
+        return "multi-part"
+    # Without the feature, readers need not know the V2 kind, whatever the property says.
+    return "v2" if is_v2 and snapshot.properties.checkpoint_policy == "v2" else "classic"
+
+
+def write_checkpoint(
+    snapshot: Snapshot,
+    *,
+    now_ms: int,
+    part_rows: int | None = None,
+    on_event: OnEvent = ignore,
+) -> WrittenCheckpoint | None:
+    """Write the checkpoint of a snapshot's version and point the hint at it.
+
+    Args:
+        now_ms: Milliseconds since the Unix epoch; by it tombstones and transactions expire.
+        part_rows: Write a checkpoint of several parts, of about so many live files each, where
+            there are more, and before them a whole file, which goes in the end. Parts are put
+            together in files of the system's temporary folder.
+
+    Returns:
+        None if the version has its checkpoint already.
+
+    Raises:
+        InvalidRequestError: As `checkpoint_kind`.
+        LogCorruptError: What stands in its place cannot be read.
+        TableReplacedError: The table was deleted, or another stands in its place.
+    """
+    kind = checkpoint_kind(snapshot, part_rows)
+    content = Content(snapshot=snapshot, now_ms=now_ms)
+    has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
+    if has_one and kind != "classic":
+        return None  # a second one could be created: its files have other names
+    if kind == "v2":
+        written: WrittenCheckpoint | None = _written_v2(content, on_event)
+    elif part_rows is not None and snapshot.num_files > part_rows:
+        written = _written_parts(content, -(-snapshot.num_files // part_rows), on_event)
+    else:
+        written = _written_classic(content, on_event)
+    withdraw_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot))
+    return written
+
+
+def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    written = _created_whole(content, on_event)
+    if written is None:
+        snapshot = content.snapshot
+        _point_at_existing(snapshot)
+        return None
+    _point_at(content.snapshot, written, schema=content.schema)
+    return written
+
+
+def _created_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    """The classic checkpoint, which no hint names yet; None if there is one."""
+    snapshot = content.snapshot
+    counts = {"adds": 0, "rows": 0}
+
+    def write(sink: IO[bytes]) -> None:
+        with pq.ParquetWriter(sink, content.schema, **CHECKPOINT_PARQUET) as writer:
+            for rows in small_joined(content.all_rows()):
+                writer.write_table(rows)
+                counts["rows"] += len(rows)
+                counts["adds"] += len(rows) - rows["add"].null_count
+                on_event(progress(snapshot, counts["adds"]))
+        validate_same_table(snapshot)  # nobody sees the file before this returns
+
+    path = f"{snapshot.log_directory}/{checkpoint_name(snapshot.version)}"
+    delete_if_empty(snapshot.storage, path)
+    try:
+        info = snapshot.storage.create_from_stream(path, write)
+    except FileExistsError:
+        return None
+    return WrittenCheckpoint(
+        version=snapshot.version,
+        kind="classic",
+        num_files=1,
+        num_reused=0,
+        num_actions=counts["rows"],
+        num_add_files=counts["adds"],
+        size_bytes=info.size,
+        expired_tombstones=content.num_expired,
+    )
+
+
+def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
+    whole = _created_whole(content, on_event)
+    if whole is None:
+        return None  # and no hint: its writer may be about to delete it
+    snapshot = content.snapshot
+    storage, directory = snapshot.storage, snapshot.log_directory
+    found = write_parts(content, parts, lambda done: on_event(progress(snapshot, done)))
+    if found is None:
+        _point_at(snapshot, whole, schema=content.schema)
+        return whole
+    if load_named_version(storage, directory) == snapshot.version:
+        storage.delete(f"{directory}/{LAST_CHECKPOINT}")  # of one file, as another writer found it
+    storage.delete(f"{directory}/{checkpoint_name(snapshot.version)}")
+    written = WrittenCheckpoint(
+        version=snapshot.version,
+        kind="multi-part",
+        num_files=found.parts,
+        num_reused=0,
+        num_actions=found.num_actions,
+        num_add_files=found.num_add_files,
+        size_bytes=found.size_bytes,
+        expired_tombstones=content.num_expired,
+    )
+    _point_at(snapshot, written, parts=found.parts, schema=content.schema)
+    return written
+
+
+def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
+    snapshot = content.snapshot
+    found = write_top_and_sidecars(content, lambda done: on_event(progress(snapshot, done)))
+    written = WrittenCheckpoint(
+        version=snapshot.version,
+        kind="v2",
+        num_files=1 + found.num_sidecars,
+        num_reused=found.num_reused,
+        num_actions=found.num_actions,
+        num_add_files=found.num_add_files,
+        size_bytes=found.size_bytes,
+        expired_tombstones=found.num_expired,
+    )
+    _point_at(snapshot, written)
+    return written
+
+
+def progress(snapshot: Snapshot, done: int) -> Progress:
+    """So many live files are in a checkpoint; how many there will be is known at its end."""
+    return Progress(table=snapshot.uri, operation="checkpoint", done=done, total=None)
+
+
+def _point_at(
+    snapshot: Snapshot,
+    written: WrittenCheckpoint,
+    *,
+    parts: int | None = None,
+    schema: pa.Schema | None = None,
+) -> None:
+    hint = LastCheckpoint(
+        version=written.version,
+        size=written.num_actions,
+        size_in_bytes=written.size_bytes,
+        parts=parts,
+        num_of_add_files=written.num_add_files,
+        checkpoint_schema=None if schema is None else schema_from_arrow(schema),
+    )
+    write_hint(snapshot.storage, snapshot.log_directory, hint)
+
+
+def _point_at_existing(snapshot: Snapshot) -> None:
+    """Point the hint at a checkpoint that was there, whose writer may have died before it did."""
+    storage, version = snapshot.storage, snapshot.version
+    try:
+        info = storage.stat(f"{snapshot.log_directory}/{checkpoint_name(version)}")
+        size = load_footers(storage, [info])[info.path].metadata.num_rows
+    except FileNotFoundError:
+        return  # parts have taken its place, and their writer points at them
+    hint = LastCheckpoint(version=version, size=size, size_in_bytes=info.size)
+    write_hint(storage, snapshot.log_directory, hint)
+
+
+def _files_to_withdraw(snapshot: Snapshot) -> Iterator[str]:
+    """The checkpoints of a version, of whoever wrote them, and a hint that names it."""
+    storage, directory = snapshot.storage, snapshot.log_directory
+    if load_named_version(storage, directory) == snapshot.version:
+        yield f"{directory}/{LAST_CHECKPOINT}"
+    for info in storage.list_from(directory, version_prefix(snapshot.version)):
+        match log_file_name(info.path.rpartition("/")[2]):
+            case CheckpointName(version=v) | V2CheckpointName(version=v) if v == snapshot.version:
+                yield info.path

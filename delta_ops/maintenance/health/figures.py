@@ -1,0 +1,300 @@
+"""Health figures: what one pass over the log says of a table.
+
+The log directory is listed once and in full, its checkpoint, the commits after it and their
+checksums are read once; the data is not listed. Only where tombstones have expired are a few of
+their files looked for by name, since the log cannot say whether vacuum has run. On a disk, where
+other writers may replace a commit, older commits are compared with their checksums too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import DeltaOpsError, UnsupportedFeatureError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.checkpoint.incomplete import misleading_files, stale_files
+from delta_ops.log.commit_file import CommitMark, read_txn_id
+from delta_ops.log.history import monotone_times
+from delta_ops.log.lost_commits import LostCommit, find_lost_commits
+from delta_ops.log.segment import (
+    LogListing,
+    earliest_version,
+    listing_from_files,
+    segment_from_listing,
+)
+from delta_ops.log.snapshot import load_snapshot
+from delta_ops.maintenance.admission import validate_deletable
+from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan, plan_of_listed
+from delta_ops.maintenance.optimize.plan import plan_optimize, small_below
+from delta_ops.maintenance.optimize.small_files import target_size_bytes
+from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, any_is_there
+from delta_ops.maintenance.reachable import removed_before
+from delta_ops.protocol.actions import AddFile, Protocol
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.file_paths import is_absolute
+from delta_ops.protocol.stats import num_records
+from delta_ops.storage import FileInfo
+
+_COMPARED_COMMITS = 1_000
+"""Older than the checkpoint, on a disk."""
+_ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats")
+_Partition = frozenset[tuple[str, str | None]]
+"""Partition values; equal for files of one partition, in whatever order they name the columns."""
+_REMOVES = (*TOMBSTONE_COLUMNS, "size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthFigures:
+    """A table in numbers; times in ms since the Unix epoch, durations in ms, sizes in bytes."""
+
+    version: int
+    num_files: int
+    size_bytes: int
+    num_rows: int
+    """Of the files whose statistics say so; rows that a deletion vector marks are counted."""
+    small_files: int
+    """Live files below three quarters of the target size."""
+    mergeable_files: int
+    """Those of them that optimize would put together: a file that is alone stays small."""
+    target_size_bytes: int
+    largest_file_bytes: int
+    num_partitions: int
+    """That have files; 1 for a table without partition columns."""
+    largest_partition_bytes: int
+    files_with_stats: int
+    """Live files whose statistics give the number of their rows."""
+    files_to_describe: int
+    """The other live files of the table's own; one outside it belongs to somebody else."""
+    files_with_vectors: int
+    """Live files with a deletion vector."""
+    deleted_rows: int
+    """That the deletion vectors mark."""
+    checkpoint_version: int | None
+    """None: there is no checkpoint."""
+    checkpoint_interval: int
+    """`delta.checkpointInterval`, in commits."""
+    commits_since_checkpoint: int
+    commit_bytes_since_checkpoint: int
+    log_files: int
+    log_bytes: int
+    deletable_log_files: int
+    """That a clean-up would delete."""
+    incomplete_checkpoint_files: int
+    """Of checkpoints that are not all there, which some engines take for whole ones."""
+    stale_checkpoint_files: int
+    """Incomplete checkpoint files that nobody is completing any more."""
+    cleanup_is_enabled: bool
+    """`delta.enableExpiredLogCleanup`."""
+    tombstones: int
+    """Removed files that the log still names, waiting for vacuum or for their retention to end."""
+    tombstone_bytes: int
+    """Of the tombstones that say how large their file was."""
+    expired_tombstones: int
+    """Those whose retention is over."""
+    expired_file_is_there: bool
+    """Whether one of a sample of the expired tombstones' files has not been deleted yet."""
+    log_retention_ms: int
+    """`delta.logRetentionDuration`."""
+    deleted_file_retention_ms: int
+    """`delta.deletedFileRetentionDuration`."""
+    earliest_version: int | None
+    """The earliest version from which on the log can be read."""
+    readable_ms: int | None
+    """For how long the log has been readable; None: since the first version."""
+    lost_commits: tuple[LostCommit, ...]
+    """Versions whose checksum is of another commit, ascending."""
+    protocol: Protocol
+    unsupported: tuple[str, ...]
+    """What keeps our maintenance away from the table."""
+
+    @property
+    def promised_ms(self) -> int:
+        """How far back time travel is promised: as far as log and removed files both are kept."""
+        return min(self.log_retention_ms, self.deleted_file_retention_ms)
+
+
+def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures:
+    """The figures of the latest version.
+
+    Raises:
+        TableNotFoundError: There is no table here.
+        LogCorruptError: The log is damaged.
+        UnsupportedFeatureError: The table uses what we cannot open.
+        InvalidRequestError: A property of the table cannot be understood.
+        StorageError: The store failed.
+    """
+    now_ms = clock()
+    files = list(log.storage.list_from(log.log_directory, ""))
+    listing = listing_from_files(files)
+    snapshot = _open(log, listing)
+    properties = snapshot.properties
+    target = target_size_bytes(snapshot, None)
+    live = _Live(snapshot, target)
+    tombstones = snapshot.tombstones(_REMOVES)
+    horizon_ms = now_ms - properties.deleted_file_retention_ms
+    earliest = earliest_version(listing)
+    return HealthFigures(
+        version=snapshot.version,
+        num_files=live.num_files,
+        size_bytes=live.size_bytes,
+        num_rows=live.num_rows,
+        small_files=live.small_files,
+        mergeable_files=plan_optimize(live.mergeable, target_size_bytes=target).num_files,
+        target_size_bytes=target,
+        largest_file_bytes=live.largest_file_bytes,
+        num_partitions=len(live.partition_bytes),
+        largest_partition_bytes=max(live.partition_bytes.values(), default=0),
+        files_with_stats=live.files_with_stats,
+        files_to_describe=live.files_to_describe,
+        files_with_vectors=live.files_with_vectors,
+        deleted_rows=live.deleted_rows,
+        checkpoint_version=snapshot.checkpoint.version if snapshot.checkpoint else None,
+        checkpoint_interval=properties.checkpoint_interval,
+        commits_since_checkpoint=snapshot.commits_since_checkpoint,
+        commit_bytes_since_checkpoint=_commit_bytes(listing, snapshot),
+        log_files=len(files),
+        log_bytes=sum(info.size for info in files),
+        deletable_log_files=_deletable_log_files(snapshot, files, now_ms),
+        incomplete_checkpoint_files=len(misleading_files(listing)),
+        stale_checkpoint_files=len(stale_files(listing, now_ms)),
+        cleanup_is_enabled=properties.enable_expired_log_cleanup,
+        tombstones=len(tombstones),
+        tombstone_bytes=pc.sum(tombstones["size"], min_count=0).as_py(),
+        expired_tombstones=len(removed_before(tombstones, horizon_ms)),
+        expired_file_is_there=any_is_there(snapshot, tombstones, horizon_ms),
+        log_retention_ms=properties.log_retention_ms,
+        deleted_file_retention_ms=properties.deleted_file_retention_ms,
+        earliest_version=earliest,
+        readable_ms=_readable_ms(listing, earliest, now_ms),
+        lost_commits=_lost_commits(log, listing, snapshot),
+        protocol=snapshot.protocol,
+        unsupported=_unsupported(snapshot),
+    )
+
+
+def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
+    """The latest version from a listing; where that does not do, as everybody opens it.
+
+    A listing that was overtaken by writers or a clean-up may have holes, and a log with a base
+    needs more than its own files.
+    """
+    if log.base is None:
+        try:
+            segment = segment_from_listing(listing, log.uri, None)
+            ahead = {"add": _ADDS, "remove": _REMOVES}
+            return load_snapshot(log.storage, log.log_directory, segment, ahead=ahead)
+        except (FileNotFoundError, DeltaOpsError):
+            pass
+    return log.snapshot()
+
+
+class _Live:
+    """Sums over the live files, which are streamed."""
+
+    def __init__(self, snapshot: Snapshot, target_size_bytes: int) -> None:
+        self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0
+        self.largest_file_bytes = self.files_with_stats = self.files_with_vectors = 0
+        self.files_to_describe = 0
+        self.partition_bytes: Counter[_Partition] = Counter()
+        self.small_files = 0
+        self.mergeable: list[AddFile] = []
+        self._limit = small_below(target_size_bytes)
+        for files in snapshot.stream_live([CANONICAL_PATH, *_ADDS[1:]]):
+            self._count(files)
+
+    def _count(self, files: pa.Table) -> None:
+        sizes = files["size"].to_pylist()
+        if not sizes:
+            return
+        self.num_files += len(sizes)
+        self.size_bytes += sum(sizes)
+        self.largest_file_bytes = max(self.largest_file_bytes, *sizes)
+        counts = [num_records(text) for text in files["stats"].to_pylist()]
+        records = [n for n in counts if n is not None]
+        self.files_with_stats += len(records)
+        if len(records) < len(counts):
+            places = zip(counts, files[CANONICAL_PATH].to_pylist(), strict=True)
+            self.files_to_describe += sum(n is None and not is_absolute(p) for n, p in places)
+        self.num_rows += sum(records)
+        vectors = files["deletionVector"]
+        if vectors.null_count < len(vectors):
+            self.files_with_vectors += len(vectors) - vectors.null_count
+            marked = pc.struct_field(vectors, "cardinality")
+            self.deleted_rows += pc.sum(marked, min_count=0).as_py()
+        partitions = list(_partitions(files["partitionValues"]))
+        for partition, size in zip(partitions, sizes, strict=True):
+            self.partition_bytes[partition] += size
+        self._take_small(files, sizes, partitions)
+
+    def _take_small(
+        self, files: pa.Table, sizes: Sequence[int], partitions: Sequence[_Partition]
+    ) -> None:
+        paths = files[CANONICAL_PATH].to_pylist()
+        times = files["modificationTime"].to_pylist()
+        for path, size, time, partition in zip(paths, sizes, times, partitions, strict=True):
+            if size >= self._limit:
+                continue
+            self.small_files += 1
+            if not is_absolute(path):
+                add = AddFile(
+                    path=path,
+                    size=size,
+                    partition_values=dict(partition),
+                    modification_time=time or 0,
+                )
+                self.mergeable.append(add)
+
+
+def _partitions(values: pa.ChunkedArray) -> Iterator[_Partition]:
+    for pairs in values.to_pylist():
+        yield frozenset(pairs or ())
+
+
+def _deletable_log_files(snapshot: Snapshot, files: Sequence[FileInfo], now_ms: int) -> int:
+    try:
+        return len(plan_of_listed(snapshot, files, now_ms=now_ms).files)
+    except FileNotFoundError:  # cleaned up since it was listed
+        return len(load_log_cleanup_plan(snapshot, now_ms=now_ms).files)
+
+
+def _lost_commits(log: DeltaLog, listing: LogListing, snapshot: Snapshot) -> tuple[LostCommit, ...]:
+    marks = [mark for mark in snapshot.marks if mark.version in listing.checksums]
+    if log.storage.has_native_input:
+        replayed = {mark.version for mark in snapshot.marks}
+        older = sorted((listing.checksums & listing.commits.keys()) - replayed)
+        marks = [
+            CommitMark(v, read_txn_id(log.storage, listing.commits[v]), None)
+            for v in older[-_COMPARED_COMMITS:]
+        ] + marks
+    return tuple(find_lost_commits(log.storage, log.log_directory, marks, snapshot.state_checksum))
+
+
+def _commit_bytes(listing: LogListing, snapshot: Snapshot) -> int:
+    first = snapshot.version - snapshot.commits_since_checkpoint + 1
+    return sum(info.size for v, info in listing.commits.items() if v >= first)
+
+
+def _readable_ms(listing: LogListing, earliest: int | None, now_ms: int) -> int | None:
+    if not earliest:
+        return None
+    times = monotone_times(listing)
+    since: FileInfo | None = None
+    if earliest not in times:
+        checkpoints = [c for c in listing.checkpoints if c.version == earliest]
+        since = checkpoints[0].parts[0] if checkpoints else None
+    since_ms = times.get(earliest, since.modified_ms if since else now_ms)
+    return max(0, now_ms - since_ms)
+
+
+def _unsupported(snapshot: Snapshot) -> tuple[str, ...]:
+    try:
+        validate_deletable(snapshot)
+    except UnsupportedFeatureError as error:
+        return error.features
+    return ()

@@ -1,0 +1,354 @@
+"""Which log files may go. Pure.
+
+Source: PROTOCOL.md, "Metadata Cleanup"; where it is silent, the rules are the reference's. See
+docs/decisions/018-log-clean-up.md.
+
+1. The cutoff is now less `delta.logRetentionDuration`, at the midnight (UTC) before.
+2. The boundary is the newest complete checkpoint of a version that was committed at or before the
+   cutoff. Times of commits are made to grow with versions first: a copied log has times at random.
+   Where commits carry times of their own, those count. A multi-part checkpoint with a part missing
+   is no checkpoint.
+3. The boundary checkpoint, the commit of its version and everything after stay. Every version that
+   was the latest at the cutoff or later can be read as before.
+4. A sidecar goes if no checkpoint that stays names it, and it is older than the cutoff: a younger
+   one may belong to a checkpoint that is being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import SupportsIndex
+
+from delta_ops.clock import DAY_MS
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log.checkpoint.incomplete import stale_files
+from delta_ops.log.history import InCommitTimes, monotone_times
+from delta_ops.log.segment import (
+    Checkpoint,
+    LogListing,
+    earliest_version,
+    listing_from_files,
+    segment_from_listing,
+)
+from delta_ops.maintenance.leftovers import is_leftover
+from delta_ops.protocol.file_names import (
+    CheckpointName,
+    ChecksumName,
+    CompactionName,
+    LogFileName,
+    V2CheckpointName,
+    log_file_name,
+)
+from delta_ops.storage import FileInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCleanupPlan:
+    """What may go from the log. Files of each kind are in ascending order of versions."""
+
+    cutoff_ms: int
+    """Milliseconds since the Unix epoch; what was the latest version then can still be read."""
+    boundary_version: int | None
+    """Of the checkpoint from which on everything stays; None: only leftovers may go."""
+    earliest_before: int | None
+    """The earliest version that can be read, with all after it."""
+    earliest_after: int | None
+    latest_version: int | None
+    is_enabled: bool
+    """`delta.enableExpiredLogCleanup`: whether clean-up may run without being asked."""
+    compatible_version: int | None = None
+    """Of the newest checkpoint, where it needs a twin with a classic name before anything goes:
+    who knows no V2 checkpoints then learns from it that the table has them."""
+    incomplete: tuple[FileInfo, ...] = ()
+    """Of checkpoints that nobody finished, wherever in the log; see `incomplete_checkpoints`."""
+    checkpoints: tuple[FileInfo, ...] = ()
+    compactions: tuple[FileInfo, ...] = ()
+    commits: tuple[FileInfo, ...] = ()
+    checksums: tuple[FileInfo, ...] = ()
+    """Of versions, and those that Hadoop keeps beside files of the log."""
+    sidecars: tuple[FileInfo, ...] = ()
+    """Those that no checkpoint names which stays."""
+    leftovers: tuple[FileInfo, ...] = ()
+    """Unfinished files that are older than a day."""
+
+    @property
+    def versions(self) -> tuple[FileInfo, ...]:
+        """Commits and checkpoints, in the order in which they go."""
+        return tuple(_with_their_checkpoints(self.commits, self.checkpoints))
+
+    @property
+    def files(self) -> tuple[FileInfo, ...]:
+        """All that may go, in the order in which it goes."""
+        return (
+            *self.incomplete,
+            *self.compactions,
+            *self.versions,
+            *self.checksums,
+            *self.sidecars,
+            *self.leftovers,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of `files`."""
+        return sum(info.size for info in self.files)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything may go."""
+        return bool(self.files)
+
+
+def plan_clean_up_log(
+    files: Iterable[FileInfo],
+    *,
+    now_ms: int,
+    retention_ms: int,
+    keep_versions: Collection[int] = (),
+    is_enabled: bool = True,
+    in_commit: InCommitTimes | None = None,
+    protected_before: int = 0,
+    table: str = "",
+) -> LogCleanupPlan:
+    """Choose the files directly in the log directory to delete.
+
+    Args:
+        files: Those that are directly in the log directory; any order.
+        now_ms: Milliseconds since the Unix epoch.
+        retention_ms: How long a version can be read after the next one was committed.
+        keep_versions: Versions that must stay readable however old they are.
+        is_enabled: Goes into the plan; the choice does not depend on it.
+        in_commit: Times that commits carry, where the table has them.
+        protected_before: `delta.requireCheckpointProtectionBeforeVersion`: a clean-up that does not
+            reach this version writes no checkpoint below it.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: A version that is to be kept is no number.
+        VersionNotFoundError: A version that is to be kept cannot be read.
+        LogCorruptError: The same, since a commit is missing.
+    """
+    listed = sorted(files)
+    listing = listing_from_files(listed)
+    for version in keep_versions:
+        if not isinstance(version, SupportsIndex):
+            raise InvalidRequestError(f"{version!r} cannot be kept, since it is no whole number")
+        segment_from_listing(listing, table, version)
+    cutoff_ms = cutoff_ms_of(now_ms, retention_ms)
+    boundary = _boundary(listing, _expired_version(listing, cutoff_ms, in_commit), keep_versions)
+    compatible = _without_twin(listing)
+    if boundary is not None and _is_whole(listing, boundary):
+        compatible = None  # no commit and no checkpoint would go
+    if boundary is not None and compatible is not None and compatible < protected_before:
+        boundary = None
+    stale = stale_files(listing, now_ms)
+    plan = LogCleanupPlan(
+        cutoff_ms=cutoff_ms,
+        boundary_version=boundary,
+        earliest_before=earliest_version(listing),
+        earliest_after=earliest_version(_from(boundary, listing)),
+        latest_version=listing.latest_version,
+        is_enabled=is_enabled,
+        incomplete=stale,
+        leftovers=tuple(i for i in listed if "/." in i.path and is_leftover(i, now_ms)),
+    )
+    if boundary is None:
+        return plan
+    gone = {info.path for info in stale}
+    expired = _others_expired([i for i in listed if i.path not in gone], listing, boundary)
+    return replace(
+        plan,
+        compatible_version=compatible,
+        commits=tuple(listing.commits[v] for v in sorted(listing.commits) if v < boundary),
+        checkpoints=tuple(expired.get("checkpoints", ())),
+        compactions=tuple(expired.get("compactions", ())),
+        checksums=tuple(expired.get("checksums", ())),
+    )
+
+
+def cutoff_ms_of(now_ms: int, retention_ms: int) -> int:
+    """The midnight (UTC) at or before the time that a retention reaches back to, in ms."""
+    return (now_ms - retention_ms) // DAY_MS * DAY_MS
+
+
+def with_orphans(
+    plan: LogCleanupPlan,
+    sidecars: Iterable[FileInfo],
+    referenced: Collection[str],
+    *,
+    now_ms: int,
+) -> LogCleanupPlan:
+    """The plan with what may go from the directory of sidecars.
+
+    Args:
+        sidecars: The files directly in that directory.
+        referenced: Paths of the sidecars that any checkpoint names which stays.
+        now_ms: Milliseconds since the Unix epoch.
+    """
+    listed = sorted(sidecars)
+    orphans = [i for i in old_sidecars(listed, plan, now_ms=now_ms) if i.path not in referenced]
+    leftovers = (info for info in listed if is_leftover(info, now_ms))
+    return replace(plan, sidecars=tuple(orphans), leftovers=(*plan.leftovers, *leftovers))
+
+
+def old_sidecars(
+    sidecars: Iterable[FileInfo], plan: LogCleanupPlan, *, now_ms: int
+) -> list[FileInfo]:
+    """Those that would go if no checkpoint named them."""
+    before_ms = min(plan.cutoff_ms, now_ms - DAY_MS)
+    return [
+        info
+        for info in sidecars
+        if info.modified_ms < before_ms
+        and info.path.endswith(".parquet")
+        and not _name(info).startswith(".")
+    ]
+
+
+def top_level_files(files: Iterable[FileInfo], plan: LogCleanupPlan) -> list[FileInfo]:
+    """Of checkpoints that stay, the files that may name sidecars; newest first."""
+    gone = {info.path for info in plan.checkpoints}
+    return [
+        info
+        for info in sorted(files, reverse=True)
+        if info.size and info.path not in gone and _may_name_sidecars(log_file_name(_name(info)))
+    ]
+
+
+def _may_name_sidecars(name: LogFileName | None) -> bool:
+    match name:
+        case V2CheckpointName():
+            return True
+        case CheckpointName(parts=parts):
+            return parts == 1
+    return False
+
+
+def _expired_version(
+    listing: LogListing, cutoff_ms: int, in_commit: InCommitTimes | None
+) -> int | None:
+    """The last version that is known to be committed at or before the cutoff."""
+    times = monotone_times(listing)
+    # A checkpoint is written after its commit, so that its own time is none too early.
+    latest_ms = 0
+    for version in sorted({*times, *(c.version for c in listing.checkpoints)}):
+        latest_ms = max(latest_ms, times.get(version, 0))
+        times.setdefault(version, latest_ms)
+    for checkpoint in listing.checkpoints:
+        if checkpoint.version not in listing.commits:
+            written_ms = max(part.modified_ms for part in checkpoint.parts)
+            times[checkpoint.version] = max(written_ms, times[checkpoint.version])
+    if in_commit is not None:
+        since = in_commit.since_version
+        times = {
+            version: time
+            for version, time in times.items()
+            if version < since or version not in listing.commits
+        }
+        times.update(in_commit.by_version)
+    return max((version for version, time in times.items() if time <= cutoff_ms), default=None)
+
+
+def _boundary(
+    listing: LogListing, expired_version: int | None, keep_versions: Collection[int]
+) -> int | None:
+    if expired_version is None:
+        return None
+    last = min([expired_version, *keep_versions])
+    return max((c.version for c in listing.checkpoints if c.version <= last), default=None)
+
+
+def _without_twin(listing: LogListing) -> int | None:
+    """The version of the newest checkpoint, if only who knows V2 checkpoints finds it."""
+    if not listing.checkpoints or not _has_v2_name(listing.checkpoints[-1]):
+        return None
+    return listing.checkpoints[-1].version
+
+
+def _has_v2_name(checkpoint: Checkpoint) -> bool:
+    names = [log_file_name(_name(part)) for part in checkpoint.parts]
+    return isinstance(names[0], V2CheckpointName)
+
+
+def _is_whole(listing: LogListing, boundary: int) -> bool:
+    oldest = min((*listing.commits, *(c.version for c in listing.checkpoints)))
+    return oldest >= boundary
+
+
+def _from(boundary: int | None, listing: LogListing) -> LogListing:
+    if boundary is None:
+        return listing
+    return replace(
+        listing,
+        commits={v: info for v, info in listing.commits.items() if v >= boundary},
+        checkpoints=tuple(c for c in listing.checkpoints if c.version >= boundary),
+    )
+
+
+def _others_expired(
+    listed: Sequence[FileInfo], listing: LogListing, boundary: int
+) -> Mapping[str, list[FileInfo]]:
+    """Files that are no commits, by the field of the plan."""
+    found: dict[str, list[FileInfo]] = {"checkpoints": [], "compactions": [], "checksums": []}
+    commits = {info.path for info in listing.commits.values()}
+    for info in listed:
+        if info.path in commits:
+            continue
+        name = _name(info)
+        match log_file_name(name):
+            # One that begins with the boundary could not be used without an older checkpoint.
+            case CompactionName(start_version=first) if first <= boundary:
+                found["compactions"].append(info)
+            case CheckpointName(version=v) | V2CheckpointName(version=v) if v < boundary:
+                found["checkpoints"].append(info)
+            case ChecksumName(version=v) if v < boundary:
+                found["checksums"].append(info)
+            case None if _is_of_expired(name, boundary):
+                found["checksums"].append(info)
+    return found
+
+
+def _is_of_expired(name: str, boundary: int) -> bool:
+    """Whether it is Hadoop's checksum of a file of the log that goes, or has gone."""
+    if not (name.startswith(".") and name.endswith(".crc")):
+        return False
+    match log_file_name(name[1 : -len(".crc")]):
+        case None:
+            return False
+        case CompactionName(start_version=first):
+            return first <= boundary
+        case of_version:
+            return of_version.version < boundary
+
+
+def _with_their_checkpoints(
+    commits: Sequence[FileInfo], checkpoints: Sequence[FileInfo]
+) -> list[FileInfo]:
+    """Commits in their order, and each checkpoint after those that follow it up to the next one.
+
+    Whoever asks for one of these versions finds the checkpoint and a hole after it, which no reader
+    passes over; without the checkpoint, some would take the commits that are left for all of them.
+    """
+    if not checkpoints:
+        return list(commits)
+    ordered: list[FileInfo] = []
+    waiting: list[FileInfo] = []
+    pending = list(reversed(checkpoints))
+    for commit in commits:
+        while pending and _version(pending[-1]) <= _version(commit):
+            if waiting and _version(waiting[0]) < _version(pending[-1]):
+                ordered += waiting
+                waiting = []
+            waiting.append(pending.pop())
+        ordered.append(commit)
+    return [*ordered, *waiting, *reversed(pending)]
+
+
+def _version(info: FileInfo) -> str:
+    """Its digits, which are as many for each."""
+    return _name(info)[:20]
+
+
+def _name(info: FileInfo) -> str:
+    return info.path.rpartition("/")[2]

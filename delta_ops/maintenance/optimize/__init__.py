@@ -1,0 +1,1 @@
+"""Optimize: `plan` chooses the files to put together, `act` has them rewritten and commits."""

@@ -1,0 +1,163 @@
+"""Rewriting: execute an optimize plan until nothing is left to put together.
+
+Outputs are smaller than their inputs together, so several of them may fit into one again. Each
+round plans over what is there after the one before. A group that holds an output of an earlier
+round is made from the live files behind it, since an engine reads the table and not our drafts.
+Every round leaves fewer files, so it ends; what an engine cannot make into fewer files stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.data_file_write import discard
+from delta_ops.errors import DataFileError
+from delta_ops.events import Progress
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.transaction import RewriteGroup, Staged, Transaction
+from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.write_rules import num_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """Live files, and the new ones that hold their rows."""
+
+    inputs: tuple[AddFile, ...]
+    staged: Staged
+
+
+class Rewriting:
+    """The drafts of one optimize; knows at any time which files it has written."""
+
+    def __init__(self, transaction: Transaction, snapshot: Snapshot, engine: Rewriter) -> None:
+        self._transaction, self._snapshot, self._engine = transaction, snapshot, engine
+        self._drafts: dict[str, Rewrite] = {}  # by the path of the only file written
+        self._final: list[Rewrite] = []
+
+    @property
+    def rewrites(self) -> list[Rewrite]:
+        """What stands; no file is in two of them."""
+        return [*self._final, *self._drafts.values()]
+
+    @property
+    def inputs(self) -> list[AddFile]:
+        """The live files that are replaced."""
+        return [add for each in self.rewrites for add in each.inputs]
+
+    @property
+    def outputs(self) -> list[AddFile]:
+        """The new files that replace them."""
+        return [add for each in self.rewrites for add in each.staged.adds]
+
+    def run(self, files: Iterable[AddFile], plan: OptimizePlan, *, min_files: int) -> None:
+        """Rewrite until `plan_optimize` finds nothing more.
+
+        Args:
+            files: The live small files that the plan was made from.
+
+        Raises:
+            DataFileError: A file does not hold the rows that the log says, or cannot be read.
+        """
+        loose = {add.path: add for add in files}
+        done = 0
+        while plan.has_work:
+            total = done + len(plan.groups)
+            for group in plan.groups:
+                for add in group.files:
+                    del loose[add.path]
+                loose.update((add.path, add) for add in self._execute(group))
+                done += 1
+                self._transaction.on_event(
+                    Progress(table=self._snapshot.uri, operation="optimize", done=done, total=total)
+                )
+            plan = plan_optimize(
+                loose.values(), target_size_bytes=plan.target_size_bytes, min_files=min_files
+            )
+
+    def keep_what_lives(self, new: Snapshot) -> bool:
+        """Give up the groups of which somebody removed a file; whether the others can be committed.
+
+        Only after a commit that did not happen: what was written for the lost groups is deleted.
+
+        Args:
+            new: What they are to be committed on.
+        """
+        old = self._snapshot
+        if (old.protocol, old.metadata) != (new.protocol, new.metadata):
+            return False
+        live = _live_paths(new, among=_paths(self.inputs, new))
+        lost = [each for each in self.rewrites if _paths(each.inputs, new) - live]
+        if not lost or len(lost) == len(self.rewrites):
+            return False
+        self._final = [each for each in self.rewrites if each not in lost]
+        self._drafts = {}
+        discard(new.storage, [add for each in lost for add in each.staged.adds])
+        return True
+
+    def undo(self) -> None:
+        """Delete what was written, which no version names or can come to name."""
+        discard(self._transaction.log.storage, self.outputs)
+
+    def _execute(self, group: RewriteGroup) -> Sequence[AddFile]:
+        """Rewrite one group; the files to plan with in the next round."""
+        earlier = [self._drafts[add.path] for add in group.files if add.path in self._drafts]
+        inputs = tuple(
+            live
+            for add in group.files
+            for live in (self._drafts[add.path].inputs if add.path in self._drafts else (add,))
+        )
+        # The plan goes by the sizes of drafts; by those of the inputs, one file would be too small.
+        target = max(group.target_size_bytes, sum(add.size for add in inputs))
+        staged = self._engine(self._snapshot, RewriteGroup(files=inputs, target_size_bytes=target))
+        try:
+            _validate_row_counts(inputs, staged, self._snapshot)
+        except BaseException:
+            discard(self._transaction.log.storage, staged.adds)
+            raise
+        if len(staged.adds) >= len(group.files):
+            discard(self._transaction.log.storage, staged.adds)
+            return ()
+        adds = tuple(replace(add, data_change=False) for add in staged.adds)
+        rewrite = Rewrite(inputs=inputs, staged=replace(staged, adds=adds))
+        # Noted before what it replaces is deleted: an interrupt in between must not lose it.
+        if len(adds) == 1:
+            self._drafts[adds[0].path] = rewrite
+        else:
+            self._final.append(rewrite)
+        for each in earlier:
+            discard(self._transaction.log.storage, each.staged.adds)
+            del self._drafts[each.staged.adds[0].path]
+        return adds if len(adds) == 1 else ()
+
+
+def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:
+    for files in (inputs, staged.adds):
+        known = num_rows(files)
+        if known is not None and known != staged.num_rows:
+            raise DataFileError(
+                snapshot.uri,
+                snapshot.version,
+                canonical_path(inputs[0].path, snapshot.uri),
+                f"and those to be put together with it hold {staged.num_rows} rows, but their "
+                f"statistics count {known}; nothing was committed. Restore the files, or rewrite "
+                "them with an overwrite if the rows are as they should be",
+            )
+
+
+def _paths(adds: Iterable[AddFile], snapshot: Snapshot) -> set[str]:
+    return {canonical_path(add.path, snapshot.uri) for add in adds}
+
+
+def _live_paths(snapshot: Snapshot, among: Collection[str]) -> set[str]:
+    wanted = pa.array(list(among), pa.string())
+    paths = (table[CANONICAL_PATH] for table in snapshot.stream_live([CANONICAL_PATH]))
+    return {path for each in paths for path in each.filter(pc.is_in(each, wanted)).to_pylist()}

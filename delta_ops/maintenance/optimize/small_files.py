@@ -1,0 +1,80 @@
+"""The small files of a table: what optimize may choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.log.pruning import matching
+from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_below
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import ADD, add_files
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.predicate import Predicate, columns, resolve
+
+_MAX_SIZE_BYTES = 2**63 - 1
+"""What Arrow can compare sizes with; a target may be any number."""
+
+
+def target_size_bytes(snapshot: Snapshot, target_size: int | None) -> int:
+    """What was asked for, else `delta.targetFileSize`, else 128 MiB."""
+    if target_size is not None:
+        return target_size
+    return snapshot.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
+
+
+def small_files(
+    snapshot: Snapshot, target_size_bytes: int, predicate: Predicate | None = None
+) -> list[AddFile]:
+    """The live files that may be put together.
+
+    Files outside the table are left out: they belong to somebody else.
+
+    Raises:
+        InvalidRequestError: The predicate is about other than partition columns.
+    """
+    if predicate is not None:
+        _validate_predicate(predicate, snapshot)
+    return _small_files(snapshot, target_size_bytes, predicate, ADD.names)
+
+
+def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
+    """The same files with no more than a plan needs: statistics are not read."""
+    names = ["path", "partitionValues", "size", "modificationTime"]
+    return _small_files(snapshot, target_size_bytes, None, names)
+
+
+def _small_files(
+    snapshot: Snapshot, target_size_bytes: int, predicate: Predicate | None, names: Sequence[str]
+) -> list[AddFile]:
+    limit = min(small_below(target_size_bytes), _MAX_SIZE_BYTES)
+    found: list[AddFile] = []
+    for table in snapshot.stream_live(names):
+        small = table.filter(pc.less(table["size"], limit))
+        if predicate is not None:
+            small = matching(small, predicate, snapshot)
+        found += add_files(_with_all_columns(small))
+    return [add for add in found if not is_absolute(canonical_path(add.path, snapshot.uri))]
+
+
+def _validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
+    others = columns(resolve(predicate, snapshot.schema)) - set(snapshot.partition_columns)
+    if others:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: optimize takes whole partitions, and {min(others)} is no partition "
+            f"column; choose among {', '.join(snapshot.partition_columns) or 'no columns at all'}"
+        )
+
+
+def _with_all_columns(adds: pa.Table) -> pa.Table:
+    return pa.table(
+        [
+            adds[field.name] if field.name in adds.column_names else pa.nulls(len(adds), field.type)
+            for field in ADD
+        ],
+        schema=ADD,
+    )

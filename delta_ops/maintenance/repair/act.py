@@ -1,0 +1,218 @@
+"""Repair: find what the log says of files and the store does not bear out, and cure what can be.
+
+Statistics that are missing are filled in from the footers of the files, which changes no row.
+Entries of files that are gone leave the table on explicit request only: their rows are lost to it,
+and as long as the files may come back from a backup an error is better. Both are one commit, which
+carries a txn; a rerun finds what is left to do.
+
+No file is deleted. Orphans and deletion vectors that are gone are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
+from delta_ops.events import OnEvent, Progress, ignore
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.identity import maintenance_txn
+from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.features import validate_kept
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.storage import FileInfo
+from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.parquet_ranges import read_footer
+from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction.missing_files import confirmed_missing, vector_path
+
+_FOOTERS_AT_A_TIME = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairResult:
+    """What `repair` found and did."""
+
+    plan: RepairPlan
+    dry_run: bool
+    version: int | None = None
+    """The version that holds the change; None if there is none, or it was cleaned up."""
+    already_committed: bool = False
+    """True: a concurrent run did the same first, and this one changed nothing."""
+    described_files: int = 0
+    """That have statistics again."""
+    removed_files: int = 0
+    """Whose entries left the table, because they are gone."""
+    failures: tuple[str, ...] = ()
+    """A sentence for each file of which the footer cannot be read."""
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What was found and is for a person to put right, a sentence each."""
+        return tuple(_left(self.plan, has_removed=self.removed_files > 0))
+
+
+def repair(
+    log: DeltaLog,
+    *,
+    remove_missing: bool = False,
+    fill_statistics: bool = True,
+    user_metadata: str | None = None,
+    dry_run: bool = False,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> RepairResult:
+    """Compare the table with its files, and repair what was asked for.
+
+    Args:
+        remove_missing: Take the entries of files that are gone out of the table, with their rows.
+        fill_statistics: Count the rows of files without statistics, and find their bounds.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: Every file is gone, so that the store is more likely not the right one;
+            or the table is append-only and would lose rows.
+        CommitConflictError: Somebody changed one of these files meanwhile; nothing was committed.
+        StorageError: The store failed, so that it is not known what is there.
+        UnsupportedFeatureError: The table uses what we cannot repair.
+    """
+    transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+    snapshot = transaction.snapshot
+    if snapshot is None:
+        raise TableNotFoundError(log.uri)
+    plan = load_repair_plan(snapshot, now_ms=clock())
+    removed = plan.missing if remove_missing else ()
+    if removed and len(removed) == plan.num_files:
+        raise InvalidRequestError(
+            f"{log.uri}: every file of the table is gone, of {plan.num_files:,}; look whether this "
+            "is the right place, and its store is mounted and complete. If they are lost for good, "
+            "overwrite the table"
+        )
+    if dry_run:
+        transaction.remove(removed)
+        transaction.validate()
+        return RepairResult(plan=plan, dry_run=True)
+    found = plan.without_statistics if fill_statistics else ()
+    described, failures = _described(found, snapshot, on_event)
+    result = RepairResult(plan=plan, dry_run=False, failures=tuple(failures))
+    if not described and not removed:
+        return result
+    request = f"{bool(described)} {bool(removed)}"
+    transaction.set_transaction(maintenance_txn("repair", snapshot, request))
+    committed = _commit(transaction, plan, described, removed, user_metadata)
+    result = replace(
+        result, version=committed.version, already_committed=committed.already_committed
+    )
+    if committed.already_committed:
+        return result
+    return replace(result, described_files=len(described), removed_files=len(removed))
+
+
+def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
+    """List the table and plan; of what the listing does not show, the store is asked by name.
+
+    Raises:
+        StorageError: The store failed.
+    """
+    retention_ms = snapshot.properties.deleted_file_retention_ms
+    links: dict[str, str | None] = {}
+    listed = list(snapshot.storage.list_tree("", on_link=links.__setitem__))
+    compared = partial(plan_repair, snapshot, now_ms=now_ms, retention_ms=retention_ms, links=links)
+    plan = compared(listed)
+    doubtful = {canonical_path(add.path, snapshot.uri) for add in plan.missing}
+    doubtful |= {path for add in plan.missing_vectors if (path := vector_path(add, snapshot))}
+    there = doubtful - confirmed_missing(snapshot.storage, doubtful)
+    if not there:
+        return plan
+    found = [FileInfo(path, size=0, modified_ms=now_ms) for path in sorted(there)]
+    return compared([*listed, *found])
+
+
+def _commit(
+    transaction: Transaction,
+    plan: RepairPlan,
+    described: Sequence[AddFile],
+    removed: Sequence[AddFile],
+    user_metadata: str | None,
+) -> CommitResult:
+    transaction.describe(described)
+    transaction.remove(removed)
+    return transaction.commit(
+        operation="FSCK" if removed else "COMPUTE STATS",
+        parameters={} if removed else {"predicate": []},
+        metrics={
+            "numFilesScanned": plan.num_files,
+            "numMissingFiles": len(plan.missing),
+            "numMissingDVs": len(plan.missing_vectors),
+            "numRemovedFiles": len(removed),
+            "numDescribedFiles": len(described),
+        },
+        user_metadata=user_metadata,
+        counts_files=False,
+    )
+
+
+def _described(
+    adds: Sequence[AddFile], snapshot: Snapshot, on_event: OnEvent
+) -> tuple[list[AddFile], list[str]]:
+    """The same files with statistics, and a sentence for each that cannot be described."""
+    described: list[AddFile] = []
+    failures: list[str] = []
+    for start in range(0, len(adds), _FOOTERS_AT_A_TIME):
+        batch = adds[start : start + _FOOTERS_AT_A_TIME]
+        for made in in_parallel(partial(_with_statistics, snapshot), batch):
+            if isinstance(made, AddFile):
+                described.append(made)
+            else:
+                failures.append(made)
+        done = start + len(batch)
+        on_event(Progress(table=snapshot.uri, operation="repair", done=done, total=len(adds)))
+    return described, failures
+
+
+def _with_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
+    path = canonical_path(add.path, snapshot.uri)
+    said = FileInfo(path, size=add.size, modified_ms=add.modification_time)
+    try:
+        footer = read_footer(snapshot.storage, said)
+    except FileNotFoundError:
+        return f"data file {path} has gone meanwhile; run the repair again"
+    except (ValueError, StorageError) as error:
+        size = snapshot.storage.stat(path).size
+        if size == add.size and isinstance(error, StorageError):
+            raise
+        reason = str(error).partition("\n")[0].rstrip(".")
+        sizes = "" if size == add.size else f", of {size} bytes where the log says {add.size}"
+        return (
+            f"data file {path} is not the Parquet file that the log names ({reason}{sizes}); bring "
+            "it back from a backup"
+        )
+    stats = stats_from_footer(
+        footer.metadata,
+        snapshot.schema,
+        snapshot.partition_columns,
+        num_indexed_columns=snapshot.properties.data_skipping_num_indexed_cols,
+        stats_columns=snapshot.properties.data_skipping_stats_columns,
+    )
+    if add.deletion_vector is not None:  # what the bounds are reached by may have been deleted
+        stats = f'{stats.removesuffix("}")},"tightBounds":false}}'
+    return replace(add, stats=stats, data_change=False)
+
+
+def _left(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:
+    if plan.missing and not has_removed:
+        yield (
+            f"data files are gone ({len(plan.missing):,}), such as {plan.missing[0].path}: bring "
+            "them back from a backup, or give up their rows with a repair that removes what is "
+            "missing"
+        )
+    if plan.missing_vectors:
+        yield (
+            f"deletion vectors are gone ({len(plan.missing_vectors):,}), such as that of "
+            f"{plan.missing_vectors[0].path}: bring them back from a backup, or restore an older "
+            "version"
+        )

@@ -1,0 +1,164 @@
+"""What is wrong with the files of a table: decided over its log and a listing. Touches nothing.
+
+Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
+
+1. A live file that the store does not have is missing; whether it is so, the store is asked again
+   before anything is done about it. A file outside the table is not looked for.
+2. A live file whose deletion vector is missing can only be reported: with the vector left out
+   deleted rows would come back, with the file left out live ones would go.
+3. A live file without `numRecords` has no statistics to go by: readers open it for every query.
+4. A file that neither a live one nor a tombstone names, however old, is an orphan: the leftover of
+   a writer that died, or what the log has forgotten. It is reported, never deleted: see vacuum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.reachable import real_paths
+from delta_ops.maintenance.vacuum.plan import plan_vacuum
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.stats import num_records
+from delta_ops.storage import FileInfo
+from delta_ops.transaction.missing_files import vector_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPlan:
+    """What was found."""
+
+    version: int
+    """That the plan was made on."""
+    num_files: int
+    """Live files that were looked for."""
+    missing: tuple[AddFile, ...] = ()
+    """Live files that are gone."""
+    missing_vectors: tuple[AddFile, ...] = ()
+    """Live files that are there and whose deletion vector is gone."""
+    without_statistics: tuple[AddFile, ...] = ()
+    """Live files that are there, and of which the log does not know how many rows they have."""
+    orphans: tuple[FileInfo, ...] = ()
+    """Files that the log does not name; no hidden ones, and none that is being written."""
+    outside: int = 0
+    """Live files outside the table, which were not looked for."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything that `repair` can do something about."""
+        return bool(self.missing or self.without_statistics)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether every row can be read, and every file be skipped by its statistics."""
+        return not (self.has_work or self.missing_vectors)
+
+
+def plan_repair(
+    snapshot: Snapshot,
+    listed: Iterable[FileInfo],
+    *,
+    now_ms: int,
+    retention_ms: int,
+    links: Mapping[str, str | None] = MappingProxyType({}),
+) -> RepairPlan:
+    """Compare the files that the log names with those that are there.
+
+    Args:
+        snapshot: The latest version.
+        listed: Files under the table root, hidden ones included; any order, read once.
+        now_ms: Milliseconds since the Unix epoch.
+        retention_ms: A younger file that the log does not name may be about to be committed.
+        links: As for `real_paths`; what the log names by way of one is no orphan.
+
+    Raises:
+        InvalidRequestError: Where a deletion vector is kept cannot be understood.
+        LogCorruptError: The log is damaged.
+    """
+    infos = list(listed)
+    there = {info.path for info in infos}
+    live = _suspects(snapshot, there)
+    missing = tuple(add for path, add in live.inside if path not in there)
+    present = [add for path, add in live.inside if path in there]
+    named = live.paths | _removed_paths(snapshot)
+    orphans = plan_vacuum(
+        infos,
+        named | real_paths(named, links),
+        now_ms=now_ms,
+        retention_ms=retention_ms,
+        partition_columns=snapshot.partition_columns,
+        links=links,
+    )
+    return RepairPlan(
+        version=snapshot.version,
+        num_files=live.num_inside,
+        missing=missing,
+        missing_vectors=tuple(a for a in present if not _has_vector(a, snapshot, there)),
+        without_statistics=tuple(add for add in present if not has_row_count(add)),
+        orphans=orphans.files,
+        outside=live.num_outside,
+    )
+
+
+def has_row_count(add: AddFile) -> bool:
+    """Whether the log knows how many rows the file has."""
+    return num_records(add.stats) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Live:
+    """The live files, and those of them that something may be wrong with."""
+
+    paths: set[str]
+    """Canonical, with those of their deletion vectors."""
+    inside: list[tuple[str, AddFile]]
+    """By canonical path: of files that are gone, have a vector, or lack a row count."""
+    num_inside: int
+    num_outside: int
+
+
+def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
+    """One pass over the live files; only those that something may be wrong with become values."""
+    known = pa.array(list(there), pa.string())
+    all_paths: set[str] = set()
+    inside: list[tuple[str, AddFile]] = []
+    num_inside = num_outside = 0
+    for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
+        paths = table[CANONICAL_PATH]
+        all_paths.update(paths.to_pylist())
+        gone = pc.invert(pc.is_in(paths, value_set=known))
+        has_vector = pc.is_valid(table["deletionVector"])
+        uncounted = [num_records(text) is None for text in table["stats"].to_pylist()]
+        suspect = table.filter(pc.or_(pc.or_(gone, has_vector), pa.array(uncounted, pa.bool_())))
+        outside = sum(map(is_absolute, paths.filter(gone).to_pylist()))
+        num_outside += outside
+        num_inside += len(table) - outside
+        for add in add_files(suspect.select(ADD.names)):
+            path = canonical_path(add.path, snapshot.uri)
+            if not is_absolute(path):
+                inside.append((path, add))
+                all_paths.update(filter(None, [vector_path(add, snapshot)]))
+    return _Live(paths=all_paths, inside=inside, num_inside=num_inside, num_outside=num_outside)
+
+
+def _removed_paths(snapshot: Snapshot) -> set[str]:
+    """Canonical paths of what tombstones name, with those of their deletion vectors."""
+    found: set[str] = set()
+    for remove in remove_files(snapshot.tombstones()):
+        found.add(canonical_path(remove.path, snapshot.uri))
+        if remove.deletion_vector is not None:
+            place = vector_path(remove, snapshot)
+            found.update([place] if place else [])
+    return found
+
+
+def _has_vector(add: AddFile, snapshot: Snapshot, there: set[str]) -> bool:
+    path = vector_path(add, snapshot)
+    return path is None or path in there

@@ -1,0 +1,1 @@
+"""Restore: `plan` compares two versions of a table, `act` commits the difference."""

@@ -1,0 +1,196 @@
+"""Restore: make the table again what it was at an older version, in a commit of its own.
+
+Source: the names of operation, parameters and metrics are the reference's; see `restore_plan`.
+
+No file is written, moved or deleted, and the versions in between stay readable; a restore can be
+restored from. What the older version needs must still be in the store: vacuum deletes it in the
+end, so that no restore commits while one is going on. The commit depends on every row: whoever
+changes one meanwhile wins, and the restore can be asked for anew, or be told to insist. Readers of
+changes find the difference of the two versions in its actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.busy_table import insist
+from delta_ops.maintenance.identity import maintenance_txn
+from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.features import validate_kept
+from delta_ops.protocol.predicate import TRUE
+from delta_ops.transaction import Transaction, begin
+from delta_ops.transaction.missing_files import missing_error, missing_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """What `restore` did."""
+
+    plan: RestorePlan
+    dry_run: bool
+    version: int | None = None
+    """The version that holds the change; None if there is none, or it was cleaned up."""
+    already_committed: bool = False
+    """True: this request was carried out before, and nothing was changed."""
+    missing: tuple[str, ...] = ()
+    """Files of the older version that are gone and were left out, as was asked for."""
+
+
+def restore(
+    log: DeltaLog,
+    *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
+    ignore_missing_files: bool = False,
+    request_id: str | None = None,
+    timeout: timedelta = timedelta(0),
+    hold_writers: bool = False,
+    vacuum_was_killed: bool = False,
+    user_metadata: str | None = None,
+    dry_run: bool = False,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> RestoreResult:
+    """Make the table again what it was at a version or a time.
+
+    Args:
+        version: To be restored; or give `timestamp`, UTC unless it has a zone.
+        ignore_missing_files: Restore without the rows whose files are gone, instead of refusing.
+        request_id: The same for every rerun of one request: it is carried out once, whatever has
+            been written since. Without it a rerun makes the table the older version once more.
+        timeout: How long to begin again where another commit came first, which is undone then, and
+            to wait for the end of a vacuum.
+        hold_writers: Let writers that commit within the lock of `log` wait meanwhile.
+        vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: Not one of version and timestamp was given, the table is append-only
+            and would lose rows, the older version needs what the protocol has lost, or writers
+            are to wait and there is no lock.
+        VersionNotFoundError: That version or time cannot be read.
+        DataFileError: Files of that version are gone; where they were deleted while it was
+            committed, the error says so.
+        CommitConflictError: Somebody changed the table meanwhile, or a vacuum is going on; nothing
+            was committed.
+        UnsupportedFeatureError: The table uses what we cannot restore.
+    """
+    if (version is None) == (timestamp is None):
+        raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
+
+    def act(log: DeltaLog) -> RestoreResult:
+        transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+        wanted, done = _wanted(transaction, version, timestamp, request_id)
+        if done is not None:
+            return replace(done, dry_run=dry_run)
+        plan, missing = _planned(transaction, wanted, ignore_missing_files=ignore_missing_files)
+        gone = tuple(sorted({add.path for add in missing}))
+        found = RestoreResult(plan=plan, dry_run=dry_run, missing=gone)
+        if not plan.has_work:
+            return found
+        _prepare(transaction, plan, vacuum_was_killed=vacuum_was_killed)
+        if dry_run:
+            transaction.validate()
+            return found
+        committed = transaction.commit(
+            operation="RESTORE",
+            parameters=_parameters(version, timestamp),
+            metrics=_metrics(plan, wanted, missing),
+            user_metadata=user_metadata,
+            counts_files=False,
+        )
+        return replace(
+            found, version=committed.version, already_committed=committed.already_committed
+        )
+
+    return insist(act, log, timeout=timeout, hold_writers=hold_writers)
+
+
+def _wanted(
+    transaction: Transaction,
+    version: int | None,
+    timestamp: str | datetime | None,
+    request_id: str | None,
+) -> tuple[Snapshot, RestoreResult | None]:
+    """The version to go back to, and the result if that was done before."""
+    log, latest = transaction.log, transaction.snapshot
+    if latest is None:
+        raise TableNotFoundError(log.uri)
+    wanted = log.snapshot(version, timestamp)
+    if wanted.version > latest.version:
+        raise InvalidRequestError(
+            f"{log.uri}: version {wanted.version} was committed just now, after the restore began "
+            f"at version {latest.version}; run it again if that is the version to go back to"
+        )
+    validate_kept(wanted.protocol, wanted.metadata, table=f"{log.uri} at version {wanted.version}")
+    transaction.set_transaction(
+        maintenance_txn(
+            "restore",
+            latest,
+            str(wanted.version),
+            request_id=request_id,
+            # A table that was replaced gets its old id back, and by that a rerun finds it.
+            table_id=wanted.metadata.id,
+        )
+    )
+    done = transaction.done_before()
+    if done is None:
+        return wanted, None
+    nothing = RestorePlan(version=wanted.version, latest_version=latest.version)
+    return wanted, RestoreResult(
+        plan=nothing, dry_run=False, version=done.version, already_committed=True
+    )
+
+
+def _planned(
+    transaction: Transaction, wanted: Snapshot, *, ignore_missing_files: bool
+) -> tuple[RestorePlan, list[AddFile]]:
+    """The plan of what is there, and what is not."""
+    assert transaction.snapshot
+    plan = plan_restore(transaction.snapshot, wanted)
+    missing = missing_of(plan.adds, wanted)
+    if missing and not ignore_missing_files:
+        raise missing_error(
+            wanted,
+            missing,
+            "this version cannot be restored as a whole",
+            "or restore without their rows (ignore_missing_files)",
+        )
+    gone = {add.path for add in missing}
+    return replace(plan, adds=tuple(a for a in plan.adds if a.path not in gone)), missing
+
+
+def _prepare(transaction: Transaction, plan: RestorePlan, *, vacuum_was_killed: bool) -> None:
+    transaction.read_serially(TRUE)
+    if plan.metadata is not None:
+        transaction.set_metadata(plan.metadata)
+    transaction.set_back_transactions(plan.transactions)
+    transaction.remove(plan.removes)
+    transaction.put_back(
+        (replace(add, data_change=True) for add in plan.adds), vacuum_was_killed=vacuum_was_killed
+    )
+
+
+def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) -> dict[str, int]:
+    return {
+        "numOfFilesAfterRestore": wanted.num_files - len(missing),
+        "tableSizeAfterRestore": wanted.size_bytes - sum(add.size for add in missing),
+        "numRemovedFiles": len(plan.removes),
+        "numRestoredFiles": len(plan.adds),
+        "removedFilesSize": sum(add.size for add in plan.removes),
+        "restoredFilesSize": sum(add.size for add in plan.adds),
+    }
+
+
+def _parameters(version: int | None, timestamp: str | datetime | None) -> dict[str, Any]:
+    """As they were asked for."""
+    text = timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp
+    return {"version": version, "timestamp": text}

@@ -1,0 +1,1 @@
+"""Revert: `plan` finds what undoes one commit, `act` commits it."""

@@ -1,0 +1,177 @@
+"""Revert: undo what one commit did to the files of the table, in a commit of its own.
+
+What came before and after it stays. No file is written, moved or deleted. See `revert_plan` for
+what is refused. A rerun finds the commit of the first run by its txn, as long as the files have not
+gone on to other changes; a reverted commit is put into effect again by reverting the revert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.maintenance.busy_table import insist
+from delta_ops.maintenance.identity import maintenance_txn
+from delta_ops.maintenance.revert.plan import (
+    RevertPlan,
+    changed_files,
+    plan_revert,
+    touches_of,
+)
+from delta_ops.protocol.features import validate_kept
+from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
+from delta_ops.transaction.missing_files import missing_error, missing_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertResult:
+    """What `revert` did."""
+
+    plan: RevertPlan
+    dry_run: bool
+    version: int | None = None
+    """The version that holds the change; None if there is none."""
+    already_committed: bool = False
+    """True: the commit was reverted before, and nothing was changed."""
+
+
+def revert(
+    log: DeltaLog,
+    version: int,
+    *,
+    timeout: timedelta = timedelta(0),
+    hold_writers: bool = False,
+    vacuum_was_killed: bool = False,
+    user_metadata: str | None = None,
+    dry_run: bool = False,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> RevertResult:
+    """Undo the commit of a version.
+
+    Args:
+        version: Of the commit.
+        timeout: How long to begin again where another commit came first, and to wait for the end of
+            a vacuum.
+        hold_writers: Let writers that commit within the lock of `log` wait meanwhile.
+        vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: It cannot be undone, with the reason: it created the table, changed its
+            definition, or others have changed its files since; or the table is append-only.
+        VersionNotFoundError: The commit, one since then, or the version before it was cleaned up.
+        DataFileError: Files that would come back are gone; where they were deleted while it was
+            committed, the error says so.
+        CommitConflictError: Somebody changed these files meanwhile, or a vacuum is going on;
+            nothing was committed.
+        UnsupportedFeatureError: The table uses what we cannot revert.
+    """
+
+    def act(log: DeltaLog) -> RevertResult:
+        transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+        latest = transaction.snapshot
+        if latest is None:
+            raise TableNotFoundError(log.uri)
+        after = log.snapshot(version)
+        if version > latest.version:
+            raise InvalidRequestError(
+                f"{log.uri}: version {version} was committed just now, after the revert began at "
+                f"version {latest.version}; run it again if that is the commit to undo"
+            )
+        if version == 0:
+            raise InvalidRequestError(
+                f"{log.uri}: version 0 created the table and cannot be reverted; delete rows "
+                "instead"
+            )
+        before = log.snapshot(version - 1)
+        commit, *later = _commits(log, version, latest)
+        txn = maintenance_txn("revert", latest, str(version))
+        done = _done_before(commit, before, after, latest, later, txn)
+        if done is not None:
+            empty = RevertPlan(version=version, latest_version=latest.version)
+            return RevertResult(plan=empty, dry_run=dry_run, version=done, already_committed=True)
+        plan = plan_revert(commit, before=before, after=after, latest=latest, later=later)
+        if missing := missing_of(plan.adds, before):
+            raise missing_error(before, missing, "the commit after it cannot be reverted")
+        if not plan.has_work:
+            return RevertResult(plan=plan, dry_run=dry_run)
+        _prepare(transaction, plan, txn, vacuum_was_killed=vacuum_was_killed)
+        if dry_run:
+            transaction.validate()
+            return RevertResult(plan=plan, dry_run=True)
+        committed = _commit(transaction, plan, user_metadata)
+        return RevertResult(
+            plan=plan,
+            dry_run=False,
+            version=committed.version,
+            already_committed=committed.already_committed,
+        )
+
+    return insist(act, log, timeout=timeout, hold_writers=hold_writers)
+
+
+def _prepare(
+    transaction: Transaction, plan: RevertPlan, txn: TxnId, *, vacuum_was_killed: bool
+) -> None:
+    transaction.set_transaction(txn)
+    transaction.set_back_transactions(plan.transactions)
+    transaction.remove(plan.removes, data_change=plan.data_change)
+    transaction.put_back(
+        (replace(add, data_change=plan.data_change) for add in plan.adds),
+        vacuum_was_killed=vacuum_was_killed,
+    )
+
+
+def _commit(transaction: Transaction, plan: RevertPlan, user_metadata: str | None) -> CommitResult:
+    return transaction.commit(
+        operation="REVERT",
+        parameters={"version": plan.version},
+        metrics={
+            "numRemovedFiles": len(plan.removes),
+            "numRestoredFiles": len(plan.adds),
+            "removedFilesSize": sum(add.size for add in plan.removes),
+            "restoredFilesSize": sum(add.size for add in plan.adds),
+        },
+        user_metadata=user_metadata,
+        counts_files=False,
+    )
+
+
+def _commits(log: DeltaLog, version: int, latest: Snapshot) -> list[Commit]:
+    """The commits from a version to the latest, none of them missing."""
+    commits = list(log.commits(version, latest.version))
+    if [each.version for each in commits] != list(range(version, latest.version + 1)):
+        raise VersionNotFoundError(
+            log.uri, f"version {version}", "its commit or one that followed it was cleaned up"
+        )
+    return commits
+
+
+def _done_before(
+    commit: Commit,
+    before: Snapshot,
+    after: Snapshot,
+    latest: Snapshot,
+    later: list[Commit],
+    txn: TxnId,
+) -> int | None:
+    """The version that reverted the commit, unless its files were changed again since."""
+    if txn.app_id not in latest.transactions():
+        return None
+    reverted = [each.version for each in later if _carries(each, txn)]
+    if not reverted:
+        return None
+    brought, taken = changed_files(commit, before, after)
+    since = [each for each in later if each.version > reverted[-1]]
+    touches = touches_of({path for path, _ in (*brought, *taken)}, since, latest)
+    return None if any(touch.data_change for touch in touches) else reverted[-1]
+
+
+def _carries(commit: Commit, txn: TxnId) -> bool:
+    return any(each.app_id == txn.app_id for each in commit.transactions)

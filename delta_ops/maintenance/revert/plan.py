@@ -1,0 +1,217 @@
+"""What the revert of one commit commits: decided over three versions and the commits since.
+
+Touches nothing. Source: PROTOCOL.md, "Action Reconciliation".
+
+1. A file is its path with its deletion vector. What the commit brought into the table is removed,
+   what it took out comes back as it was before; what it only described anew is left alone.
+2. It can be undone only as long as nobody has touched these files since, for rows may have moved
+   on: into a file of a rearrangement, where they would be twice or stay, or out of the table. Who
+   only described a file anew has not touched it.
+3. A commit that changed schema, properties, protocol or domains is not undone: what was written
+   since may rest on that. And rows do not come back into a table whose schema or rules have changed
+   since they were checked.
+4. An application whose txn the commit set gets the version from before, unless it has gone on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.log import Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.maintenance.restore.plan import transactions_to_set_back
+from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
+from delta_ops.protocol.file_paths import canonical_path, canonical_paths
+
+FileKey = tuple[str, str | None]
+"""A file's canonical path, and the id of its deletion vector."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertPlan:
+    """How the changes of one commit are undone."""
+
+    version: int
+    """Of the commit."""
+    latest_version: int
+    """That the plan was made on."""
+    adds: tuple[AddFile, ...] = ()
+    """Files that the commit removed, as they were before."""
+    removes: tuple[AddFile, ...] = ()
+    """Files that the commit added, as the latest version has them."""
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    """Txn versions that go back, by application id."""
+    data_change: bool = True
+    """False: the commit only rearranged rows, and so does its revert."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the commit left anything to undo."""
+        return bool(self.adds or self.removes or self.transactions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """A later commit that changed some of the files."""
+
+    version: int
+    operation: str
+    data_change: bool
+    """False: it only rearranged their rows."""
+    paths: tuple[str, ...]
+    app_ids: frozenset[str]
+    """Of its txns."""
+
+
+def plan_revert(
+    commit: Commit, *, before: Snapshot, after: Snapshot, latest: Snapshot, later: Iterable[Commit]
+) -> RevertPlan:
+    """How to undo a commit.
+
+    Args:
+        commit: To be undone.
+        before: The version before it.
+        after: Its version.
+        latest: The latest version.
+        later: All commits after it, ascending.
+
+    Raises:
+        InvalidRequestError: It cannot be undone, with the commit that stands in the way.
+        LogCorruptError: A file that should be live is not.
+    """
+    _validate_kind(commit, latest)
+    brought, taken = changed_files(commit, before, after)
+    touches = touches_of({path for path, _ in (*brought, *taken)}, later, latest)
+    if touches:
+        raise _touched_error(commit, touches, latest)
+    if taken:
+        _validate_rules(commit, before, latest)
+    live = _named(latest, {path for path, _ in brought})
+    for key in brought.keys() - live.keys():
+        raise LogCorruptError(
+            latest.uri,
+            f"version {latest.version}",
+            f"file {key[0]} was added by version {commit.version}, no commit since has removed it, "
+            "and it is not live",
+        )
+    since = latest.transactions()
+    own = {txn.app_id: txn for txn in commit.transactions if since.get(txn.app_id) == txn}
+    return RevertPlan(
+        version=commit.version,
+        latest_version=latest.version,
+        adds=tuple(taken.values()),
+        removes=tuple(live[key] for key in brought),
+        transactions=transactions_to_set_back(own, before.transactions()),
+        data_change=_changes_data(commit),
+    )
+
+
+def changed_files(
+    commit: Commit, before: Snapshot, after: Snapshot
+) -> tuple[dict[FileKey, AddFile], dict[FileKey, AddFile]]:
+    """The files that a commit brought into the table, and those that it took out."""
+    paths = _paths(commit.adds, after.uri) | _paths(commit.removes, after.uri)
+    then, now = _named(before, paths), _named(after, paths)
+    brought = {key: add for key, add in now.items() if key not in then}
+    taken = {key: add for key, add in then.items() if key not in now}
+    return brought, taken
+
+
+def touches_of(paths: set[str], later: Iterable[Commit], table: Snapshot) -> list[Touch]:
+    """The later commits that removed some of these files or gave them other rows, ascending."""
+    found = []
+    for commit in later:
+        changing = commit.adds.filter(pc.fill_null(commit.adds["dataChange"], True))
+        touched = paths & (_paths(commit.removes, table.uri) | _paths(changing, table.uri))
+        if touched:
+            info = commit.info.values if commit.info else {}
+            found.append(
+                Touch(
+                    version=commit.version,
+                    operation=str(info.get("operation", "unknown")),
+                    data_change=_changes_data(commit),
+                    paths=tuple(sorted(touched)),
+                    app_ids=frozenset(txn.app_id for txn in commit.transactions),
+                )
+            )
+    return found
+
+
+def _validate_kind(commit: Commit, table: Snapshot) -> None:
+    parts = {
+        "the schema, partitioning or properties of the table": commit.metadata is not None,
+        "the protocol of the table": commit.protocol is not None,
+        "domain metadata": bool(commit.domains),
+    }
+    for part, is_changed in parts.items():
+        if is_changed:
+            raise InvalidRequestError(
+                f"{table.uri}: version {commit.version} cannot be reverted: it changed {part}, on "
+                f"which what came later may rest; restore version {commit.version - 1} instead"
+            )
+
+
+def _validate_rules(commit: Commit, before: Snapshot, latest: Snapshot) -> None:
+    if _rules(before.metadata) != _rules(latest.metadata):
+        raise InvalidRequestError(
+            f"{latest.uri}: version {commit.version} cannot be reverted: rows would come back into "
+            "a table whose schema or constraints have changed since; restore version "
+            f"{commit.version - 1}, or write these rows again"
+        )
+
+
+def _rules(metadata: Metadata) -> tuple[object, ...]:
+    """What rows of a table have to keep."""
+    constraints = {
+        name: text
+        for name, text in metadata.configuration.items()
+        if name.lower().startswith("delta.constraints.")
+    }
+    return metadata.schema_string, metadata.partition_columns, constraints
+
+
+def _touched_error(
+    commit: Commit, touches: Sequence[Touch], table: Snapshot
+) -> InvalidRequestError:
+    first = touches[0]
+    paths = {path for touch in touches for path in touch.paths}
+    others = f" and {len(first.paths) - _SHOWN} more" if len(first.paths) > _SHOWN else ""
+    versions = ", ".join(str(touch.version) for touch in touches[1 : 1 + _SHOWN])
+    later = f"; so did {versions}" if versions else ""
+    return InvalidRequestError(
+        f"{table.uri}: version {commit.version} cannot be reverted: version {first.version} "
+        f"({first.operation}) has since changed files of it "
+        f"({', '.join(first.paths[:_SHOWN])}{others}{later}), {len(paths)} in all. Revert the "
+        f"later ones first, the latest first, or restore version {commit.version - 1}"
+    )
+
+
+def _named(snapshot: Snapshot, paths: set[str]) -> dict[FileKey, AddFile]:
+    """The live files of these paths."""
+    wanted = pa.array(list(paths), pa.string())
+    found: dict[FileKey, AddFile] = {}
+    for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
+        chosen = table.filter(pc.is_in(table[CANONICAL_PATH], value_set=wanted))
+        for add in add_files(chosen.select(ADD.names)):
+            vector = add.deletion_vector
+            key = (canonical_path(add.path, snapshot.uri), vector.unique_id if vector else None)
+            found[key] = add
+    return found
+
+
+def _paths(files: pa.Table, table_uri: str) -> set[str]:
+    return set(canonical_paths(files["path"].combine_chunks(), table_uri).to_pylist())
+
+
+def _changes_data(commit: Commit) -> bool:
+    """A commit that does not say whether it changes data may have done so."""
+    tables = (commit.adds, commit.removes)
+    flags = [flag for files in tables for flag in files["dataChange"].to_pylist()]
+    return not flags or any(flag is not False for flag in flags)

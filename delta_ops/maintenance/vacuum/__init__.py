@@ -1,0 +1,1 @@
+"""Vacuum: `plan` decides which files go, `act` deletes them, `commits` tells of it."""

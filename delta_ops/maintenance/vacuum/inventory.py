@@ -1,0 +1,120 @@
+"""Vacuum inventory: the files of a table as a report of its store lists them.
+
+Columns as the reference has them: `path` (a full address, not encoded; or relative to the table),
+`length` (bytes), `isDir`, `modificationTime` (milliseconds since the Unix epoch). A report is old
+and may be wrong: it only tells where to look. What is to be deleted is looked up in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from delta_ops.arrow import to_table
+from delta_ops.errors import InvalidRequestError, LogPathError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.vacuum.plan import PathRules
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.storage.addresses import local_path_of
+from delta_ops.storage.paths import is_valid, redact
+
+_COLUMNS = {
+    "path": pa.types.is_string,
+    "length": pa.types.is_integer,
+    "isDir": pa.types.is_boolean,
+    "modificationTime": pa.types.is_integer,
+}
+_CSV_TYPES = {
+    "path": pa.string(),
+    "length": pa.int64(),
+    "isDir": pa.bool_(),
+    "modificationTime": pa.int64(),
+}
+
+
+def load_inventory(place: str, storage_options: Mapping[str, Any] | None = None) -> pa.Table:
+    """The inventory in a file of this machine, Parquet or CSV by its name, or in a Delta table.
+
+    Args:
+        storage_options: For the file system of a Delta table.
+
+    Raises:
+        InvalidRequestError: It cannot be read.
+        DeltaOpsError: Of a Delta table, as `arrow.to_table`.
+    """
+    kind = place.rpartition(".")[2].lower()
+    if kind not in ("parquet", "csv"):
+        return to_table(DeltaLog(place, storage_options))
+    path = local_path_of(place)
+    if path is None:
+        raise InvalidRequestError(
+            f"the inventory {redact(place)} is no file of this machine; copy it here, or give a "
+            "Delta table"
+        )
+    try:
+        if kind == "parquet":
+            return pq.read_table(path, columns=list(_COLUMNS), partitioning=None)
+        return csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=_CSV_TYPES))
+    except (OSError, pa.ArrowInvalid) as error:
+        is_absent = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if is_absent else str(error).partition("\n")[0]
+        raise InvalidRequestError(
+            f"the inventory {place} cannot be read ({reason}); give a Parquet or CSV file with the "
+            f"columns {', '.join(_COLUMNS)}"
+        ) from error
+
+
+def validate_inventory(inventory: pa.Table) -> None:
+    """Refuse a table that is no inventory.
+
+    Raises:
+        InvalidRequestError: With the columns that it must have.
+    """
+    schema = inventory.schema
+    for name, is_right in _COLUMNS.items():
+        if schema.get_field_index(name) < 0 or not is_right(_plain(schema.field(name).type)):
+            raise InvalidRequestError(
+                f"the inventory has no column {name!r} of the right type; it needs path (text), "
+                "length (whole number, bytes), isDir (true or false) and modificationTime (whole "
+                "number, milliseconds since 1970), and has "
+                + ", ".join(f"{field.name} ({field.type})" for field in schema)
+            )
+
+
+def listed_paths(
+    inventory: pa.Table, snapshot: Snapshot, rules: PathRules, *, horizon_ms: int
+) -> Iterator[str]:
+    """Files in the table that may go by the inventory, once each.
+
+    What it says of other places, and of directories, is passed over.
+    """
+    seen: set[str] = set()
+    for batch in inventory.select(list(_COLUMNS)).to_batches():
+        columns = (batch.column(name).to_pylist() for name in ("path", "isDir", "modificationTime"))
+        for address, is_directory, modified_ms in zip(*columns, strict=True):
+            path = None if is_directory or not address else _path_in(address, snapshot.uri)
+            if path is None or path in seen:
+                continue
+            seen.add(path)
+            if rules.is_candidate(path):
+                if modified_ms is not None and modified_ms < horizon_ms:
+                    yield path
+                else:
+                    rules.kept["young"] += 1
+
+
+def _path_in(address: str, table_uri: str) -> str | None:
+    """The path relative to the table; None for what lies elsewhere."""
+    try:
+        path = canonical_path(address.replace("%", "%25"), table_uri)  # it is not encoded
+    except LogPathError:
+        return None
+    return path if not is_absolute(path) and is_valid(path) else None
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_large_string(data_type) else data_type

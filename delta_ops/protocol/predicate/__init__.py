@@ -1,0 +1,156 @@
+"""The predicate: which rows are meant; built here, and the one place to import it from.
+
+    (col("day") >= "2026-01-01") & col("country").isin(["NL", "BE"])
+
+Three-valued logic as in Spark: a comparison with null is null, and a row matches only where the
+predicate is true. NaN equals NaN and is greater than every number, -0.0 equals 0.0, text is ordered
+by its UTF-8 bytes. `col("a", "b")` is the field b of the struct a; a dot in a name is part of it.
+Literals get their types in `resolve`; see `literals` for what fits which column.
+The same from text, a subset of Spark SQL: `parse_predicate("day >= '2026-01-01'")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.late_imports import importing
+from delta_ops.protocol.predicate.files import might_match, must_match
+from delta_ops.protocol.predicate.nodes import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+)
+from delta_ops.protocol.predicate.resolution import columns, resolve
+from delta_ops.protocol.predicate.rows import to_arrow
+
+__all__ = [
+    "TRUE",
+    "Always",
+    "And",
+    "Column",
+    "Comparison",
+    "In",
+    "IsNull",
+    "Not",
+    "Operator",
+    "Or",
+    "Predicate",
+    "all_of",
+    "col",
+    "columns",
+    "might_match",
+    "must_match",
+    "parse_predicate",
+    "resolve",
+    "to_arrow",
+]
+
+TRUE = Always(True)
+"""Every row."""
+
+
+def col(name: str, *fields: str) -> Column:
+    """A column, or with more names a field of a struct column, to compare with literals."""
+    return Column((name, *fields))
+
+
+def all_of(predicates: Iterable[Predicate]) -> Predicate:
+    """The predicate that is true where all of these are; `TRUE` for none of them."""
+    combined = tuple(predicates)
+    match combined:
+        case ():
+            return TRUE
+        case (only,):
+            return only
+    return And(combined)
+
+
+def parse_predicate(text: str) -> Predicate:
+    """The predicate that a condition of Spark SQL stands for; `docs/predicates.md` has the subset.
+
+    Names and literals meet the table's columns when the predicate is used.
+
+    Raises:
+        InvalidRequestError: The text is no condition, or none of the supported subset.
+    """
+    # Importing sqlglot takes half as long as importing all of delta_ops.
+    with importing():
+        from delta_ops.protocol.predicate.sql import predicate_from_sql
+
+    return predicate_from_sql(text)
+
+
+class Column:
+    """One side of a comparison; comparing it gives a predicate."""
+
+    __slots__ = ("path",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self.path = path
+
+    def __repr__(self) -> str:
+        return f"col({', '.join(map(repr, self.path))})"
+
+    def __eq__(self, value: object) -> Comparison:  # type: ignore[override]
+        return self._compare("==", value)
+
+    def __ne__(self, value: object) -> Comparison:  # type: ignore[override]
+        return self._compare("!=", value)
+
+    def __lt__(self, value: object) -> Comparison:
+        return self._compare("<", value)
+
+    def __le__(self, value: object) -> Comparison:
+        return self._compare("<=", value)
+
+    def __gt__(self, value: object) -> Comparison:
+        return self._compare(">", value)
+
+    def __ge__(self, value: object) -> Comparison:
+        return self._compare(">=", value)
+
+    def isin(self, values: Iterable[Any]) -> In | Always:
+        """True where the column equals one of the values; of no values, false even for null.
+
+        Raises:
+            InvalidRequestError: `values` is one text, or holds a column or predicate.
+        """
+        if isinstance(values, str | bytes):
+            raise InvalidRequestError(f"{self!r}.isin takes a list of values, not {values!r}.")
+        listed = tuple(None if each is None else self._literal(each) for each in values)
+        return In(self.path, listed) if listed else Always(False)
+
+    def is_null(self) -> IsNull:
+        """True where the column is null, else false."""
+        return IsNull(self.path)
+
+    def is_not_null(self) -> Not:
+        """True where the column is not null, else false."""
+        return Not(IsNull(self.path))
+
+    def __bool__(self) -> bool:
+        raise InvalidRequestError(
+            f"{self!r} is neither true nor false: compare it, as in {self!r} == True."
+        )
+
+    def _compare(self, operator: Operator, value: object) -> Comparison:
+        if value is None:
+            raise InvalidRequestError(
+                f"{self!r} {operator} None is null for every row; "
+                f"use {self!r}.is_null() or {self!r}.is_not_null()."
+            )
+        return Comparison(self.path, operator, self._literal(value))
+
+    def _literal(self, value: object) -> object:
+        if isinstance(value, Column | Predicate):
+            raise InvalidRequestError(f"{self!r} can be compared with values only, not {value!r}.")
+        return value

@@ -1,0 +1,90 @@
+"""A predicate over files: whether some row of a file can match, whether every row must.
+
+`might_match` never misses a row, and `must_match` never claims one too many. Where nothing is known
+of a file, it might match and need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.protocol.file_domains import (
+    Domain,
+    LeafTypes,
+    PartitionColumn,
+    domain_of_partitions,
+    domains_at_once,
+    domains_one_by_one,
+)
+from delta_ops.protocol.predicate.nodes import IsNull, Predicate, leaves_of
+from delta_ops.protocol.predicate.outcomes import outcomes
+from delta_ops.protocol.predicate.resolution import resolved_type
+from delta_ops.protocol.schema import DataType, StructType
+from delta_ops.protocol.stats import ColumnPath
+
+Partitions = Mapping[str, PartitionColumn]
+
+
+def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
+    """By file: false only if for no row of it the predicate is true.
+
+    Args:
+        predicate: As `resolve` returns it.
+        partitions: Of the predicate's columns those that are partition columns.
+        stats: As `add.stats` in the log, by file; null: nothing is known of the other columns.
+    """
+    domains = _partition_domains(predicate, partitions)
+    mask = outcomes(predicate, domains, len(stats)).can_be_true
+    keep = mask
+    # Statistics take long to read, those that Arrow cannot read longest.
+    for read in (domains_at_once, domains_one_by_one):
+        unknown = _looked_at(predicate, domains)
+        if not unknown:
+            break
+        stats = stats.filter(mask)
+        domains = {path: domain.filter(mask) for path, domain in domains.items()}
+        domains |= read(stats, unknown)
+        mask = outcomes(predicate, domains, len(stats)).can_be_true
+        keep = pc.replace_with_mask(keep, keep, mask)
+    return keep
+
+
+def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
+    """By file: true only if for every row of it the predicate is true.
+
+    Bounds count only where they are values of the file's rows, not rounded or cut ones: who removes
+    a file without reading it must not depend on how its writer rounds.
+
+    Args are those of `might_match`.
+    """
+    domains = _partition_domains(predicate, partitions)
+    unknown = _looked_at(predicate, domains)
+    domains |= domains_one_by_one(stats, unknown, exact_only=True)
+    found = outcomes(predicate, domains, len(stats))
+    return pc.and_not(found.can_be_true, pc.or_(found.can_be_false, found.can_be_null))
+
+
+def _partition_domains(predicate: Predicate, partitions: Partitions) -> dict[ColumnPath, Domain]:
+    types = {leaf.column: resolved_type(leaf) for leaf in leaves_of(predicate)}
+    return {
+        path: domain_of_partitions(partitions[path[0]], data_type)
+        for path, data_type in types.items()
+        if path[0] in partitions
+    }
+
+
+def _looked_at(predicate: Predicate, known: Mapping[ColumnPath, Domain]) -> LeafTypes:
+    """Columns that have statistics: of a struct, they count the nulls of its fields only."""
+    types: dict[ColumnPath, DataType | None] = {}
+    for leaf in leaves_of(predicate):
+        data_type = resolved_type(leaf)
+        if leaf.column in known or isinstance(data_type, StructType):
+            continue
+        if isinstance(leaf, IsNull):
+            types.setdefault(leaf.column, None)
+        else:
+            types[leaf.column] = data_type
+    return types

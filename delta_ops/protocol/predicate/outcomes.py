@@ -1,0 +1,182 @@
+"""What a predicate can come to for the rows of each of many files.
+
+The domains of its columns leave a set of outcomes that holds those of all rows; it may be too
+large, never too small. The operands of `&` and `|` are judged apart, except for the NaN that a
+maximum may hide (see `file_bounds`): whether a column's value is one is decided for the whole
+predicate at once, without which no range of a floating-point column would leave out a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.protocol.file_domains import Domain, sort_keys
+from delta_ops.protocol.predicate.nodes import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+)
+from delta_ops.protocol.predicate.resolution import resolved_type
+from delta_ops.protocol.stats import ColumnPath
+
+_MAX_NAN_COLUMNS = 4
+"""Each doubles the work; a predicate with more is judged as if every row could be NaN."""
+
+Domains = Mapping[ColumnPath, Domain]
+"""Of the columns of which something is known."""
+
+
+class Outcomes(NamedTuple):
+    """By file."""
+
+    can_be_true: pa.BooleanArray
+    can_be_false: pa.BooleanArray
+    can_be_null: pa.BooleanArray
+
+
+def outcomes(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes:
+    """Over all ways in which values can be NaN.
+
+    Args:
+        predicate: As `resolve` returns it.
+        domains: Those of a column's NULL and values hold for every file.
+        num_files: What the domains have entries for.
+    """
+    floats = [path for path, domain in domains.items() if domain.hides_nan]
+    if len(floats) > _MAX_NAN_COLUMNS:
+        domains = {**domains, **{path: domains[path].without_high() for path in floats}}
+        floats = []
+    subsets = chain.from_iterable(combinations(floats, n) for n in range(len(floats) + 1))
+    cases = [
+        _evaluate(
+            predicate, {**domains, **{path: domains[path].of_nan() for path in subset}}, num_files
+        )
+        for subset in subsets
+    ]
+    return Outcomes(*(reduce(pc.or_, each) for each in zip(*cases, strict=True)))
+
+
+def _evaluate(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes:
+    match predicate:
+        case And(operands):
+            return reduce(_and, (_evaluate(each, domains, num_files) for each in operands))
+        case Or(operands):
+            denied = (_not(_evaluate(each, domains, num_files)) for each in operands)
+            return _not(reduce(_and, denied))
+        case Not(operand):
+            return _not(_evaluate(operand, domains, num_files))
+        case Always(value):
+            return _constant(value, not value, False, num_files)
+    domain = domains.get(predicate.column)
+    if domain is None:
+        return _constant(True, True, True, num_files)
+    found = _of_leaf(predicate, domain)
+    return found if domain.codes is None else Outcomes(*(each.take(domain.codes) for each in found))
+
+
+def _of_leaf(leaf: Leaf, domain: Domain) -> Outcomes:
+    nothing = pc.and_(domain.has_nulls, False)
+    match leaf:
+        case IsNull():
+            return Outcomes(domain.has_nulls, domain.has_values, nothing)
+        case Comparison(_, operator, value):
+            return _compare(domain, operator, _key(leaf, value))
+        case In(_, values):
+            keys = sort_keys([v for v in values if v is not None], resolved_type(leaf))
+            found = _compare_with_any(domain, keys.take(pc.sort_indices(keys)))
+    if None in values:
+        null = pc.or_(domain.has_nulls, found.can_be_false)
+        return Outcomes(found.can_be_true, nothing, null)
+    return found
+
+
+def _key(leaf: Leaf, value: Any) -> pa.Scalar:
+    return sort_keys([value], resolved_type(leaf))[0]
+
+
+def _compare(domain: Domain, operator: Operator, key: pa.Scalar) -> Outcomes:
+    low, high = domain.low, domain.high
+    match operator:
+        case "!=":
+            return _not(_compare(domain, "==", key))
+        case ">=":
+            return _not(_compare(domain, "<", key))
+        case ">":
+            return _not(_compare(domain, "<=", key))
+        case "==":
+            holds = pc.and_(_unless(pc.greater, low, key), _unless(pc.less, high, key))
+            fails = pc.invert(pc.and_(_surely(pc.equal, low, key), _surely(pc.equal, high, key)))
+        case "<":
+            holds, fails = _unless(pc.greater_equal, low, key), _unless(pc.less, high, key)
+        case "<=":
+            holds, fails = _unless(pc.greater, low, key), _unless(pc.less_equal, high, key)
+    return Outcomes(
+        pc.and_(domain.has_values, holds), pc.and_(domain.has_values, fails), domain.has_nulls
+    )
+
+
+def _compare_with_any(domain: Domain, keys: pa.Array) -> Outcomes:
+    """Whether a value equals one of the keys, of which there may be very many; they ascend."""
+    count = len(domain.has_values)
+    below = _num_first(keys, domain.low, pc.less, count)
+    up_to = _num_first(keys, domain.high, pc.less_equal, count)
+    is_high = pc.is_valid(domain.high)
+    some = pc.less(below, pc.if_else(is_high, up_to, len(keys)))
+    only = pc.and_(some, pc.fill_null(pc.equal(domain.low, domain.high), False))
+    return Outcomes(
+        pc.and_(domain.has_values, some), pc.and_not(domain.has_values, only), domain.has_nulls
+    )
+
+
+def _num_first(
+    keys: pa.Array, bounds: Any, compare: Callable[[Any, Any], Any], count: int
+) -> pa.Array:
+    """How many keys, from the first on, compare so with each of the bounds; none with null."""
+    found = pa.repeat(pa.scalar(0), count)
+    for step in (1 << bit for bit in reversed(range(len(keys).bit_length()))):
+        further = pc.add(found, step)
+        last = keys.take(pc.subtract(pc.min_element_wise(further, len(keys)), 1))
+        is_so = pc.and_(pc.less_equal(further, len(keys)), _surely(compare, last, bounds))
+        found = pc.if_else(is_so, further, found)
+    return found
+
+
+def _surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
+    return pc.fill_null(compare(bound, key), False)
+
+
+def _unless(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
+    """Not where the comparison surely holds; a bound that is missing rules out nothing."""
+    return pc.invert(_surely(compare, bound, key))
+
+
+def _and(a: Outcomes, b: Outcomes) -> Outcomes:
+    null = pc.or_(
+        pc.and_(a.can_be_null, pc.or_(b.can_be_null, b.can_be_true)),
+        pc.and_(a.can_be_true, b.can_be_null),
+    )
+    return Outcomes(
+        pc.and_(a.can_be_true, b.can_be_true), pc.or_(a.can_be_false, b.can_be_false), null
+    )
+
+
+def _not(a: Outcomes) -> Outcomes:
+    return Outcomes(a.can_be_false, a.can_be_true, a.can_be_null)
+
+
+def _constant(can_be_true: bool, can_be_false: bool, can_be_null: bool, count: int) -> Outcomes:
+    each = (can_be_true, can_be_false, can_be_null)
+    return Outcomes(*(pa.repeat(pa.scalar(value), count) for value in each))

@@ -1,0 +1,124 @@
+"""A predicate over rows: as an Arrow expression.
+
+Arrow compares floating-point numbers by IEEE 754, where NaN is neither above nor below; Spark
+orders it above all numbers.
+The expression is for rows in memory. As the filter of a Parquet dataset it would lose rows: Arrow
+then leaves out row groups by their statistics, which do not know of NaN, whatever the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isnan
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.predicate.nodes import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    joined,
+)
+from delta_ops.protocol.predicate.resolution import resolve, resolved_type
+from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
+from delta_ops.protocol.stats import ColumnPath
+
+_OPERATORS: Mapping[Operator, Callable[[Any, Any], Any]] = {
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+
+
+def to_arrow(predicate: Predicate, schema: StructType) -> pc.Expression:
+    """The predicate as an expression over rows in memory with the schema's columns and types.
+
+    Raises:
+        InvalidRequestError: As `resolve` does.
+    """
+    return _expression(resolve(predicate, schema))
+
+
+def _expression(predicate: Predicate) -> Any:
+    match predicate:
+        case Comparison(column, operator, value):
+            return _comparison(column, operator, value, resolved_type(predicate))
+        case In(column, values):
+            return _in(column, values, resolved_type(predicate))
+        case IsNull(column):
+            return _field(column).is_null()
+        case And(operands):
+            return joined(and_, map(_expression, operands), _sealed)
+        case Or(operands):
+            return joined(or_, map(_expression, operands), _sealed)
+        case Not(operand):
+            return ~_expression(operand)
+        case Always(value):
+            return pc.scalar(value)
+
+
+def _sealed(expression: Any) -> Any:
+    return ~~expression  # Arrow lines up nested operands of one kind as a single chain
+
+
+def _field(column: ColumnPath) -> Any:
+    return pc.field(column[0]) if len(column) == 1 else pc.field(column)
+
+
+def _comparison(column: ColumnPath, operator: Operator, value: Any, data_type: DataType) -> Any:
+    compare = _OPERATORS[operator]
+    if data_type not in (FLOAT, DOUBLE):
+        return compare(_field(column), pa.scalar(value, arrow_type_from_type(data_type)))
+    number = _field(column).cast(pa.float64())
+    nan = pc.is_nan(number)
+    if isnan(value):
+        # The other numbers are all below NaN, as False is below True.
+        return _nan_against_nan(operator, nan)
+    compared = compare(number, pa.scalar(value, pa.float64()))
+    return compared | nan if operator in (">", ">=") else compared
+
+
+def _nan_against_nan(operator: Operator, nan: Any) -> Any:
+    match operator:
+        case "==" | ">=":
+            return nan
+        case "!=" | "<":
+            return ~nan
+        case "<=":
+            return nan | ~nan
+        case ">":
+            return nan & ~nan
+
+
+def _in(column: ColumnPath, values: tuple[Any, ...], data_type: DataType) -> Any:
+    listed = [value for value in values if value is not None]
+    is_float = data_type in (FLOAT, DOUBLE)
+    found = _is_in_floats(column, listed) if is_float else _is_in(column, listed, data_type)
+    null = pa.scalar(None, pa.bool_())
+    if None in values:
+        found = pc.if_else(found, pa.scalar(True), null)
+    return pc.if_else(_field(column).is_valid(), found, null)
+
+
+def _is_in(column: ColumnPath, listed: list[Any], data_type: DataType) -> Any:
+    return _field(column).isin(pa.array(listed, arrow_type_from_type(data_type)))
+
+
+def _is_in_floats(column: ColumnPath, listed: list[float]) -> Any:
+    # Arrow looks values up by their bits; adding zero turns -0.0 into 0.0.
+    number = pc.add(_field(column).cast(pa.float64()), pa.scalar(0.0))
+    found = number.isin(pa.array([v + 0.0 for v in listed if not isnan(v)], pa.float64()))
+    return found | pc.is_nan(number) if any(map(isnan, listed)) else found

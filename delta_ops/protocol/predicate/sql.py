@@ -1,0 +1,195 @@
+"""A predicate from text: a subset of Spark SQL, documented in `docs/predicates.md`.
+
+sqlglot reads the text; what it reads is taken over piece by piece, and what is not known here is
+refused by name. A predicate says of every row what Spark says of it, with `spark.sql.ansi.enabled`
+and in the time zone UTC; where Spark would turn a column into another type, `literals` refuses the
+literal unless the outcome is the same.
+
+Importing sqlglot takes longer than the rest of `delta_ops`; `predicate.parse_predicate` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.predicate.nodes import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+)
+from delta_ops.protocol.predicate.sql_literals import (
+    SUPPORTED,
+    bare,
+    literal,
+    refusal,
+    shown,
+    sql_of,
+)
+from delta_ops.protocol.stats import ColumnPath
+
+_OPERATORS: Mapping[type[exp.Expr], Operator] = {
+    exp.EQ: "==",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_MIRRORED: Mapping[Operator, Operator] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
+
+
+def predicate_from_sql(text: str) -> Predicate:
+    """The predicate that a condition of Spark SQL stands for; not yet resolved.
+
+    Raises:
+        InvalidRequestError: The text is no condition, or none of the supported subset.
+    """
+    try:
+        return _predicate(_parsed(text))
+    except RecursionError as error:
+        raise InvalidRequestError(
+            f"The predicate {shown(text)} is nested too deeply; split it, or write a list of "
+            "values as IN (...)."
+        ) from error
+
+
+def _parsed(text: str) -> exp.Expr:
+    dialect = Spark()
+    try:
+        tokens = dialect.tokenize(text)
+        if any(token.comments for token in tokens):
+            raise InvalidRequestError(f"The predicate {shown(text)} has a comment; leave it out.")
+        for token in tokens:
+            if token.token_type == TokenType.HEX_STRING and text[token.start] == "0":
+                raise InvalidRequestError(
+                    f"The predicate {shown(text)} has a number in hexadecimal; write it as an "
+                    "integer, and bytes as X'1F'."
+                )
+        parsed = dialect.parser().parse_into(exp.Condition, tokens, text)
+    except ParseError as error:
+        raise InvalidRequestError(
+            f"The predicate {shown(text)} is no condition of SQL{_place(error)}; {SUPPORTED}."
+        ) from error
+    except SqlglotError as error:
+        raise InvalidRequestError(
+            f"The predicate {shown(text)} cannot be read: a quote is not closed, or a literal is "
+            "malformed."
+        ) from error
+    if len(parsed) != 1 or parsed[0] is None:
+        raise InvalidRequestError(f"The predicate {shown(text)} is not one condition of SQL.")
+    return parsed[0]
+
+
+def _place(error: ParseError) -> str:
+    found = error.errors[0] if error.errors else {}
+    near = found.get("highlight")
+    return f" at line {found.get('line')}, near {shown(near)}" if near else ""
+
+
+def _predicate(node: exp.Expr) -> Predicate:
+    match node:
+        case exp.Paren():
+            return _predicate(node.this)
+        case exp.And():
+            return And(tuple(_operands(node, exp.And)))
+        case exp.Or():
+            return Or(tuple(_operands(node, exp.Or)))
+        case exp.Not():
+            return Not(_predicate(node.this))
+        case exp.Boolean():
+            return Always(bool(node.this))
+        case exp.Column() | exp.Dot():
+            return Comparison(_column(node), "==", True)
+        case exp.In():
+            return _in(node)
+        case exp.Between() if not node.args.get("symmetric"):
+            column = _column(node.this)
+            low, high = literal(node.args["low"]), literal(node.args["high"])
+            return And((_comparison(column, ">=", low), _comparison(column, "<=", high)))
+        case exp.Is(expression=exp.Null() | exp.Boolean()) | exp.NullSafeEQ():
+            return _null_safe_equality(*_sides(node)[:2])
+        case exp.NullSafeNEQ():
+            return Not(_null_safe_equality(*_sides(node)[:2]))
+    operator = _OPERATORS.get(type(node))
+    if operator is None:
+        raise refusal(node)
+    column, value, is_mirrored = _sides(node)
+    return _comparison(column, _MIRRORED[operator] if is_mirrored else operator, value)
+
+
+def _operands(node: exp.Expr, kind: type[exp.And] | type[exp.Or]) -> list[Predicate]:
+    """From left to right; a loop, since sqlglot nests thousands of them to the left."""
+    operands: list[Predicate] = []
+    while isinstance(node, kind):
+        operands.append(_predicate(node.expression))
+        node = node.this
+    return [_predicate(node), *reversed(operands)]
+
+
+def _sides(node: exp.Expr) -> tuple[ColumnPath, Any, bool]:
+    """Column, literal, and whether the literal comes first."""
+    left, right = bare(node.this), bare(node.expression)
+    if isinstance(left, exp.Column | exp.Dot):
+        return _column(left), literal(right), False
+    if isinstance(right, exp.Column | exp.Dot):
+        return _column(right), literal(left), True
+    raise refusal(node, "compares no column with a literal")
+
+
+def _comparison(column: ColumnPath, operator: Operator, value: Any) -> Predicate:
+    # What is compared with null is null, and so is IN with nothing but null in its list.
+    return In(column, (None,)) if value is None else Comparison(column, operator, value)
+
+
+def _null_safe_equality(column: ColumnPath, value: Any) -> Predicate:
+    if value is None:
+        return IsNull(column)
+    return And((Not(IsNull(column)), Comparison(column, "==", value)))
+
+
+def _in(node: exp.In) -> Predicate:
+    if not node.expressions:
+        raise refusal(node)
+    values = tuple(literal(each) for each in node.expressions)
+    if len({_kind(value) for value in values if value is not None}) > 1:
+        raise InvalidRequestError(
+            f"The values of {sql_of(node)} are of several types, of which Spark makes one; write "
+            "them all alike."
+        )
+    return In(_column(node.this), values)
+
+
+def _kind(value: Any) -> object:
+    """The same for what Spark compares alike: integers and decimals are both exact."""
+    if isinstance(value, datetime):
+        return datetime, value.tzinfo is None
+    return Decimal if type(value) is int else type(value)
+
+
+def _column(node: exp.Expr) -> ColumnPath:
+    node = bare(node)
+    parts = node.parts if isinstance(node, exp.Column | exp.Dot) else ()
+    if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
+        raise refusal(node, "is no column")
+    return tuple(part.name for part in parts)

@@ -1,0 +1,81 @@
+"""The text of a predicate in Spark SQL: how a commit says which rows it was about.
+
+`predicate.parse_predicate` reads it again, but for an IN of no values, which SQL does not have.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from math import isfinite, isnan
+from numbers import Integral, Real
+from typing import Any
+
+from delta_ops.protocol.predicate.nodes import (
+    Always,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+)
+from delta_ops.protocol.stats import ColumnPath
+
+
+def predicate_text(predicate: Predicate) -> str:
+    """The condition of Spark SQL that says the same of every row."""
+    match predicate:
+        case Comparison(column, operator, value):
+            return f"{_column(column)} {'=' if operator == '==' else operator} {_literal(value)}"
+        case In(column, values):
+            return f"{_column(column)} IN ({', '.join(map(_literal, values))})"
+        case IsNull(column):
+            return f"{_column(column)} IS NULL"
+        case And(operands):
+            return " AND ".join(map(_operand, operands))
+        case Or(operands):
+            return " OR ".join(map(_operand, operands))
+        case Not(operand):
+            return f"NOT ({predicate_text(operand)})"
+        case Always(value):
+            return _literal(value)
+
+
+def _operand(predicate: Predicate) -> str:
+    text = predicate_text(predicate)
+    return f"({text})" if isinstance(predicate, And | Or) else text
+
+
+def _column(path: ColumnPath) -> str:
+    # Each in backticks: which words are keywords depends on who reads them.
+    return ".".join("`" + name.replace("`", "``") + "`" for name in path)
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case Decimal():
+            return f"{value:f}BD"
+        case Integral():
+            return str(int(value))
+        case Real():
+            return _double(float(value))
+        case datetime():
+            kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+            return f"{kind} '{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _double(value: float) -> str:
+    if isfinite(value):
+        return f"{value!r}D"
+    return "double('NaN')" if isnan(value) else f"double('{'-' if value < 0 else ''}Infinity')"
