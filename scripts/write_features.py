@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from delta_ops.protocol.features import FEATURES, Feature
+from delta_ops.protocol.features import FEATURES, Engine, Feature, Operation
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "features.md"
+COLUMNS: tuple[tuple[Operation, Engine], ...] = (
+    ("open", "arrow"),
+    ("read", "arrow"),
+    ("read", "spark"),
+    ("write", "arrow"),
+    ("write", "spark"),
+    ("restore", "arrow"),
+    ("vacuum", "arrow"),
+    ("clean up", "arrow"),
+)
 HEAD = """# Table features
 
 Written by `python scripts/write_features.py` from `delta_ops/protocol/features.py`; do not edit.
 
 What is not supported is refused by name before anything is touched, and so is a feature that is
 not in this table. *Open*: history, files, statistics, properties, time travel. *Read* and *write*:
-rows. *Restore*: restore, revert and repair, which write no rows. A feature of writers only asks
-nothing of readers.
+rows. *Restore*: restore, revert and repair, which write no rows. *Clean up*: delete and compact
+files of the log. A feature of writers only asks nothing of readers.
 
-| feature | since reader / writer version | open | read by Arrow | read by Spark | write | restore |
-|---|---|---|---|---|---|---|
+| feature | since reader / writer version | open | read: Arrow | Spark | write: Arrow | Spark | \
+restore | vacuum | clean up |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -29,14 +40,13 @@ def text() -> str:
 def _row(feature: Feature) -> str:
     reader = str(feature.legacy_reader_version or 3) if feature.for_readers else "-"
     writer = str(feature.legacy_writer_version or 7)
-    of_readers = (feature.is_opened, feature.is_read, feature.is_read_by_spark)
-    read = " | ".join(_said(each or not feature.for_readers) for each in of_readers)
-    changed = f"{_said(feature.is_written)} | {_said(feature.is_written or feature.is_kept)}"
-    return f"| {feature.name} | {reader} / {writer} | {read} | {changed} |\n"
+    said = " | ".join(_said(feature, operation, engine) for operation, engine in COLUMNS)
+    return f"| {feature.name} | {reader} / {writer} | {said} |\n"
 
 
-def _said(supported: bool) -> str:
-    return "yes" if supported else "refused"
+def _said(feature: Feature, operation: Operation, engine: Engine) -> str:
+    is_untold = operation in ("open", "read") and not feature.for_readers
+    return "yes" if is_untold or feature.supports(operation, engine) else "refused"
 
 
 if __name__ == "__main__":

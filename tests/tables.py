@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
-from delta_ops.protocol.schema import schema_from_json
+from delta_ops.protocol.schema import StructType, schema_from_json, schema_to_json
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -30,6 +31,20 @@ PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 def metadata(**changes: Any) -> Metadata:
     """The metadata of a table of id and p."""
     return Metadata(**{"id": "0" * 36, "schema_string": SCHEMA, "created_time": 0, **changes})
+
+
+def define(
+    schema: StructType, partition_by: Sequence[str] = (), **configuration: str
+) -> TableDefinition:
+    """A table with properties by their names without `delta.`."""
+    return TableDefinition(
+        protocol=Protocol(min_reader_version=2, min_writer_version=5),
+        metadata=metadata(
+            schema_string=schema_to_json(schema),
+            partition_columns=tuple(partition_by),
+            configuration={f"delta.{name}": value for name, value in configuration.items()},
+        ),
+    )
 
 
 def add(path: str, **changes: Any) -> AddFile:

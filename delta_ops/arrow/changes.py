@@ -30,8 +30,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.history import CommitTimes, timestamp_ms, version_at, version_from
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import is_mapped, mapping_mode, physical_name
-from delta_ops.protocol.features import validate_readable
+from delta_ops.protocol.column_mapping import is_mapped, physical_name
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
@@ -42,6 +41,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_from_json,
 )
+from delta_ops.protocol.table_definition import validate
 from delta_ops.protocol.type_widening import unreadable_columns
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = (
@@ -93,7 +93,7 @@ def read_changes(
     latest = source.snapshot()
     first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
     end = latest if last == latest.version else source.snapshot(last)
-    validate_readable(end.protocol, end.metadata, table=end.uri)
+    validate(end.definition, "read", table=end.uri)
     schema = StructType((*end.schema.fields, *_OF_CHANGES))
     _validate_names(end)
     wanted = project(schema, columns)
@@ -174,9 +174,9 @@ class _Plan:
         self.schema, self._condition = plan_condition(schema, wanted, predicate)
         self._time_zone = partition_time_zone
         # Where mapping came in the middle of the range, physical names are those of before it.
-        self._mode = mapping_mode(end.metadata)
+        self._mode = end.definition.mapping_mode
         self._key: Callable[[StructField], str] = (
-            physical_name if is_mapped(end.metadata) else lambda each: each.name.lower()
+            physical_name if end.definition.is_mapped else lambda each: each.name.lower()
         )
 
     def files(self, start: Snapshot) -> Iterator[tuple[FileScan, StoredFile]]:
@@ -219,7 +219,7 @@ class _Plan:
         }
         partitioning = Partitioning(
             columns=tuple(each for each in self.schema.fields if self._key(each) in partitions),
-            is_mapped=is_mapped(self._end.metadata),
+            is_mapped=self._end.definition.is_mapped,
             time_zone=self._time_zone,
         )
         of_log = [*partitioning.columns, *_OF_CHANGES]

@@ -21,9 +21,8 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory
-from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import stats_from_footer
-from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 
 # The table property's names where Arrow has others.
@@ -36,9 +35,8 @@ def write_data_file(
     batches: Iterable[pa.RecordBatch],
     file_schema: pa.Schema,
     *,
-    table_schema: StructType,
+    definition: TableDefinition,
     partition_values: Mapping[str, str | None],
-    properties: TableProperties,
     data_change: bool,
     is_durable: bool = True,
 ) -> AddFile:
@@ -46,6 +44,7 @@ def write_data_file(
 
     Args:
         batches: Rows without the partition columns, of `file_schema`.
+        definition: The table as the commit will leave it.
         partition_values: Serialised, for every partition column, in the order of the directories.
         is_durable: False: it is not before `Storage.persist`, which is to be called before a commit
             names it.
@@ -54,7 +53,7 @@ def write_data_file(
         InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
         StorageError: The store failed.
     """
-    codec = properties.compression_codec
+    codec = definition.properties.compression_codec
     directory = hive_directory(list(partition_values), partition_values)
     name = f"part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
     path = f"{directory}/{name}" if directory else name
@@ -65,7 +64,7 @@ def write_data_file(
         compression = _ARROW_CODECS.get(codec, codec)
         with _parquet_writer(sink, file_schema, compression, storage.uri, footers) as writer:
             for row_group in _row_groups(batches):
-                validate_rows(row_group, table_schema, storage.uri)
+                validate_rows(row_group, definition.schema, storage.uri)
                 writer.write_table(_declared(row_group), row_group_size=_ROW_GROUP_ROWS)
                 free_of_nan.difference_update(
                     [name for name in free_of_nan if _has_nan(row_group[name])]
@@ -80,10 +79,9 @@ def write_data_file(
         data_change=data_change,
         stats=stats_from_footer(
             footers[0],
-            table_schema,
+            definition.schema,
             list(partition_values),
-            num_indexed_columns=properties.data_skipping_num_indexed_cols,
-            stats_columns=properties.data_skipping_stats_columns,
+            definition.properties.stats,
             columns_without_nan=[(name,) for name in free_of_nan],
         ),
     )

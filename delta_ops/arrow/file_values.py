@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError
-from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.column_mapping import is_mapped, physical_name
+from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import StructField, StructType
+from delta_ops.protocol.table_definition import TableDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,13 @@ class Partitioning:
         return found
 
 
-def plan_partitioning(schema: StructType, metadata: Metadata, time_zone: str) -> Partitioning:
-    """Of the columns wanted those by which a table is partitioned."""
-    names = set(metadata.partition_columns)
+def plan_partitioning(
+    schema: StructType, definition: TableDefinition, time_zone: str
+) -> Partitioning:
+    """The partition columns among the columns wanted."""
+    names = set(definition.partition_columns)
     return Partitioning(
         columns=tuple(each for each in schema.fields if each.name in names),
-        is_mapped=is_mapped(metadata),
+        is_mapped=definition.is_mapped,
         time_zone=time_zone,
     )

@@ -10,8 +10,9 @@ from delta_ops.arrow.data_file_write import discard, write_data_file
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.transaction import RewriteGroup, Staged
-from delta_ops.transaction.write_rules import row_rules
 
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
@@ -21,8 +22,9 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         DataFileError: An input file is gone or cannot be read.
         InvalidRequestError: A row breaks a rule of the table.
     """
-    names = [n for n in snapshot.arrow_schema.names if n not in snapshot.partition_columns]
-    file_schema = pa.schema([snapshot.arrow_schema.field(name) for name in names])
+    definition = snapshot.definition
+    file_schema = arrow_schema_from_schema(definition.data_schema)
+    names = file_schema.names
     num_rows = 0
 
     def rows(files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
@@ -42,9 +44,8 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
                     snapshot.storage,
                     rows(files),
                     file_schema,
-                    table_schema=snapshot.schema,
+                    definition=definition,
                     partition_values=partition_values,
-                    properties=snapshot.properties,
                     data_change=False,
                 )
             )
@@ -53,10 +54,10 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         raise
     return Staged(
         adds=tuple(adds),
-        schema=snapshot.schema,
-        partition_columns=snapshot.partition_columns,
+        schema=definition.schema,
+        partition_columns=definition.partition_columns,
         num_rows=num_rows,
-        row_rules=row_rules(snapshot.schema),
+        row_rules=frozenset(not_null_rules(definition.schema)),
     )
 
 

@@ -1,6 +1,6 @@
 """Row checks: the rules of a table that every row must keep, in Arrow data.
 
-Source: PROTOCOL.md, "Column Invariants" (NOT NULL), `transaction.write_rules.row_rules`.
+Source: PROTOCOL.md, "Column Invariants" (NOT NULL), `protocol.row_rules`.
 
 The nullability of the Arrow types is not asked, only the values. What must not be null may be so
 where its parent is null.
@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
-from delta_ops.transaction.write_rules import row_rules
 
 
 def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
@@ -31,7 +31,7 @@ def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
         InvalidRequestError: With the column.
     """
     for field in schema.fields:
-        if not row_rules(StructType((field,))) or field.name not in rows.column_names:
+        if not not_null_rules(StructType((field,))) or field.name not in rows.column_names:
             continue
         for chunk in rows[field.name].chunks:
             for path in _broken(chunk, field.data_type, field.nullable, field.name):

@@ -15,7 +15,7 @@ from delta_ops.protocol.column_mapping import physical_name, physical_predicate,
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.schema import StructField, StructType
-from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.stats import StatsSettings, stats_from_footer
 
 ChooseRowGroups = Callable[[pq.FileMetaData], Sequence[int]]
 
@@ -46,7 +46,9 @@ def plan_row_groups(
         if len(groups) < 2:
             return groups  # the log has told already
         stats = [
-            stats_from_footer(metadata, stored, (), stats_columns=paths, row_groups=[group])
+            stats_from_footer(
+                metadata, stored, (), StatsSettings(columns=tuple(paths)), row_groups=[group]
+            )
             for group in groups
         ]
         mask = might_match(resolved, {}, pa.array(stats, pa.string())).to_pylist()

@@ -25,13 +25,12 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import mapping_mode
-from delta_ops.protocol.features import validate_readable
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.table_definition import validate
 from delta_ops.storage.concurrency import in_parallel
 
 
@@ -99,7 +98,7 @@ def count_rows(
     untold = [add for add, stats in known if stats is None or stats.num_records is None]
     stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)
     deleted = sum(add.deletion_vector.cardinality for add in adds if add.deletion_vector)
-    partitioning = plan_partitioning(StructType(), snapshot.metadata, "UTC")
+    partitioning = plan_partitioning(StructType(), snapshot.definition, "UTC")
     files = [_stored_file(add, partitioning, snapshot.uri) for add in untold]
     return stored + sum(in_parallel(partial(num_rows, snapshot), files)) - deleted
 
@@ -142,7 +141,7 @@ def _opened(
 ) -> tuple[Snapshot, StructType]:
     snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
     # Before its schema is asked for, which may have types that Arrow lacks.
-    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
+    validate(snapshot.definition, "read", table=snapshot.uri)
     return snapshot, project(snapshot.schema, columns)
 
 
@@ -153,10 +152,10 @@ def _batches(
     predicate: Predicate | None,
     partition_time_zone: str,
 ) -> Iterator[pa.RecordBatch]:
-    metadata = snapshot.metadata
+    definition = snapshot.definition
     schema, condition = plan_condition(snapshot.schema, wanted, predicate)
-    mode = mapping_mode(metadata)
-    partitioning = plan_partitioning(schema, metadata, partition_time_zone)
+    mode = definition.mapping_mode
+    partitioning = plan_partitioning(schema, definition, partition_time_zone)
     scan = FileScan(
         storage=snapshot.storage,
         version=snapshot.version,

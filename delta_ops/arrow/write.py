@@ -24,6 +24,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
+from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
@@ -43,7 +44,6 @@ from delta_ops.transaction.write_request import (
     validate_partitioning,
     write_parameters,
 )
-from delta_ops.transaction.write_rules import row_rules
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 
@@ -131,23 +131,20 @@ def stage_write(
     return _stage(transaction, _reader(data), partition_by, None)
 
 
-def write_rows(
-    transaction: Transaction, batches: Iterable[pa.RecordBatch], schema: StructType
-) -> tuple[AddFile, ...]:
-    """Write rows of `schema`, the table's own, to new files; all of them or none.
+def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> tuple[AddFile, ...]:
+    """Write rows of the table's schema to new files; all of them or none.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    arrow_schema = arrow_schema_from_schema(schema)
-    partition_columns = transaction.metadata.partition_columns
-    file_schema = pa.schema([f for f in arrow_schema if f.name not in partition_columns])
-    storage, properties = transaction.log.storage, transaction.properties
+    definition, storage = transaction.definition, transaction.log.storage
+    schema, partition_columns = definition.schema, definition.partition_columns
+    file_schema = arrow_schema_from_schema(definition.data_schema)
     adds: list[AddFile] = []
     # Where there may be many files, to make each of them durable would take most of the time.
     is_durable = not partition_columns
     try:
-        for chunk in _chunks(batches, arrow_schema, _CHUNK_BYTES):
+        for chunk in _chunks(batches, definition.arrow_schema, _CHUNK_BYTES):
             # Files do not have these columns: whoever writes one cannot check them.
             validate_rows(chunk.select(partition_columns), schema, transaction.log.uri)
             for values, rows in split(chunk, schema, partition_columns, transaction.log.uri):
@@ -156,9 +153,8 @@ def write_rows(
                         storage,
                         rows.select(file_schema.names).to_batches(),
                         file_schema,
-                        table_schema=schema,
+                        definition=definition,
                         partition_values=values,
-                        properties=properties,
                         data_change=True,
                         is_durable=is_durable,
                     )
@@ -192,13 +188,13 @@ def _stage(
         columns = transaction.metadata.partition_columns
         must_match = true_when_stored(must_match, schema, columns)
     rows = counted(_fitted(reader, schema, transaction.log.uri, must_match))
-    adds = write_rows(transaction, rows, schema)
+    adds = write_rows(transaction, rows)
     return Staged(
         adds=adds,
         schema=schema,
         partition_columns=transaction.metadata.partition_columns,
         num_rows=num_rows,
-        row_rules=row_rules(schema),
+        row_rules=frozenset(not_null_rules(schema)),
     )
 
 
@@ -212,14 +208,14 @@ def _replace(transaction: Transaction, predicate: Predicate) -> tuple[AddFile, .
     transaction.remove(plan.mixed)
     schema = transaction.schema
     survivors = _surviving_rows(transaction, plan.mixed, predicate)
-    adds = write_rows(transaction, survivors, schema)
+    adds = write_rows(transaction, survivors)
     transaction.stage(
         Staged(
             adds=adds,
             schema=schema,
             partition_columns=transaction.metadata.partition_columns,
             num_rows=0,
-            row_rules=row_rules(schema),
+            row_rules=frozenset(not_null_rules(schema)),
         )
     )
     return adds

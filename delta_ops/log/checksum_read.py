@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.log.checkpoint.read import TableState
 from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
-from delta_ops.protocol.features import validate_openable
 from delta_ops.protocol.file_names import checksum_name
 from delta_ops.protocol.file_size_histogram import FileSizeHistogram, histogram_from_json
 from delta_ops.protocol.json_codec import (
@@ -26,6 +25,7 @@ from delta_ops.protocol.json_codec import (
     protocol_from_json,
     set_transaction_from_json,
 )
+from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.storage import Storage
 
 T = TypeVar("T")
@@ -92,7 +92,8 @@ def tells_state(said: VersionChecksum, table: str) -> bool:
     if said.protocol is None or said.metadata is None:
         return False
     try:
-        validate_openable(said.protocol, said.metadata, table=table)
+        definition = TableDefinition(protocol=said.protocol, metadata=said.metadata)
+        validate(definition, "open", table=table)
     except DeltaOpsError:  # if it is right, the checkpoint says so too
         return False
     return True

@@ -49,6 +49,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from delta_ops.protocol.features import features_of_readers
 from delta_ops.protocol.file_names import (
     V2CheckpointName,
     checksum_name,
@@ -285,7 +286,7 @@ def _figures_said(said: VersionChecksum) -> Figures | None:
 def _has_vectors(protocol: Protocol, before: Snapshot | None, files: Sequence[FileAction]) -> bool:
     """Whether a file may be live twice, with the rows of two deletion vectors left out."""
     return (
-        "deletionVectors" in (protocol.reader_features or ())
+        "deletionVectors" in features_of_readers(protocol)
         or (before is not None and before.tail.adds.identified is not None)
         or any(action.deletion_vector for action in files)
     )

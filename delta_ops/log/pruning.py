@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
 from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.column_mapping import physical_name, physical_predicate
+from delta_ops.protocol.column_mapping import physical_predicate
 from delta_ops.protocol.file_domains import PartitionColumn
 from delta_ops.protocol.partition_values import parse, parse_array
 from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
-from delta_ops.protocol.schema import DataType, StructType, find_field
+from delta_ops.protocol.schema import DataType
 from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.table_definition import TableDefinition
 
 _Judge = Callable[[Predicate, Mapping[str, PartitionColumn], pa.Array], pa.BooleanArray]
 _SOURCES = {
@@ -36,26 +37,6 @@ _SOURCES = {
     "tags": "tags",
     "deletion_vector": "deletionVector",
 }
-
-
-class TableShape(Protocol):
-    """What pruning needs to know of a table."""
-
-    @property
-    def uri(self) -> str:
-        """The table's root."""
-
-    @property
-    def schema(self) -> StructType:
-        """The table's columns."""
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """Logical names."""
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether files have other names than the table."""
 
 
 def sources(columns: Sequence[str]) -> list[str]:
@@ -76,21 +57,32 @@ def sources(columns: Sequence[str]) -> list[str]:
 
 
 def file_view(
-    adds: pa.Table, columns: Sequence[str], table: TableShape, time_zone: str = "UTC"
+    adds: pa.Table,
+    columns: Sequence[str],
+    definition: TableDefinition,
+    uri: str,
+    time_zone: str = "UTC",
 ) -> pa.Table:
     """Rows of `ADD` columns as the columns that users ask for."""
     adds = evened(adds)
-    return pa.table({name: _view_column(name, adds, table, time_zone) for name in columns})
+    return pa.table(
+        {name: _view_column(name, adds, definition, uri, time_zone) for name in columns}
+    )
 
 
-def sources_of_predicate(predicate: Predicate, table: TableShape) -> list[str]:
+def sources_of_predicate(predicate: Predicate, definition: TableDefinition) -> list[str]:
     """The `ADD` columns that `matching` looks at."""
-    of_rows = columns_of(resolve(predicate, table.schema)) - set(table.partition_columns)
+    named = columns_of(resolve(predicate, definition.schema))
+    of_rows = named - set(definition.partition_columns)
     return ["path", "partitionValues", *(["stats"] if of_rows else [])]
 
 
 def matching(
-    adds: pa.Table, predicate: Predicate, table: TableShape, time_zone: str = "UTC"
+    adds: pa.Table,
+    predicate: Predicate,
+    definition: TableDefinition,
+    uri: str,
+    time_zone: str = "UTC",
 ) -> pa.Table:
     """The rows whose file may hold a row for which the predicate is true.
 
@@ -102,12 +94,16 @@ def matching(
             not fit its column.
         LogPathError: A file has a partition value that is none of its column's type.
     """
-    judged = _judged(adds, predicate, table, time_zone, might_match)
+    judged = _judged(adds, predicate, definition, uri, time_zone, might_match)
     return pa.Table.from_batches([files.filter(might) for files, might in judged], adds.schema)
 
 
 def split_by_match(
-    adds: pa.Table, predicate: Predicate, table: TableShape, time_zone: str = "UTC"
+    adds: pa.Table,
+    predicate: Predicate,
+    definition: TableDefinition,
+    uri: str,
+    time_zone: str = "UTC",
 ) -> tuple[pa.Table, pa.Table]:
     """The files of which every row matches, and those of which that is not known.
 
@@ -115,7 +111,7 @@ def split_by_match(
     """
     judged = [
         (files, pc.fill_null(must, False))
-        for files, must in _judged(adds, predicate, table, time_zone, must_match)
+        for files, must in _judged(adds, predicate, definition, uri, time_zone, must_match)
     ]
     matched = [files.filter(must) for files, must in judged]
     others = [files.filter(pc.invert(must)) for files, must in judged]
@@ -123,23 +119,28 @@ def split_by_match(
 
 
 def _judged(
-    adds: pa.Table, predicate: Predicate, table: TableShape, time_zone: str, judge: _Judge
+    adds: pa.Table,
+    predicate: Predicate,
+    definition: TableDefinition,
+    uri: str,
+    time_zone: str,
+    judge: _Judge,
 ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
     """Files with what `judge` says of each."""
-    resolved = resolve(predicate, table.schema)
-    if table.is_mapped:
-        resolved = physical_predicate(resolved, table.schema)
+    resolved = resolve(predicate, definition.schema)
+    if definition.is_mapped:
+        resolved = physical_predicate(resolved, definition.schema)
     looked_at = columns_of(resolved)
-    partitions = partition_types(table)
+    stored_names = definition.partition_names
     types = {
-        stored: partitions[name]
-        for name, stored in stored_names(table).items()
-        if stored in looked_at
+        stored_names[each.name]: each.data_type
+        for each in definition.partition_fields
+        if stored_names[each.name] in looked_at
     }
     reads_stats = bool(looked_at - set(types))
     for files in adds.to_batches():
         values = {
-            name: _partition_column(files, name, t, table, time_zone) for name, t in types.items()
+            name: _partition_column(files, name, t, uri, time_zone) for name, t in types.items()
         }
         stats = files.column("stats") if reads_stats else pa.nulls(len(files), pa.string())
         yield files, judge(resolved, values, stats)
@@ -175,11 +176,11 @@ def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] |
 
 
 def _partition_column(
-    adds: pa.RecordBatch, name: str, data_type: DataType, table: TableShape, time_zone: str
+    adds: pa.RecordBatch, name: str, data_type: DataType, uri: str, time_zone: str
 ) -> PartitionColumn:
     texts = _values_of(adds.column("partitionValues"), name)
     encoded = texts.dictionary_encode(null_encoding="encode")
-    with _naming_file(adds, texts, name, data_type, table):
+    with _naming_file(adds, texts, name, data_type, uri):
         texts_once = encoded.dictionary.to_pylist()
         values = [parse(text, data_type, time_zone=time_zone) for text in texts_once]
     return PartitionColumn(codes=encoded.indices, values=values)
@@ -187,7 +188,7 @@ def _partition_column(
 
 @contextmanager
 def _naming_file(
-    adds: Any, texts: pa.Array, name: str, data_type: DataType, table: TableShape
+    adds: Any, texts: pa.Array, name: str, data_type: DataType, uri: str
 ) -> Iterator[None]:
     """A value that is none of the type, with the path of the first file that has it.
 
@@ -200,7 +201,7 @@ def _naming_file(
     except InvalidRequestError as error:
         rows = zip(adds["path"].to_pylist(), texts.to_pylist(), strict=True)
         path, reason = next((p, why) for p, text in rows if (why := _refusal(text, data_type)))
-        raise LogPathError(table.uri, path, f"{reason}, the type of column {name}") from error
+        raise LogPathError(uri, path, f"{reason}, the type of column {name}") from error
 
 
 def _refusal(text: str | None, data_type: DataType) -> str | None:
@@ -211,25 +212,14 @@ def _refusal(text: str | None, data_type: DataType) -> str | None:
     return None
 
 
-def partition_types(table: TableShape) -> Mapping[str, DataType]:
-    """The type of each partition column, in the order of the directories."""
-    return {name: find_field(table.schema, name).data_type for name in table.partition_columns}
-
-
-def stored_names(table: TableShape) -> Mapping[str, str]:
-    """The name of each partition column in `partitionValues`."""
-    return {
-        name: physical_name(find_field(table.schema, name)) if table.is_mapped else name
-        for name in table.partition_columns
-    }
-
-
-def _view_column(name: str, adds: pa.Table, table: TableShape, time_zone: str) -> pa.ChunkedArray:
+def _view_column(
+    name: str, adds: pa.Table, definition: TableDefinition, uri: str, time_zone: str
+) -> pa.ChunkedArray:
     column = adds[_SOURCES[name]]
     match name:
         case "partition_values":
             # At once: a value that stands in many chunks is parsed only once.
-            return pa.chunked_array([_partition_struct(adds, table, time_zone)])
+            return pa.chunked_array([_partition_struct(adds, definition, uri, time_zone)])
         case "num_records":
             parsed = (parse_stats(text) for text in column.to_pylist())
             return pa.chunked_array([[s.num_records if s else None for s in parsed]], pa.int64())
@@ -237,7 +227,9 @@ def _view_column(name: str, adds: pa.Table, table: TableShape, time_zone: str) -
             return column
 
 
-def parsed_partition_values(adds: pa.Table, table: TableShape) -> pa.StructArray:
+def parsed_partition_values(
+    adds: pa.Table, definition: TableDefinition, uri: str
+) -> pa.StructArray:
     """Typed partition values, by their names in files.
 
     Args:
@@ -246,21 +238,22 @@ def parsed_partition_values(adds: pa.Table, table: TableShape) -> pa.StructArray
     Raises:
         LogPathError: A value is none of its column's type.
     """
-    logical = _partition_struct(adds, table, "UTC")
-    names = [stored_names(table)[field.name] for field in logical.type]
+    logical = _partition_struct(adds, definition, uri, "UTC")
+    names = [definition.partition_names[field.name] for field in logical.type]
     return pa.StructArray.from_arrays(logical.flatten(), names=names)
 
 
-def _partition_struct(adds: pa.Table, table: TableShape, time_zone: str) -> pa.StructArray:
+def _partition_struct(
+    adds: pa.Table, definition: TableDefinition, uri: str, time_zone: str
+) -> pa.StructArray:
     maps = adds["partitionValues"].combine_chunks()
-    types = partition_types(table)
+    types = {each.name: each.data_type for each in definition.partition_fields}
     if not types:
         return pa.array([{}] * len(maps), pa.struct([]))
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
-    stored = stored_names(table)
     arrays = []
     for name, data_type in types.items():
-        texts = _values_of(maps, stored[name])
-        with _naming_file(adds, texts, name, data_type, table):
+        texts = _values_of(maps, definition.partition_names[name])
+        with _naming_file(adds, texts, name, data_type, uri):
             arrays.append(parse_array(texts, data_type, time_zone=time_zone))
     return pa.StructArray.from_arrays(arrays, fields=fields)

@@ -47,15 +47,10 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE, add_files
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import is_mapped
-from delta_ops.protocol.features import validate_openable
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructType, schema_from_json
-from delta_ops.protocol.table_properties import (
-    TableProperties,
-    table_properties_from_configuration,
-)
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import FileInfo, Storage
 
 
@@ -131,26 +126,26 @@ class Snapshot:
         return self.storage.uri
 
     @lazy
+    def definition(self) -> TableDefinition:
+        """What protocol and metadata demand."""
+        return TableDefinition(protocol=self.protocol, metadata=self.metadata)
+
+    @property
     def schema(self) -> StructType:
         """The table's columns, partition columns among them."""
-        return schema_from_json(self.metadata.schema_string)
+        return self.definition.schema
 
-    @lazy
+    @property
     def arrow_schema(self) -> pa.Schema:
         """`schema` as Arrow has it."""
-        return arrow_schema_from_schema(self.schema)
+        return self.definition.arrow_schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """Logical names, in the order of the directories."""
-        return self.metadata.partition_columns
+        return self.definition.partition_columns
 
     @property
-    def is_mapped(self) -> bool:
-        """Whether columns have other names in files than in the table."""
-        return is_mapped(self.metadata)
-
-    @lazy
     def properties(self) -> TableProperties:
         """The table's `delta.*` properties, parsed.
 
@@ -158,7 +153,7 @@ class Snapshot:
             InvalidRequestError: One of them cannot be parsed.
         """
         try:
-            return table_properties_from_configuration(self.metadata.configuration)
+            return self.definition.properties
         except InvalidRequestError as error:
             raise InvalidRequestError(f"{self.uri}: {error}") from error
 
@@ -190,7 +185,7 @@ class Snapshot:
         """
         with naming_place(self._place_of_file):
             adds = self._add_table(pruning.sources(columns), predicate, partition_time_zone)
-            return pruning.file_view(adds, columns, self, partition_time_zone)
+            return pruning.file_view(adds, columns, self.definition, self.uri, partition_time_zone)
 
     def add_files(
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
@@ -355,10 +350,13 @@ class Snapshot:
     ) -> pa.Table:
         if predicate is None:
             return pa.concat_tables(self.stream_live(columns))
-        looked_at = pruning.sources_of_predicate(predicate, self)
+        looked_at = pruning.sources_of_predicate(predicate, self.definition)
         wanted = list(dict.fromkeys([*columns, *looked_at]))
         live = self.stream_live(wanted)
-        matching = (pruning.matching(table, predicate, self, time_zone) for table in live)
+        matching = (
+            pruning.matching(table, predicate, self.definition, self.uri, time_zone)
+            for table in live
+        )
         return pa.concat_tables(matching).select(list(columns))
 
 
@@ -501,7 +499,7 @@ def _validated(
         missing = "metaData" if protocol else "protocol"
         raise LogCorruptError(table, place, f"there is no {missing}")
     try:
-        validate_openable(protocol, metadata, table=table)
+        validate(TableDefinition(protocol=protocol, metadata=metadata), "open", table=table)
     except LogCorruptError as error:
         raise LogCorruptError(table, f"{place}, {error.file}", error.reason) from error
     return protocol, metadata

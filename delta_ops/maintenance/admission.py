@@ -13,61 +13,15 @@ that format can see. This version knows of none.
 from __future__ import annotations
 
 import json
-from collections.abc import Set
 
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.features import FEATURES, FEATURES_WRITER_VERSION, validate_writable
+from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import Storage
 
 FORMAT_FILE = "_delta_ops/format.json"
 
 _KNOWN_VERSIONS: frozenset[int] = frozenset()
-_LOG_IS_KNOWN = frozenset(feature.name for feature in FEATURES) - {
-    "catalogManaged",
-    "catalogOwned-preview",
-    "coordinatedCommits-preview",
-    "redirectReaderWriter-preview",
-    "redirectWriterOnly-preview",
-}
-"""Features by which nothing stands outside of the log, and nothing in it that we would not see."""
-
-
-_FILES_ARE_KNOWN = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "icebergCompatV1",
-        "icebergCompatV2",
-        "icebergCompatV3",
-        "identityColumns",
-        "inCommitTimestamp",
-        "inCommitTimestamp-preview",
-        "invariants",
-        "materializePartitionColumns",
-        "rowTracking",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantShredding",
-        "variantShredding-preview",
-        "variantType",
-        "variantType-preview",
-    }
-)
-"""Features of which we know where the log names the files that a table needs because of them.
-
-Not among them: those by which commits, and so files, may stand outside of the log."""
 
 
 def validate_maintainable(snapshot: Snapshot) -> None:
@@ -76,7 +30,7 @@ def validate_maintainable(snapshot: Snapshot) -> None:
     Raises:
         UnsupportedFeatureError: With all that is not supported.
     """
-    validate_writable(snapshot.protocol, snapshot.metadata, table=snapshot.uri)
+    validate(snapshot.definition, "write", table=snapshot.uri, engine=None)
 
 
 def validate_deletable(snapshot: Snapshot) -> None:
@@ -102,7 +56,7 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
             f"{snapshot.base.version} of another log of the same files, and does not know which of "
             "them that one needs since; nothing was deleted, and no vacuum of it is possible"
         )
-    _validate_known(snapshot, _FILES_ARE_KNOWN, "vacuumed")
+    validate(snapshot.definition, "vacuum", table=snapshot.uri)
     _validate_format(snapshot)
 
 
@@ -112,7 +66,7 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
     """
-    _validate_known(snapshot, _LOG_IS_KNOWN, "cleaned up")
+    validate(snapshot.definition, "clean up", table=snapshot.uri)
     _validate_format(snapshot)
 
 
@@ -122,17 +76,7 @@ def validate_log_compactable(snapshot: Snapshot) -> None:
     Raises:
         UnsupportedFeatureError: It uses a feature that is unknown here.
     """
-    _validate_known(snapshot, _LOG_IS_KNOWN, "compacted")
-
-
-def _validate_known(snapshot: Snapshot, known: Set[str], to: str) -> None:
-    protocol = snapshot.protocol
-    asked = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    unknown = sorted(asked - known)
-    if protocol.min_writer_version > FEATURES_WRITER_VERSION:
-        unknown.append(f"writer version {protocol.min_writer_version}")
-    if unknown:
-        raise UnsupportedFeatureError(snapshot.uri, tuple(unknown), to)
+    validate(snapshot.definition, "compact", table=snapshot.uri)
 
 
 def _validate_format(snapshot: Snapshot) -> None:

@@ -1,43 +1,40 @@
-"""Features: what a table asks of its readers and writers, and whether we do it.
+"""Features: what a table asks of its readers and writers, and what we do of it.
 
 Source: PROTOCOL.md, "Table Features", "Reader Version Requirements", "Writer Version Requirements"
 and "Valid Feature Names in Table Features".
 
-What is not known to be supported is refused by name, before anything is opened, read or written: a
-feature that nobody has heard of just as a version from before features, which stands for all
-features that it brought. To support one more, change its row in `FEATURES`. A table whose rows
-cannot be read may still be opened: its history, files and figures can be looked at.
-Rules that every row has to keep are refused for writing one by one, by rule and column.
+A feature is one row. Nothing is supported unless the row says so: a feature that nobody has heard
+of is refused by name, just as a version from before features, which stands for all features that
+it brought. What a table as a whole asks for is judged in `table_definition`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
-from delta_ops.protocol.actions import Metadata, Protocol
-from delta_ops.protocol.literals import is_comparable
-from delta_ops.protocol.schema import (
-    TIMESTAMP_NTZ,
-    VARIANT,
-    VOID,
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    find_field,
-    schema_from_json,
-    walk,
-)
+from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.schema import TIMESTAMP_NTZ, DataType
 
 FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
 
+Engine = Literal["arrow", "spark"]
+Operation = Literal["open", "read", "write", "restore", "vacuum", "clean up", "compact"]
+"""What may be asked of a table.
 
-class Feature(NamedTuple):
-    """A feature of the protocol and how far we support it."""
+open: understand its log, so that its history, files and figures can be looked at.
+read, write: rows, by an engine.
+restore: commit without new rows, naming files that the log knows, with all that it knows of them.
+vacuum: know where the log names the files that the table needs.
+clean up, compact: know the files of the log, and that nothing of the table stands elsewhere.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A feature of the protocol, and how far we support it."""
 
     name: str
     for_readers: bool = False
@@ -46,232 +43,285 @@ class Feature(NamedTuple):
     """Tables of this reader version, from before features, may use it."""
     legacy_writer_version: int | None = None
     """Tables from this writer version on, from before features, may use it."""
-    is_opened: bool = False
-    """Whether we understand its log: which files there are, and what is known of them."""
-    is_read: bool = False
-    """Whether the Arrow engine understands its data files too."""
-    is_read_by_spark: bool = False
-    """Whether the Spark engine does."""
-    is_written: bool = False
-    is_kept: bool = False
-    """Whether a commit keeps its rules that writes no rows and only names files again, or no more,
-    with all that the log knows of them; see `validate_kept`."""
+    enabled_by: Mapping[str, str] = field(default_factory=dict)
+    """Table properties that ask for it, with the value that does, in lower case."""
+    requires: tuple[str, ...] = ()
+    """Features that a protocol must have beside it."""
+    types: tuple[DataType, ...] = ()
+    """Types that columns can have only with it."""
+    operations: frozenset[Operation] = frozenset()
+    """Those that take a table which has it; of `read` and `write`, see the engines."""
+    read_by: frozenset[Engine] = frozenset()
+    """Empty for a feature of writers: who only reads need not know it."""
+    written_by: frozenset[Engine] = frozenset()
+
+    def supports(self, operation: Operation, engine: Engine) -> bool:
+        """Whether an operation takes a table that has the feature.
+
+        Args:
+            engine: Counts for rows only.
+        """
+        match operation:
+            case "read":
+                return engine in self.read_by
+            case "write":
+                return engine in self.written_by
+        return operation in self.operations
 
 
-FEATURES = (
-    Feature("appendOnly", legacy_writer_version=2, is_written=True),
-    Feature("invariants", legacy_writer_version=2, is_written=True),
-    Feature("checkConstraints", legacy_writer_version=3, is_kept=True),
-    Feature("changeDataFeed", legacy_writer_version=4, is_kept=True),
-    Feature("generatedColumns", legacy_writer_version=4, is_kept=True),
+_BOTH: frozenset[Engine] = frozenset({"arrow", "spark"})
+_ARROW: frozenset[Engine] = frozenset({"arrow"})
+_LOG: frozenset[Operation] = frozenset({"clean up", "compact"})
+_FILES: frozenset[Operation] = _LOG | {"vacuum"}
+_OPEN: frozenset[Operation] = _FILES | {"open"}
+
+
+FEATURES: tuple[Feature, ...] = (
     Feature(
-        "columnMapping",
-        True,
+        name="appendOnly",
+        legacy_writer_version=2,
+        operations=_FILES | {"restore"},
+        written_by=_BOTH,
+    ),
+    Feature(
+        name="invariants",
+        legacy_writer_version=2,
+        operations=_FILES | {"restore"},
+        written_by=_BOTH,
+    ),
+    Feature(
+        name="checkConstraints",
+        legacy_writer_version=3,
+        operations=_FILES | {"restore"},
+    ),
+    Feature(
+        name="changeDataFeed",
+        legacy_writer_version=4,
+        enabled_by={"delta.enableChangeDataFeed": "true", "delta.enableChangeDataCapture": "true"},
+        operations=_FILES | {"restore"},
+    ),
+    Feature(
+        name="generatedColumns",
+        legacy_writer_version=4,
+        operations=_FILES | {"restore"},
+    ),
+    Feature(
+        name="columnMapping",
+        for_readers=True,
         legacy_reader_version=2,
         legacy_writer_version=5,
-        is_opened=True,
-        is_read=True,
-    ),
-    Feature("identityColumns", legacy_writer_version=6),
-    Feature(
-        "timestampNtz", True, is_opened=True, is_read=True, is_read_by_spark=True, is_written=True
+        operations=_OPEN,
+        read_by=_ARROW,
     ),
     Feature(
-        "vacuumProtocolCheck",
-        True,
-        is_opened=True,
-        is_read=True,
-        is_read_by_spark=True,
-        is_kept=True,
+        name="identityColumns",
+        legacy_writer_version=6,
+        operations=_FILES,
     ),
-    Feature("deletionVectors", True, is_opened=True, is_read=True, is_kept=True),
     Feature(
-        "v2Checkpoint", True, is_opened=True, is_read=True, is_read_by_spark=True, is_written=True
+        name="timestampNtz",
+        for_readers=True,
+        types=(TIMESTAMP_NTZ,),
+        operations=_OPEN | {"restore"},
+        read_by=_BOTH,
+        written_by=_BOTH,
     ),
-    Feature("typeWidening", True, is_opened=True, is_read=True),
-    Feature("typeWidening-preview", True, is_opened=True, is_read=True),
-    Feature("variantType", True, is_opened=True, is_read=True),
-    Feature("variantType-preview", True, is_opened=True, is_read=True),
-    Feature("variantShredding", True, is_opened=True, is_read=True),
-    Feature("variantShredding-preview", True, is_opened=True, is_read=True),
-    Feature("catalogManaged", True),
-    Feature("catalogOwned-preview", True),
-    Feature("redirectReaderWriter-preview", True),
-    Feature("geospatial", True),
-    Feature("allowColumnDefaults"),
-    Feature("checkpointProtection"),
-    Feature("clustering"),
-    Feature("coordinatedCommits-preview"),
-    Feature("domainMetadata", is_written=True),
-    Feature("icebergCompatV1"),
-    Feature("icebergCompatV2"),
-    Feature("icebergCompatV3"),
-    Feature("inCommitTimestamp", is_written=True),
-    Feature("inCommitTimestamp-preview"),
-    Feature("materializePartitionColumns"),
-    Feature("redirectWriterOnly-preview"),
-    Feature("rowTracking"),
+    Feature(
+        name="vacuumProtocolCheck",
+        for_readers=True,
+        operations=_OPEN | {"restore"},
+        read_by=_BOTH,
+    ),
+    Feature(
+        name="deletionVectors",
+        for_readers=True,
+        enabled_by={"delta.enableDeletionVectors": "true"},
+        operations=_OPEN | {"restore"},
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="v2Checkpoint",
+        for_readers=True,
+        enabled_by={"delta.checkpointPolicy": "v2"},
+        operations=_OPEN | {"restore"},
+        read_by=_BOTH,
+        written_by=_BOTH,
+    ),
+    Feature(
+        name="typeWidening",
+        for_readers=True,
+        enabled_by={"delta.enableTypeWidening": "true"},
+        operations=_OPEN,
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="typeWidening-preview",
+        for_readers=True,
+        operations=_OPEN,
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="variantType",
+        for_readers=True,
+        operations=_OPEN,
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="variantType-preview",
+        for_readers=True,
+        operations=_OPEN,
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="variantShredding",
+        for_readers=True,
+        requires=("variantType",),
+        operations=_OPEN,
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="variantShredding-preview",
+        for_readers=True,
+        enabled_by={"delta.enableVariantShredding": "true"},
+        operations=_OPEN,
+        read_by=_ARROW,
+    ),
+    Feature(
+        name="catalogManaged",
+        for_readers=True,
+    ),
+    Feature(
+        name="catalogOwned-preview",
+        for_readers=True,
+    ),
+    Feature(
+        name="redirectReaderWriter-preview",
+        for_readers=True,
+    ),
+    Feature(
+        name="geospatial",
+        for_readers=True,
+        operations=_LOG,
+    ),
+    Feature(
+        name="allowColumnDefaults",
+        operations=_FILES,
+    ),
+    Feature(
+        name="checkpointProtection",
+        operations=_FILES,
+    ),
+    Feature(
+        name="clustering",
+        requires=("domainMetadata",),
+        operations=_FILES,
+    ),
+    Feature(
+        name="coordinatedCommits-preview",
+    ),
+    Feature(
+        name="domainMetadata",
+        operations=_FILES | {"restore"},
+        written_by=_BOTH,
+    ),
+    Feature(
+        name="icebergCompatV1",
+        enabled_by={"delta.enableIcebergCompatV1": "true"},
+        requires=("columnMapping",),
+        operations=_FILES,
+    ),
+    Feature(
+        name="icebergCompatV2",
+        enabled_by={"delta.enableIcebergCompatV2": "true"},
+        requires=("columnMapping",),
+        operations=_FILES,
+    ),
+    Feature(
+        name="icebergCompatV3",
+        enabled_by={"delta.enableIcebergCompatV3": "true"},
+        requires=(
+            "columnMapping",
+            "rowTracking",
+        ),
+        operations=_FILES,
+    ),
+    Feature(
+        name="inCommitTimestamp",
+        enabled_by={"delta.enableInCommitTimestamps": "true"},
+        operations=_FILES | {"restore"},
+        written_by=_BOTH,
+    ),
+    Feature(
+        name="inCommitTimestamp-preview",
+        operations=_FILES,
+    ),
+    Feature(
+        name="materializePartitionColumns",
+        operations=_FILES,
+    ),
+    Feature(
+        name="redirectWriterOnly-preview",
+    ),
+    Feature(
+        name="rowTracking",
+        enabled_by={"delta.enableRowTracking": "true"},
+        requires=("domainMetadata",),
+        operations=_FILES,
+    ),
 )
-Engine = Literal["arrow", "spark"]
-_READ: Mapping[Engine, str] = {"arrow": "read", "spark": "read by Spark"}
-_READ_BY_ARROW = (VARIANT, VOID)
-"""Types beside those of which values can be compared."""
+
 _BY_NAME = {feature.name: feature for feature in FEATURES}
-_FEATURE_OF_PROPERTY = {
-    ("delta.enableChangeDataFeed", "true"): "changeDataFeed",
-    ("delta.enableChangeDataCapture", "true"): "changeDataFeed",
-    ("delta.enableDeletionVectors", "true"): "deletionVectors",
-    ("delta.enableRowTracking", "true"): "rowTracking",
-    ("delta.enableTypeWidening", "true"): "typeWidening",
-    ("delta.enableInCommitTimestamps", "true"): "inCommitTimestamp",
-    ("delta.enableVariantShredding", "true"): "variantShredding-preview",
-    ("delta.enableIcebergCompatV1", "true"): "icebergCompatV1",
-    ("delta.enableIcebergCompatV2", "true"): "icebergCompatV2",
-    ("delta.enableIcebergCompatV3", "true"): "icebergCompatV3",
-    ("delta.checkpointPolicy", "v2"): "v2Checkpoint",
-}
-"""What a property asks for needs the feature in the protocol."""
 
 
-def validate_openable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse a table whose log we cannot understand.
-
-    Raises:
-        UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
-            partition column.
-    """
-    _validate_protocol(protocol, table)
-    unsupported = (*_unopened_features(protocol), *_unread_format(metadata))
-    if unsupported:
-        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "opened")
-    _schema(metadata, table)  # what a feature that is not known makes of it is not known either
+def feature_of(name: str) -> Feature:
+    """The row of a feature; that of one which nobody has heard of supports nothing."""
+    return _BY_NAME.get(name, Feature(name=name))
 
 
-def validate_readable(
-    protocol: Protocol, metadata: Metadata, *, table: str, engine: Engine = "arrow"
-) -> None:
-    """Refuse a table whose rows an engine of ours cannot read.
-
-    Raises:
-        UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
-            partition column.
-    """
-    _validate_protocol(protocol, table)
-    unsupported = _unread(protocol, metadata, _schema(metadata, table), engine)
-    if unsupported:
-        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), _READ[engine])
+def features_of_readers(protocol: Protocol) -> tuple[str, ...]:
+    """The features that readers of such a table must know."""
+    if protocol.min_reader_version >= FEATURES_READER_VERSION:
+        return protocol.reader_features or ()
+    version = protocol.min_reader_version
+    return tuple(f.name for f in FEATURES if f.legacy_reader_version == version)
 
 
-def validate_writable(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse a table that we cannot write; one that we cannot read is such a table.
-
-    Raises:
-        UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
-            partition column.
-    """
-    _validate_protocol(protocol, table)
-    schema = _schema(metadata, table)
-    unsupported = (
-        *_unread(protocol, metadata, schema, "spark"),
-        *_unwritten_features(protocol),
-        *_rules(metadata, schema),
-        *_undeclared_types(protocol, schema),
-    )
-    if unsupported:
-        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "written")
+def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
+    """The features that writers of such a table must know."""
+    if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
+        return protocol.writer_features or ()
+    version = protocol.min_writer_version
+    return tuple(f.name for f in FEATURES if _is_since(f.legacy_writer_version, version))
 
 
-def validate_kept(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse a table of which not even files that the log knows can be named again by us.
-
-    Rows that were in the table have kept its rules already, so that rules of rows do not matter;
-    what says how far identity columns have counted would be lost with an older schema.
-
-    Raises:
-        UnsupportedFeatureError: With all that is not supported.
-        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
-            partition column.
-    """
-    _validate_protocol(protocol, table)
-    schema = _schema(metadata, table)
-    kept = {feature.name for feature in FEATURES if feature.is_kept}
-    unsupported = (
-        *_unread(protocol, metadata, schema, "arrow"),
-        *(name for name in _unwritten_features(protocol) if name not in kept),
-        *_column_mapping(metadata),
-        *(rule for rule in _rules(metadata, schema) if rule.startswith("identity column ")),
-        *_undeclared_types(protocol, schema),
-    )
-    if unsupported:
-        raise UnsupportedFeatureError(table, tuple(dict.fromkeys(unsupported)), "written")
-
-
-def validate_properties(protocol: Protocol, metadata: Metadata, *, table: str) -> None:
-    """Refuse properties that ask for a feature which the protocol does not have.
-
-    Raises:
-        InvalidRequestError: With the property and the feature.
-    """
-    for (name, value), feature in _FEATURE_OF_PROPERTY.items():
-        is_asked = metadata.configuration.get(name, "").strip().lower() == value
-        if is_asked and not _has_feature(protocol, _BY_NAME[feature]):
-            raise InvalidRequestError(
-                f"{table}: {name} = {value} needs the feature {feature}, which the table's "
-                "protocol does not have; leave the property out, or add the feature first with an "
-                "engine that supports it"
-            )
+def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:
+    """What an operation does not support of a protocol: features, and versions to come."""
+    if protocol.min_reader_version > FEATURES_READER_VERSION:
+        yield f"reader version {protocol.min_reader_version}"
+    names = dict.fromkeys(features_of_readers(protocol))
+    if operation not in ("open", "read"):
+        if protocol.min_writer_version > FEATURES_WRITER_VERSION:
+            yield f"writer version {protocol.min_writer_version}"
+        names |= dict.fromkeys(features_of_writers(protocol))
+    yield from (name for name in names if not feature_of(name).supports(operation, engine))
 
 
 def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:
     """The features that another protocol has, by name or by its version, and this one has not."""
-    known = {feature.name: feature for feature in FEATURES}
-    names = {*known, *(than.writer_features or ()), *(than.reader_features or ())}
-    features = [known.get(name, Feature(name)) for name in sorted(names)]
-    return [f.name for f in features if _has_feature(than, f) and not _has_feature(protocol, f)]
+    here, there = (
+        {*features_of_readers(each), *features_of_writers(each)} for each in (protocol, than)
+    )
+    return sorted(there - here)
 
 
-def has_v2_checkpoints(protocol: Protocol) -> bool:
-    """Whether checkpoints may be of the V2 kind, and must not have many parts."""
-    return _has_feature(protocol, _BY_NAME["v2Checkpoint"])
+def contradictions(protocol: Protocol) -> Iterator[str]:
+    """Why no writer can have meant such a protocol.
 
-
-def _has_feature(protocol: Protocol, feature: Feature) -> bool:
-    if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
-        return feature.name in (protocol.writer_features or ())
-    since = feature.legacy_writer_version
-    return since is not None and since <= protocol.min_writer_version
-
-
-def _schema(metadata: Metadata, table: str) -> StructType:
-    try:
-        schema = schema_from_json(metadata.schema_string)
-        spelt = {name: find_field(schema, name).name for name in metadata.partition_columns}
-    except InvalidRequestError as error:
-        raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
-    for name, other in spelt.items():
-        if name != other:  # by either name, half of the code would find no values
-            raise LogCorruptError(
-                table, "metaData", f"the partition column {name} is called {other} in the schema"
-            )
-    return schema
-
-
-def _validate_protocol(protocol: Protocol, table: str) -> None:
-    """Source: PROTOCOL.md, "Protocol Evolution" and "Supported Features"."""
-    if (
-        protocol.min_reader_version > FEATURES_READER_VERSION
-        or protocol.min_writer_version > FEATURES_WRITER_VERSION
-    ):
-        return  # what belongs together in versions to come is not known; they are refused by number
-    for reason in _contradictions(protocol):
-        raise LogCorruptError(table, "protocol", reason)
-
-
-def _contradictions(protocol: Protocol) -> Iterator[str]:
+    Source: PROTOCOL.md, "Protocol Evolution" and "Supported Features".
+    """
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    if reader > FEATURES_READER_VERSION or writer > FEATURES_WRITER_VERSION:
+        return  # what belongs together in versions to come is not known; they are refused by number
     read, written = protocol.reader_features, protocol.writer_features
     if reader == FEATURES_READER_VERSION and read is None:
         yield f"reader version {reader} has no readerFeatures"
@@ -290,115 +340,11 @@ def _contradictions(protocol: Protocol) -> Iterator[str]:
 
 
 def _is_hidden_from_readers(name: str, protocol: Protocol) -> bool:
-    feature = _BY_NAME.get(name)
-    if feature is None or not feature.for_readers or name in (protocol.reader_features or ()):
+    feature = feature_of(name)
+    if not feature.for_readers or name in (protocol.reader_features or ()):
         return False
     return feature.legacy_reader_version != protocol.min_reader_version
 
 
-def _unread(
-    protocol: Protocol, metadata: Metadata, schema: StructType, engine: Engine
-) -> list[str]:
-    if engine == "arrow":
-        read = {feature.name for feature in FEATURES if feature.is_read}
-        return [
-            *_features_of_readers(protocol, read),
-            *_unread_format(metadata),
-            *([] if _is_told_of_mapping(protocol) else _column_mapping(metadata)),
-            *_unread_types(schema, _READ_BY_ARROW),
-        ]
-    return [
-        *_features_of_readers(protocol, {f.name for f in FEATURES if f.is_read_by_spark}),
-        *_unread_format(metadata),
-        *_column_mapping(metadata),
-        *_unread_types(schema, ()),
-    ]
-
-
-def _is_told_of_mapping(protocol: Protocol) -> bool:
-    mapping = _BY_NAME["columnMapping"]
-    is_legacy = protocol.min_reader_version == mapping.legacy_reader_version
-    return is_legacy or mapping.name in (protocol.reader_features or ())
-
-
-def _unopened_features(protocol: Protocol) -> Iterator[str]:
-    return _features_of_readers(protocol, {f.name for f in FEATURES if f.is_opened})
-
-
-def _features_of_readers(protocol: Protocol, supported: Collection[str]) -> Iterator[str]:
-    """What the protocol asks of readers and is not supported."""
-    version = protocol.min_reader_version
-    if version > FEATURES_READER_VERSION:
-        yield f"reader version {version}"
-    yield from (name for name in protocol.reader_features or () if name not in supported)
-    if version < FEATURES_READER_VERSION:
-        yield from (
-            feature.name
-            for feature in FEATURES
-            if feature.legacy_reader_version == version and feature.name not in supported
-        )
-
-
-def _unwritten_features(protocol: Protocol) -> Iterator[str]:
-    version = protocol.min_writer_version
-    if version > FEATURES_WRITER_VERSION:
-        yield f"writer version {version}"
-    writable = {feature.name for feature in FEATURES if feature.is_written}
-    yield from (name for name in protocol.writer_features or () if name not in writable)
-    if version < FEATURES_WRITER_VERSION:
-        for feature in FEATURES:
-            since = feature.legacy_writer_version
-            if since is not None and since <= version and not feature.is_written:
-                yield feature.name
-
-
-def _unread_format(metadata: Metadata) -> Iterator[str]:
-    if metadata.format.provider.lower() != "parquet":
-        yield f"format provider {metadata.format.provider}"
-    for option in metadata.format.options:
-        yield f"format option {option}"
-
-
-def _column_mapping(metadata: Metadata) -> Iterator[str]:
-    # A protocol without the feature leaves the mode without effect, yet its files may be mapped.
-    if metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none":
-        yield "columnMapping"
-
-
-def _unread_types(schema: StructType, known: Collection[DataType]) -> Iterator[str]:
-    for path, data_type in walk(schema):
-        is_nested = isinstance(data_type, StructType | ArrayType | MapType)
-        if not is_nested and data_type not in known and not is_comparable(data_type):
-            yield f"type {data_type.name} of column {'.'.join(path)}"
-
-
-def _undeclared_types(protocol: Protocol, schema: StructType) -> Iterator[str]:
-    if "timestampNtz" in (protocol.writer_features or ()):
-        return
-    for path, data_type in walk(schema):
-        if data_type == TIMESTAMP_NTZ:
-            yield f"type timestamp_ntz of column {'.'.join(path)} without feature timestampNtz"
-
-
-def _rules(metadata: Metadata, schema: StructType) -> Iterator[str]:
-    """Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Columns"."""
-    for key in metadata.configuration:
-        if key.lower().startswith("delta.constraints."):
-            yield f"CHECK constraint {key[len('delta.constraints.') :]}"
-    for path, field in _fields(schema):
-        column = ".".join(path)
-        if "delta.invariants" in field.metadata:
-            yield f"the invariant of column {column}"
-        if "delta.generationExpression" in field.metadata:
-            yield f"generated column {column}"
-        if any(key.startswith("delta.identity.") for key in field.metadata):
-            yield f"identity column {column}"
-
-
-def _fields(schema: StructType) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """Every field at every depth with its path."""
-    root: tuple[tuple[str, ...], DataType] = ((), schema)
-    for path, data_type in (root, *walk(schema)):
-        if isinstance(data_type, StructType):
-            for field in data_type.fields:
-                yield (*path, field.name), field
+def _is_since(legacy_version: int | None, version: int) -> bool:
+    return legacy_version is not None and legacy_version <= version

@@ -27,39 +27,21 @@ from delta_ops.protocol.schema import (
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
-    StructType,
     leaves,
 )
 from delta_ops.protocol.stats import ColumnPath, FileStats, indexed_leaves, parse_stats
-from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.protocol.table_definition import TableDefinition
 
 _BOUNDED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ)
 Tree = Mapping[str, "Tree | DataType"]
 """Fields by name, structs as trees."""
 
 
-def stats_shape(
-    schema: StructType,
-    partition_columns: Sequence[str],
-    properties: TableProperties,
-    *,
-    is_mapped: bool,
-) -> Tree:
-    """The fields of `stats_parsed`: of the columns that get statistics by the table's properties.
-
-    Args:
-        schema: The table's columns, partition columns among them.
-        partition_columns: Logical names.
-        is_mapped: Whether columns have other names in files.
-    """
-    data = StructType(tuple(f for f in schema.fields if f.name not in partition_columns))
-    indexed = {
-        path
-        for path, _ in indexed_leaves(
-            data, properties.data_skipping_num_indexed_cols, properties.data_skipping_stats_columns
-        )
-    }
-    in_files = renamed(data, physical_name) if is_mapped else data
+def stats_shape(definition: TableDefinition) -> Tree:
+    """The fields of `stats_parsed`: those of the columns that get statistics."""
+    data = definition.data_schema
+    indexed = {path for path, _ in indexed_leaves(data, definition.properties.stats)}
+    in_files = renamed(data, physical_name) if definition.is_mapped else data
     stored = [
         (path, data_type)
         for (path, data_type), (logical, _) in zip(leaves(in_files), leaves(data), strict=True)

@@ -107,14 +107,28 @@ def num_records(text: str | None) -> int | None:
         return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsSettings:
+    """Which columns get statistics, and how long their texts may be."""
+
+    num_indexed_columns: int = 32
+    """`delta.dataSkippingNumIndexedCols`: how many leaf columns get statistics, in the schema's
+    order; an array or a map is one. -1: all."""
+    columns: tuple[ColumnPath, ...] | None = None
+    """`delta.dataSkippingStatsColumns`: these, a struct with its fields; None: the first."""
+    string_prefix_length: int = 32
+    """`delta.dataSkippingStringPrefixLength`: longer texts are cut to about so many characters."""
+
+
+DEFAULT_STATS = StatsSettings()
+
+
 def stats_from_footer(
     metadata: pq.FileMetaData,
     schema: StructType,
     partition_columns: Collection[str],
+    settings: StatsSettings = DEFAULT_STATS,
     *,
-    num_indexed_columns: int = 32,
-    string_prefix_length: int = 32,
-    stats_columns: Sequence[ColumnPath] | None = None,
     columns_without_nan: Collection[ColumnPath] = (),
     row_groups: Sequence[int] | None = None,
 ) -> str:
@@ -124,11 +138,6 @@ def stats_from_footer(
         metadata: The footer, written by Spark, pyarrow or another Parquet library.
         schema: The table's columns.
         partition_columns: They get no statistics and are not counted.
-        num_indexed_columns: How many leaf columns get statistics, in the schema's order; an array
-            or a map is one. -1: all. `delta.dataSkippingNumIndexedCols`.
-        string_prefix_length: Longer strings are cut to about so many characters.
-        stats_columns: If given, exactly these columns get statistics, a struct with all its fields.
-            `delta.dataSkippingStatsColumns`.
         columns_without_nan: Floating-point columns in which the caller saw no NaN.
         row_groups: Of these only, instead of the whole file.
     """
@@ -140,7 +149,7 @@ def stats_from_footer(
     groups = [metadata.row_group(i) for i in numbers]
     nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
     data_columns = _without(schema, partition_columns)
-    for path, data_type in indexed_leaves(data_columns, num_indexed_columns, stats_columns):
+    for path, data_type in indexed_leaves(data_columns, settings):
         index = found.get(".".join(path))
         if index is None or isinstance(data_type, ArrayType | MapType):
             continue
@@ -148,9 +157,10 @@ def stats_from_footer(
         merged = _merge([group.column(index) for group in groups], column, data_type)
         if data_type in (FLOAT, DOUBLE) and not nan_is_seen and path not in columns_without_nan:
             merged = merged._replace(high=None)
+        prefix = settings.string_prefix_length
         unit = _units_per_ms(column) if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else 1
-        _insert(lower, path, _lower_json(merged.low, data_type, unit, string_prefix_length))
-        _insert(upper, path, _upper_json(merged.high, data_type, unit, string_prefix_length))
+        _insert(lower, path, _lower_json(merged.low, data_type, unit, prefix))
+        _insert(upper, path, _upper_json(merged.high, data_type, unit, prefix))
         _insert(null_counts, path, merged.null_count)
     return _json(
         {
@@ -172,15 +182,16 @@ def _without(schema: StructType, partition_columns: Collection[str]) -> StructTy
 
 
 def indexed_leaves(
-    schema: StructType, num_indexed_columns: int, stats_columns: Sequence[ColumnPath] | None
+    schema: StructType, settings: StatsSettings
 ) -> Iterator[tuple[ColumnPath, DataType]]:
     """The leaves that get statistics: a struct's fields; an array or a map is one."""
-    wanted = None if stats_columns is None else {_lower(path) for path in stats_columns}
+    wanted = None if settings.columns is None else {_lower(path) for path in settings.columns}
+    number = settings.num_indexed_columns
     for position, (path, data_type) in enumerate(leaves(schema)):
         if wanted is not None:
             is_indexed = any(_lower(path)[: i + 1] in wanted for i in range(len(path)))
         else:
-            is_indexed = num_indexed_columns < 0 or position < num_indexed_columns
+            is_indexed = number < 0 or position < number
         if is_indexed:
             yield path, data_type
 

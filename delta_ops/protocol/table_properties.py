@@ -19,7 +19,7 @@ from typing import Literal, NoReturn, TypeVar
 
 from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.stats import DEFAULT_STATS, ColumnPath, StatsSettings
 
 IsolationLevel = Literal["Serializable", "WriteSerializable"]
 CheckpointPolicy = Literal["classic", "v2"]
@@ -87,12 +87,8 @@ class TableProperties:
     """`delta.isolationLevel`."""
     in_commit_timestamps: bool = False
     """`delta.enableInCommitTimestamps`: each commit carries its time, later than the one before."""
-    data_skipping_num_indexed_cols: int = 32
-    """`delta.dataSkippingNumIndexedCols`; -1: all columns get statistics."""
-    data_skipping_stats_columns: tuple[ColumnPath, ...] | None = None
-    """`delta.dataSkippingStatsColumns`: exactly these; None: the first ones."""
-    data_skipping_string_prefix_length: int = 32
-    """`delta.dataSkippingStringPrefixLength`: characters."""
+    stats: StatsSettings = DEFAULT_STATS
+    """`delta.dataSkipping...`: which statistics data files get."""
     target_file_size_bytes: int | None = None
     """`delta.targetFileSize`; None: whoever writes chooses."""
     compression_codec: CompressionCodec = "zstd"
@@ -154,14 +150,16 @@ def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
         in_commit_timestamps=read(
             "delta.enableInCommitTimestamps", _flag, defaults.in_commit_timestamps
         ),
-        data_skipping_num_indexed_cols=read(
-            "delta.dataSkippingNumIndexedCols", _count, defaults.data_skipping_num_indexed_cols
-        ),
-        data_skipping_stats_columns=read("delta.dataSkippingStatsColumns", parse_column_list, None),
-        data_skipping_string_prefix_length=read(
-            "delta.dataSkippingStringPrefixLength",
-            _positive,
-            defaults.data_skipping_string_prefix_length,
+        stats=StatsSettings(
+            num_indexed_columns=read(
+                "delta.dataSkippingNumIndexedCols", _count, defaults.stats.num_indexed_columns
+            ),
+            columns=read("delta.dataSkippingStatsColumns", parse_column_list, None),
+            string_prefix_length=read(
+                "delta.dataSkippingStringPrefixLength",
+                _positive,
+                defaults.stats.string_prefix_length,
+            ),
         ),
         target_file_size_bytes=read("delta.targetFileSize", _size_bytes, None),
         compression_codec=read(

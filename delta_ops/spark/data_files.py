@@ -31,9 +31,8 @@ from delta_ops.events import DataFilesWritten, OnEvent
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.partition_values import hive_directory
-from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.stats import stats_from_footer
-from delta_ops.protocol.table_properties import TableProperties
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
 from delta_ops.spark.expressions import named
 from delta_ops.spark.failures import translated
@@ -78,20 +77,7 @@ class TableTarget:
     """The table that files are written for, as the commit will leave it."""
 
     storage: Storage
-    metadata: Metadata
-    schema: StructType
-    properties: TableProperties
-
-    @property
-    def partition_fields(self) -> tuple[StructField, ...]:
-        """In the order of the directories."""
-        return tuple(find_field(self.schema, name) for name in self.metadata.partition_columns)
-
-    @property
-    def data_fields(self) -> tuple[StructField, ...]:
-        """What the files hold."""
-        partitions = {field.name for field in self.partition_fields}
-        return tuple(f for f in self.schema.fields if f.name not in partitions)
+    definition: TableDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,18 +101,18 @@ def write_rows(
         InvalidRequestError: A check found a row, or the rows could not be computed.
         StorageError: The store failed.
     """
-    fields = target.partition_fields
+    fields = target.definition.partition_fields
     all_checks = [*checks]
     for field in fields:
         all_checks += partition_text_checks(named(field.name), field, folds_case=_FOLDS_CASE)
     checked, refuse_broken = _checked(frame, all_checks, target)
     rows = checked.select(
-        *(named(f.name) for f in target.data_fields),
+        *(named(f.name) for f in target.definition.data_schema.fields),
         *(partition_text(named(f.name), f.data_type).alias(f.name) for f in fields),
     )
     directory = f"w-{uuid.uuid4().hex}"
     with _removed_on_failure(target.storage, directory):
-        spread = _gathered(rows, [field.name for field in fields], target.metadata)
+        spread = _gathered(rows, [field.name for field in fields], target.definition.metadata)
         written = _run(spread, directory, target, partition_by=[field.name for field in fields])
         refuse_broken()
         on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
@@ -158,7 +144,7 @@ def rewrite_rows(
     directory = f"{top}/{hive}" if hive else top
     checked, refuse_broken = _checked(frame, checks, target)
     with _removed_on_failure(target.storage, top):
-        rows = checked.select(*(named(f.name) for f in target.data_fields))
+        rows = checked.select(*(named(f.name) for f in target.definition.data_schema.fields))
         written = _run(rows, directory, target, partition_by=())
         refuse_broken()
         return _described(
@@ -205,9 +191,9 @@ def _is_one_process(spark: SparkSession) -> bool:
 
 
 def _codec_option(target: TableTarget) -> dict[str, str]:
-    if _CODEC not in target.metadata.configuration:
+    if _CODEC not in target.definition.metadata.configuration:
         return {}
-    codec: str = target.properties.compression_codec
+    codec: str = target.definition.properties.compression_codec
     # What Spark calls lz4 is framed in a way of Hadoop's own.
     return {"compression": "lz4_raw" if codec == "lz4" else codec}
 
@@ -230,7 +216,7 @@ def _described(
     *,
     data_change: bool,
 ) -> WrittenFiles:
-    storage = target.storage
+    storage, definition = target.storage, target.definition
     files = [f for f in storage.list_tree(directory) if not _is_hidden(f.path)]
 
     def described(info: FileInfo) -> tuple[AddFile | None, int]:
@@ -238,15 +224,13 @@ def _described(
             footer = file.metadata
         if not footer.num_rows:
             return None, 0
-        validate_footer(footer, target.schema, info.path)
+        validate_footer(footer, definition.schema, info.path)
         values = values_of(info.path)
         stats = stats_from_footer(
             footer,
-            target.schema,
-            target.metadata.partition_columns,
-            num_indexed_columns=target.properties.data_skipping_num_indexed_cols,
-            string_prefix_length=target.properties.data_skipping_string_prefix_length,
-            stats_columns=target.properties.data_skipping_stats_columns,
+            definition.schema,
+            definition.partition_columns,
+            definition.properties.stats,
         )
         add = AddFile(
             path=encode_path(info.path),

@@ -18,13 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.pruning import partition_types
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.features import validate_readable
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index, file_list
 from delta_ops.spark.expressions import named, physical_text, to_column
 from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
@@ -64,7 +63,7 @@ def read(
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot = _snapshot(source)
-    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
+    validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = _resolved_columns(snapshot, columns)
     groups = _groups_of_snapshot(snapshot, predicate, session_time_zone(spark))
     rows = read_groups(spark, snapshot, groups)
@@ -75,7 +74,8 @@ def read(
 
 def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
     """All rows and columns of these live files."""
-    types, time_zone = partition_types(snapshot), session_time_zone(spark)
+    time_zone = session_time_zone(spark)
+    types = {each.name: each.data_type for each in snapshot.definition.partition_fields}
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
     for add in adds:
         if add.deletion_vector is not None:
@@ -102,9 +102,9 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
+    validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     schema = snapshot.schema
-    partitions = StructType(tuple(find_field(schema, n) for n in snapshot.partition_columns))
+    partitions = StructType(snapshot.definition.partition_fields)
     data = StructType(tuple(f for f in schema.fields if f not in partitions.fields))
     _refuse_invisible(snapshot, groups)
     if not groups:

@@ -42,12 +42,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
                     name: group.files[0].partition_values.get(name)
                     for name in snapshot.partition_columns
                 },
-                TableTarget(
-                    storage=snapshot.storage,
-                    metadata=snapshot.metadata,
-                    schema=snapshot.schema,
-                    properties=snapshot.properties,
-                ),
+                TableTarget(storage=snapshot.storage, definition=snapshot.definition),
             )
         return Staged(
             adds=written.adds,

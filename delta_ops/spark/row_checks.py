@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.row_rules import NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
 from delta_ops.spark.expressions import named
 
@@ -29,8 +30,8 @@ class RowCheck:
     """An aggregate over the rows that is 0 where all of them keep the rule."""
     message: str
     """What is wrong and how to cure it, without the table."""
-    rule: str | None = None
-    """Which of `write_rules.row_rules` it is."""
+    rule: RowRule | None = None
+    """Of the table; None for one of this write alone."""
 
 
 def counts_of(checks: Sequence[RowCheck]) -> list[Column]:
@@ -50,7 +51,7 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
 
 
 def null_checks(schema: StructType) -> Iterator[RowCheck]:
-    """A check for each of the `row_rules` of the schema."""
+    """A check for each column of the schema that must not be null."""
     for each in schema.fields:
         for path, is_broken in _required(each.data_type, each.nullable, each.name):
             yield RowCheck(
@@ -59,11 +60,11 @@ def null_checks(schema: StructType) -> Iterator[RowCheck]:
                     f"column {path} has a null, and the table says NOT NULL; fill it or leave the "
                     "row out"
                 ),
-                rule=f"NOT NULL {path}",
+                rule=NotNull(path),
             )
 
 
-def checked_rules(checks: Sequence[RowCheck]) -> frozenset[str]:
+def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:
     """The row rules that the checks prove of rows in which they find nothing."""
     return frozenset(each.rule for each in checks if each.rule is not None)
 

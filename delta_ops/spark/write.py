@@ -166,17 +166,12 @@ def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[
 
 
 def _staged(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck]) -> Staged:
-    target = TableTarget(
-        storage=transaction.log.storage,
-        metadata=transaction.metadata,
-        schema=transaction.schema,
-        properties=transaction.properties,
-    )
+    target = TableTarget(storage=transaction.log.storage, definition=transaction.definition)
     written = write_rows(rows, checks, target, transaction.on_event)
     return Staged(
         adds=written.adds,
-        schema=target.schema,
-        partition_columns=target.metadata.partition_columns,
+        schema=target.definition.schema,
+        partition_columns=target.definition.partition_columns,
         num_rows=written.num_rows,
         row_rules=checked_rules(checks),
     )

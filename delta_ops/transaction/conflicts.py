@@ -166,7 +166,7 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
         return None
     for predicate in ours.reads:
         added = winner.adds.filter(_changes_data(winner.adds))
-        matching = pruning.matching(added, predicate, snapshot)
+        matching = pruning.matching(added, predicate, snapshot.definition, snapshot.uri)
         if len(matching):
             return Conflict(
                 kind="concurrent append",
@@ -189,7 +189,7 @@ def _deleted_read(
     for files in chain(live, _rearranged(earlier, snapshot)):
         candidates = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=removed))
         for predicate in ours.reads if len(candidates) else ():
-            matching = pruning.matching(candidates, predicate, snapshot)
+            matching = pruning.matching(candidates, predicate, snapshot.definition, snapshot.uri)
             if len(matching):
                 return Conflict(
                     kind="delete read",

@@ -62,5 +62,7 @@ def plan_replacement(
         InvalidRequestError: The predicate does not fit the table.
     """
     adds = snapshot.add_rows(predicate, partition_time_zone=partition_time_zone)
-    matched, mixed = split_by_match(evened(adds), predicate, snapshot, partition_time_zone)
+    matched, mixed = split_by_match(
+        evened(adds), predicate, snapshot.definition, snapshot.uri, partition_time_zone
+    )
     return Replacement(matched=matched, mixed=tuple(add_files(mixed)))

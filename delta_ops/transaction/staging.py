@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.row_rules import RowRule
 from delta_ops.protocol.schema import StructType
 
 
@@ -17,8 +18,8 @@ class Staged:
     """Of the rows written, partition columns included."""
     partition_columns: tuple[str, ...]
     num_rows: int
-    row_rules: frozenset[str] = frozenset()
-    """The row rules that the engine checked on every row; see `write_rules.row_rules`."""
+    row_rules: frozenset[RowRule] = frozenset()
+    """Those that the engine checked on every row."""
 
     @property
     def size_bytes(self) -> int:

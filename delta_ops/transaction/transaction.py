@@ -8,10 +8,10 @@ result = txn.commit(operation="WRITE")
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -38,10 +38,10 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
-from delta_ops.protocol.features import validate_properties, validate_writable
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
-from delta_ops.protocol.schema import StructType, schema_from_json
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
 from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
@@ -68,21 +68,18 @@ from delta_ops.transaction.write_rules import (
     validate_staged,
 )
 
-Validate = Callable[..., None]
-"""Refuses a protocol and metadata that a commit would not do right, as `validate_writable` does."""
-
 
 def begin(
     log: DeltaLog,
     *,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
-    validate: Validate = validate_writable,
+    operation: Literal["write", "restore"] = "write",
 ) -> Transaction:
     """A transaction on the latest version, or on no table yet.
 
     Args:
-        validate: `features.validate_kept` for one that stages no new file.
+        operation: "restore" for one that stages no new file.
 
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
@@ -90,9 +87,9 @@ def begin(
     begun_ms = clock()
     snapshot = log.snapshot_if_exists()
     if snapshot is not None:
-        validate(snapshot.protocol, snapshot.metadata, table=log.uri)
+        validate(snapshot.definition, operation, table=log.uri, engine=None)
     return Transaction(
-        log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event, validate=validate
+        log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event, operation=operation
     )
 
 
@@ -107,13 +104,14 @@ class Transaction:
         begun_ms: int,
         clock: Clock,
         on_event: OnEvent,
-        validate: Validate = validate_writable,
+        operation: Literal["write", "restore"] = "write",
     ) -> None:
         self.log, self.snapshot = log, snapshot
-        self._begun_ms, self._validate = begun_ms, validate
+        self._begun_ms, self._operation = begun_ms, operation
         self.clock, self.on_event = clock, on_event
         self._protocol: Protocol | None = None
         self._metadata: Metadata | None = None
+        self._definition: TableDefinition | None = None
         self._files: list[FileAction] = []
         self._rearranged: list[AddFile] = []  # removed, and their rows are in other files
         self._named_again: list[AddFile] = []
@@ -158,14 +156,30 @@ class Transaction:
         return current
 
     @property
+    def definition(self) -> TableDefinition:
+        """The table as this commit leaves it.
+
+        Raises:
+            TableNotFoundError: There is no table, and `create_table` has not been called.
+        """
+        changed = self._metadata is not None or self._protocol is not None
+        if self.snapshot is not None and not changed:
+            return self.snapshot.definition
+        found = self._definition
+        if found is None or found.metadata is not self.metadata:
+            found = TableDefinition(protocol=self.protocol, metadata=self.metadata)
+            self._definition = found
+        return found
+
+    @property
     def schema(self) -> StructType:
         """The table's schema as this commit leaves it."""
-        return schema_from_json(self.metadata.schema_string)
+        return self.definition.schema
 
     @property
     def properties(self) -> TableProperties:
         """The table's properties as this commit leaves it."""
-        return table_properties_from_configuration(self.metadata.configuration)
+        return self.definition.properties
 
     def create_table(
         self,
@@ -191,7 +205,8 @@ class Transaction:
             description=description,
             created_ms=self.clock(),
         )
-        self._protocol = new_protocol(schema, self.properties)
+        properties = table_properties_from_configuration(self._metadata.configuration)
+        self._protocol = new_protocol(schema, properties)
         self._validate_definition()
 
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
@@ -217,8 +232,8 @@ class Transaction:
 
     def _validate_definition(self) -> None:
         table_properties_from_configuration(self.metadata.configuration)
-        validate_properties(self.protocol, self.metadata, table=self.log.uri)
-        self._validate(self.protocol, self.metadata, table=self.log.uri)
+        validate_properties(self.definition, table=self.log.uri)
+        validate(self.definition, self._operation, table=self.log.uri, engine=None)
 
     def stage(self, staged: Staged) -> None:
         """Add staged files.
@@ -226,7 +241,7 @@ class Transaction:
         Raises:
             InvalidRequestError: They do not fit the table.
         """
-        validate_staged(staged, self.metadata, table=self.log.uri)
+        validate_staged(staged, self.definition, table=self.log.uri)
         self._files.extend(staged.adds)
         self._num_rows += staged.num_rows
 
@@ -315,7 +330,7 @@ class Transaction:
             raise InvalidRequestError(
                 f"the domain {domain.domain} belongs to the protocol; choose another prefix"
             )
-        if "domainMetadata" not in (self.protocol.writer_features or ()):
+        if not self.definition.has("domainMetadata"):
             raise InvalidRequestError(
                 f"{self.log.uri} has no domains: domainMetadata is not among the writer features "
                 "of its protocol"
@@ -349,7 +364,7 @@ class Transaction:
         """
         validate_actions(
             self._files,
-            self.metadata,
+            self.definition,
             append_only=self._is_append_only,
             table=self.log.uri,
         )

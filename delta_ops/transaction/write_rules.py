@@ -8,52 +8,36 @@ sees: an engine checks them and attests it in `Staged.row_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
-from delta_ops.protocol.actions import AddFile, FileAction, Metadata, RemoveFile
+from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import (
-    ArrayType,
     DataType,
-    MapType,
     StructType,
-    find_field,
-    schema_from_json,
 )
 from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage.paths import validate
 from delta_ops.transaction.staging import Staged
 
 
-def row_rules(schema: StructType) -> frozenset[str]:
-    """The rules that every row of a table with this schema must keep.
-
-    Below arrays and maps a path goes on with `element`, `key` and `value`.
-    """
-    return frozenset(
-        f"NOT NULL {path}"
-        for each in schema.fields
-        for path in _required(each.data_type, each.nullable, each.name)
-    )
-
-
-def validate_staged(staged: Staged, metadata: Metadata, *, table: str) -> None:
+def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) -> None:
     """Refuse files whose rows do not fit the table.
 
     Raises:
         InvalidRequestError: With the column or rule, and the cure.
     """
-    schema = schema_from_json(metadata.schema_string)
-    if staged.partition_columns != metadata.partition_columns:
+    if staged.partition_columns != definition.partition_columns:
         raise InvalidRequestError(
-            f"{table} is partitioned by {_listed(metadata.partition_columns)}, the data by "
+            f"{table} is partitioned by {_listed(definition.partition_columns)}, the data by "
             f"{_listed(staged.partition_columns)}; write with the table's own partitioning"
         )
-    columns = {field.name: field for field in schema.fields}
+    columns = {field.name: field for field in definition.schema.fields}
     for field in staged.schema.fields:
         if field.name not in columns:
             raise InvalidRequestError(
@@ -65,10 +49,10 @@ def validate_staged(staged: Staged, metadata: Metadata, *, table: str) -> None:
                 f"{table}: column {field.name!r} is {_text(columns[field.name].data_type)} in the "
                 f"table and {_text(field.data_type)} in the data; cast it"
             )
-    missing = row_rules(schema) - staged.row_rules
+    missing = sorted(str(rule) for rule in definition.row_rules if rule not in staged.row_rules)
     if staged.adds and missing:
         raise InvalidRequestError(
-            f"{table} demands {', '.join(sorted(missing))}, which the engine that wrote the files "
+            f"{table} demands {', '.join(missing)}, which the engine that wrote the files "
             "did not check; write with an engine that does"
         )
 
@@ -89,14 +73,14 @@ def validate_footer(footer: pq.FileMetaData, schema: StructType, path: str) -> N
 
 
 def validate_actions(
-    files: Sequence[FileAction], metadata: Metadata, *, append_only: bool, table: str
+    files: Sequence[FileAction], definition: TableDefinition, *, append_only: bool, table: str
 ) -> None:
     """Refuse file actions that contradict each other or the table.
 
     Raises:
         InvalidRequestError: With the file and the rule.
     """
-    types = _partition_types(metadata)
+    types = {each.name: each.data_type for each in definition.partition_fields}
     paths = _paths_of(files, table)
     if len(set(paths)) < len(paths):
         _validate_twice_named(files, paths, table)
@@ -173,13 +157,6 @@ def _paths_of(files: Sequence[FileAction], table: str) -> list[str]:
         raise InvalidRequestError(f"{table}: file {error.file} lies outside the table") from error
 
 
-def _partition_types(metadata: Metadata) -> Mapping[str, DataType]:
-    if not metadata.partition_columns:
-        return {}
-    schema = schema_from_json(metadata.schema_string)
-    return {name: find_field(schema, name).data_type for name in metadata.partition_columns}
-
-
 def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table: str) -> None:
     """What a reader would stumble over is refused: with it, all of the table is lost to readers."""
     if is_absolute(path):
@@ -199,21 +176,6 @@ def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table:
             raise InvalidRequestError(
                 f"{table}: file {path}, partition column {name!r}: {error}"
             ) from error
-
-
-def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
-    if not nullable:
-        yield path
-    match data_type:
-        case StructType(fields=fields):
-            for each in fields:
-                yield from _required(each.data_type, each.nullable, f"{path}.{each.name}")
-        case ArrayType(element_type=element_type, contains_null=contains_null):
-            yield from _required(element_type, contains_null, f"{path}.element")
-        case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
-            # A key is never null to begin with; what is in it may be.
-            yield from _required(key_type, True, f"{path}.key")
-            yield from _required(value_type, contains_null, f"{path}.value")
 
 
 def _shape(data_type: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from delta_ops.protocol.arrow_schemas import STRING_MAP
 from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType
+from delta_ops.protocol.table_definition import TableDefinition
 from tests.protocol.test_predicate_files import Judged, judged_files
 from tests.protocol.test_predicate_properties import (
     PARTITION_COLUMNS,
@@ -24,6 +25,7 @@ from tests.protocol.test_predicate_properties import (
     evaluate,
     predicates,
 )
+from tests.tables import define
 
 VALUES = st.none() | st.text(max_size=2)
 UNIFORM = st.lists(st.sampled_from("pqr"), unique=True, min_size=1).flatmap(
@@ -62,19 +64,6 @@ def _mapped(field: StructField) -> StructField:
     return replace(field, data_type=inner, metadata={"delta.columnMapping.physicalName": physical})
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A table, as far as pruning looks at one."""
-
-    is_mapped: bool
-    uri: str = "/t"
-    partition_columns: tuple[str, ...] = PARTITION_COLUMNS
-
-    @property
-    def schema(self) -> StructType:
-        return mapped(SCHEMA) if self.is_mapped else SCHEMA
-
-
 def by_physical_names(values: Any) -> Any:
     if not isinstance(values, dict):
         return values
@@ -91,7 +80,7 @@ def stats_of_mapped(text: str | None) -> str | None:
     )
 
 
-def adds_of(judged: Sequence[Judged], shape: Shape) -> pa.Table:
+def adds_of(judged: Sequence[Judged], shape: TableDefinition) -> pa.Table:
     def named(values: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         return [
             (RENAMED[name] if shape.is_mapped else name, serialize(value, TYPES[(name,)]))
@@ -115,8 +104,10 @@ def adds_of(judged: Sequence[Judged], shape: Shape) -> pa.Table:
 def test_no_file_that_holds_a_matching_row_is_left_out(
     predicate: Predicate, judged: list[Judged], is_mapped: bool
 ) -> None:
-    shape = Shape(is_mapped)
-    kept = matching(adds_of(judged, shape), predicate, shape)["number"].to_pylist()
+    mode = "name" if is_mapped else "none"
+    schema = mapped(SCHEMA) if is_mapped else SCHEMA
+    shape = define(schema, PARTITION_COLUMNS, **{"columnMapping.mode": mode})
+    kept = matching(adds_of(judged, shape), predicate, shape, "/t")["number"].to_pylist()
     for number, (file, _) in enumerate(judged):
         # The log has no empty text: as a partition value it is null.
         rows = [{**row, "p": row["p"] or None} for row in file.rows]

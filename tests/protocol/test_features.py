@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 import pytest
 
 from delta_ops.errors import LogCorruptError, UnsupportedFeatureError
+from delta_ops.protocol import features
 from delta_ops.protocol.actions import Format, Metadata, Protocol
 from delta_ops.protocol.features import (
     FEATURES,
     Engine,
     Feature,
+    Operation,
     lacking_features,
-    validate_kept,
-    validate_openable,
-    validate_readable,
-    validate_writable,
 )
 from delta_ops.protocol.schema import (
     INTEGER,
@@ -27,6 +26,10 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
+from delta_ops.protocol.table_definition import TableDefinition, validate
+
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 def protocol(
@@ -48,33 +51,42 @@ def metadata(*fields: StructField, **changes: Any) -> Metadata:
 PLAIN = protocol(1, 2)
 
 
+def judge(
+    asked: Protocol, table: Metadata, operation: Operation, engine: Engine | None = None
+) -> None:
+    definition = TableDefinition(protocol=asked, metadata=table)
+    validate(definition, operation, table="memory://t", engine=engine)
+
+
+def refused(
+    asked: Protocol, table: Metadata, operation: Operation, engine: Engine | None = None
+) -> tuple[str, ...]:
+    try:
+        judge(asked, table, operation, engine)
+    except UnsupportedFeatureError as error:
+        return error.features
+    return ()
+
+
 def refused_for_reading(
     asked: Protocol, table: Metadata, engine: Engine = "spark"
 ) -> tuple[str, ...]:
-    try:
-        validate_readable(asked, table, table="memory://t", engine=engine)
-    except UnsupportedFeatureError as error:
-        return error.features
-    return ()
+    return refused(asked, table, "read", engine)
 
 
 def refused_for_writing(asked: Protocol, table: Metadata) -> tuple[str, ...]:
-    try:
-        validate_writable(asked, table, table="memory://t")
-    except UnsupportedFeatureError as error:
-        return error.features
-    return ()
+    return refused(asked, table, "write")
 
 
 def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
     asked = protocol(3, 7, ["deletionVectors"], ["deletionVectors", "clustering"])
     with pytest.raises(UnsupportedFeatureError) as refused:
-        validate_readable(asked, metadata(), table="memory://t", engine="spark")
+        judge(asked, metadata(), "read", "spark")
     assert str(refused.value).startswith(
         "memory://t cannot be read by Spark: it uses deletionVectors, which"
     )
     with pytest.raises(UnsupportedFeatureError) as refused:
-        validate_writable(asked, metadata(), table="memory://t")
+        judge(asked, metadata(), "write")
     assert "memory://t cannot be written: it uses deletionVectors, clustering," in str(
         refused.value
     )
@@ -159,16 +171,26 @@ def test_protocols(asked: Protocol, read: tuple[str, ...], written: tuple[str, .
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
 def test_every_feature_is_supported_or_refused_by_name(feature: Feature) -> None:
-    engines: tuple[tuple[Engine, bool], ...] = (
-        ("arrow", feature.is_read),
-        ("spark", feature.is_read_by_spark),
-    )
     read = [feature.name] if feature.for_readers else []
     asked = protocol(3, 7, read, [feature.name])
-    for engine, is_read in engines:
-        expected = () if is_read or not read else (feature.name,)
-        assert refused_for_reading(asked, metadata(), engine) == expected
-    assert (feature.name in refused_for_writing(asked, metadata())) is not feature.is_written
+    for operation, engine in product(OPERATIONS, ENGINES):
+        is_asked = bool(read) or operation not in ("open", "read")
+        is_refused = is_asked and not feature.supports(operation, engine)
+        found = refused(asked, metadata(), operation, engine)
+        assert found == ((feature.name,) if is_refused else ())
+
+
+@pytest.mark.parametrize("for_readers", [True, False])
+def test_a_feature_whose_row_says_nothing_is_refused_by_name_everywhere(
+    monkeypatch: pytest.MonkeyPatch, for_readers: bool
+) -> None:
+    row = Feature(name="quantum", for_readers=for_readers)
+    monkeypatch.setattr(features, "FEATURES", (*FEATURES, row))
+    asked = protocol(3, 7, ["quantum"] if for_readers else [], ["quantum"])
+    for operation, engine in product(OPERATIONS, ENGINES):
+        is_asked = for_readers or operation not in ("open", "read")
+        expected = ("quantum",) if is_asked else ()
+        assert refused(asked, metadata(), operation, engine) == expected
 
 
 def test_no_feature_is_listed_twice() -> None:
@@ -210,11 +232,11 @@ def test_no_feature_is_listed_twice() -> None:
     ],
 )
 def test_a_protocol_that_contradicts_itself(asked: Protocol, reason: str) -> None:
-    for validate in (validate_readable, validate_writable):
-        with pytest.raises(LogCorruptError) as refused:
-            validate(asked, metadata(), table="memory://t")
-        assert reason in str(refused.value)
-        assert refused.value.table == "memory://t"
+    for operation in OPERATIONS:
+        with pytest.raises(LogCorruptError) as caught:
+            judge(asked, metadata(), operation)
+        assert reason in str(caught.value)
+        assert caught.value.table == "memory://t"
 
 
 def test_the_arrow_engine_reads_what_the_table_of_features_says() -> None:
@@ -331,13 +353,13 @@ def test_harmless_metadata_is_no_obstacle() -> None:
 
 
 def test_a_malformed_schema_is_a_corrupt_log() -> None:
-    with pytest.raises(LogCorruptError) as refused:
-        validate_readable(PLAIN, Metadata(id="x", schema_string="{"), table="memory://t")
-    assert "memory://t: metaData: The schema is not JSON" in str(refused.value)
+    with pytest.raises(LogCorruptError) as caught:
+        judge(PLAIN, Metadata(id="x", schema_string="{"), "read")
+    assert "memory://t: metaData: The schema is not JSON" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("asked", "refused"),
+    ("asked", "expected"),
     [
         pytest.param(protocol(3, 7, ["deletionVectors"], ["deletionVectors"]), (), id="vectors"),
         pytest.param(protocol(2, 5), (), id="column mapping"),
@@ -351,21 +373,26 @@ def test_a_malformed_schema_is_a_corrupt_log() -> None:
     ],
 )
 def test_a_table_is_opened_if_its_log_is_understood(
-    asked: Protocol, refused: tuple[str, ...]
+    asked: Protocol, expected: tuple[str, ...]
 ) -> None:
-    found: tuple[str, ...] = ()
-    try:
-        validate_openable(asked, metadata(), table="memory://t")
-    except UnsupportedFeatureError as error:
-        found = error.features
-        assert "cannot be opened" in str(error)  # noqa: PT017
-    assert found == refused
+    assert refused(asked, metadata(), "open") == expected
 
 
-def test_what_is_read_is_opened() -> None:
-    assert not [each.name for each in FEATURES if each.is_read and not each.is_opened]
-    assert not [each.name for each in FEATURES if each.is_read_by_spark and not each.is_read]
-    assert not [each.name for each in FEATURES if each.is_opened and not each.for_readers]
+def test_what_an_operation_refuses_is_told_in_its_words() -> None:
+    asked = protocol(3, 7, ["quantum"], ["quantum"])
+    done: dict[Operation, str] = {"open": "opened", "vacuum": "vacuumed", "clean up": "cleaned up"}
+    for operation, word in done.items():
+        with pytest.raises(UnsupportedFeatureError, match=f"cannot be {word}: it uses quantum"):
+            judge(asked, metadata(), operation)
+
+
+def test_what_is_supported_rests_on_what_it_needs() -> None:
+    for each in FEATURES:
+        assert each.read_by >= (each.written_by if each.for_readers else frozenset())
+        assert not each.read_by or "open" in each.operations
+        assert not each.written_by or "restore" in each.operations
+        assert each.for_readers or not each.read_by
+        assert set(each.requires) <= {other.name for other in FEATURES}
 
 
 @pytest.mark.parametrize(
@@ -379,26 +406,14 @@ def test_a_partition_column_that_the_schema_lacks_is_damage_of_the_log(
     name: str, reason: str
 ) -> None:
     with pytest.raises(LogCorruptError, match=f"metaData: {reason}"):
-        validate_openable(PLAIN, metadata(partition_columns=("id", name)), table="memory://t")
+        judge(PLAIN, metadata(partition_columns=("id", name)), "open")
 
 
 def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
     asked = protocol(3, 7, ["quantum"], ["quantum"])
     schema = '{"type":"struct","fields":[{"name":"q","type":{"type":"qubit"},"nullable":true}]}'
     with pytest.raises(UnsupportedFeatureError, match="quantum"):
-        validate_openable(asked, Metadata(id="x", schema_string=schema), table="memory://t")
-
-
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-def test_every_feature_is_kept_or_refused_by_name(feature: Feature) -> None:
-    asked = protocol(3, 7, [feature.name] if feature.for_readers else [], [feature.name])
-    is_kept = feature.is_written or feature.is_kept
-    if is_kept:
-        validate_kept(asked, metadata(), table="memory://t")
-        return
-    with pytest.raises(UnsupportedFeatureError) as caught:
-        validate_kept(asked, metadata(), table="memory://t")
-    assert feature.name in caught.value.features
+        judge(asked, Metadata(id="x", schema_string=schema), "open")
 
 
 @pytest.mark.parametrize(
@@ -411,16 +426,16 @@ def test_every_feature_is_kept_or_refused_by_name(feature: Feature) -> None:
 def test_what_is_kept_without_a_feature(changes: dict[str, str], says: str | None) -> None:
     table = metadata(configuration=changes)
     if says is None:
-        validate_kept(PLAIN, table, table="memory://t")
+        judge(PLAIN, table, "restore")
         return
     with pytest.raises(UnsupportedFeatureError, match=says):
-        validate_kept(PLAIN, table, table="memory://t")
+        judge(PLAIN, table, "restore")
 
 
 def test_how_far_an_identity_column_has_counted_is_not_kept() -> None:
     counted = StructField("n", INTEGER, metadata={"delta.identity.highWaterMark": 5})
     with pytest.raises(UnsupportedFeatureError, match="identity column n"):
-        validate_kept(PLAIN, metadata(counted), table="memory://t")
+        judge(PLAIN, metadata(counted), "restore")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from delta_ops.protocol.schema import (
     leaves,
     schema_from_json,
 )
-from delta_ops.protocol.stats import FileStats, parse_stats, stats_from_footer
+from delta_ops.protocol.stats import FileStats, StatsSettings, parse_stats, stats_from_footer
 from tests.protocol.typed_values import FEW, VALUES
 from tests.tables import SHARED, needs_shared
 
@@ -54,7 +54,9 @@ def footer(table: pa.Table, **options: Any) -> pq.FileMetaData:
 def stats_of(table: pa.Table, *, row_group_size: int | None = None, **options: Any) -> Any:
     """The statistics of a file with these rows, parsed as plain JSON."""
     metadata = footer(table, row_group_size=row_group_size)
-    text = stats_from_footer(metadata, schema_from_arrow(table.schema), (), **options)
+    text = stats_from_footer(
+        metadata, schema_from_arrow(table.schema), (), StatsSettings(**options)
+    )
     return json.loads(text, parse_float=Decimal, parse_constant=pytest.fail)
 
 
@@ -303,7 +305,9 @@ NESTED = pa.table(
 
 def _counted(**options: Any) -> Any:
     metadata, schema = footer(NESTED), schema_from_arrow(NESTED.schema)
-    return json.loads(stats_from_footer(metadata, schema, ["P"], **options))["nullCount"]
+    return json.loads(stats_from_footer(metadata, schema, ["P"], StatsSettings(**options)))[
+        "nullCount"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -331,12 +335,12 @@ def _counted(**options: Any) -> Any:
             id="-1 is all",
         ),
         pytest.param(
-            {"stats_columns": [("S", "Deep"), ("z",)], "num_indexed_columns": 0},
+            {"columns": (("S", "Deep"), ("z",)), "num_indexed_columns": 0},
             {"s": {"deep": {"y": 1}}, "z": 0},
             id="chosen columns, a struct with its fields, in any case",
         ),
-        pytest.param({"stats_columns": []}, {}, id="no column chosen"),
-        pytest.param({"stats_columns": [("p",), ("nope",)]}, {}, id="partition columns never"),
+        pytest.param({"columns": ()}, {}, id="no column chosen"),
+        pytest.param({"columns": (("p",), ("nope",))}, {}, id="partition columns never"),
     ],
 )
 def test_which_columns_get_statistics(options: Mapping[str, Any], expected: Any) -> None:
@@ -416,7 +420,7 @@ def test_bounds_hold_for_every_value(
             footer(table, row_group_size=row_group_size),
             schema,
             (),
-            string_prefix_length=prefix_length,
+            StatsSettings(string_prefix_length=prefix_length),
             columns_without_nan=[] if has_nan else [("a",)],
         )
     )

@@ -30,17 +30,15 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.table_properties import TableProperties
+from tests.tables import define
 
 
 def table(data_type: DataType, name: str = "c", metadata: dict[str, Any] | None = None) -> Any:
     return StructType((StructField(name, data_type, metadata=metadata or {}),))
 
 
-def parsed(schema: StructType, *stats: Any, **options: Any) -> list[Any]:
-    shape = stats_shape(
-        schema, (), options.pop("properties", TableProperties()), is_mapped=False, **options
-    )
+def parsed(schema: StructType, *stats: Any, **options: str) -> list[Any]:
+    shape = stats_shape(define(schema, **options))
     texts = [text if isinstance(text, str | None) else json.dumps(text) for text in stats]
     found = parsed_stats(pa.array(texts, pa.string()), shape)
     assert found.type == arrow_type(shape)
@@ -118,11 +116,10 @@ def test_structs_have_their_fields_and_lists_their_nulls_only() -> None:
 
 def test_only_columns_that_get_statistics_are_there() -> None:
     schema = StructType(tuple(StructField(name, LONG) for name in "abc"))
-    few = TableProperties(data_skipping_num_indexed_cols=2)
-    (row,) = parsed(schema, {"minValues": {"a": 1, "b": 2, "c": 3}}, properties=few)
+    stats = {"minValues": {"a": 1, "b": 2, "c": 3}}
+    (row,) = parsed(schema, stats, dataSkippingNumIndexedCols="2")
     assert row["minValues"] == {"a": 1, "b": 2}
-    none = TableProperties(data_skipping_num_indexed_cols=0)
-    assert parsed(schema, {"numRecords": 1}, properties=none) == [
+    assert parsed(schema, {"numRecords": 1}, dataSkippingNumIndexedCols="0") == [
         {"numRecords": 1, "tightBounds": True}
     ]
 
@@ -130,5 +127,5 @@ def test_only_columns_that_get_statistics_are_there() -> None:
 def test_names_are_those_in_files_and_partition_columns_are_left_out() -> None:
     mapped = {"delta.columnMapping.physicalName": "col-1"}
     schema = StructType((StructField("c", LONG, metadata=mapped), StructField("p", LONG)))
-    shape = stats_shape(schema, ("p",), TableProperties(), is_mapped=True)
+    shape = stats_shape(define(schema, ["p"], **{"columnMapping.mode": "name"}))
     assert shape["nullCount"] == {"col-1": LONG}

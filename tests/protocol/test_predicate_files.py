@@ -34,7 +34,7 @@ from delta_ops.protocol.predicate import (
     resolve,
 )
 from delta_ops.protocol.schema import DOUBLE, DataType, DecimalType
-from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.stats import StatsSettings, stats_from_footer
 from tests.protocol.test_predicate_properties import (
     DATA,
     OPERATORS,
@@ -79,7 +79,7 @@ class File:
             pq.read_metadata(file),
             SCHEMA,
             PARTITION_COLUMNS,
-            string_prefix_length=prefix_length,
+            StatsSettings(string_prefix_length=prefix_length),
             columns_without_nan=without_nan,
         )
 

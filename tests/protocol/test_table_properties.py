@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.stats import StatsSettings
 from delta_ops.protocol.table_properties import (
     TableProperties,
     parse_column_list,
@@ -31,9 +32,7 @@ def test_what_is_not_set_has_the_default() -> None:
         deleted_file_retention_ms=7 * DAY_MS,
         set_transaction_retention_ms=None,
         isolation_level="Serializable",
-        data_skipping_num_indexed_cols=32,
-        data_skipping_stats_columns=None,
-        data_skipping_string_prefix_length=32,
+        stats=StatsSettings(num_indexed_columns=32, columns=None, string_prefix_length=32),
         target_file_size_bytes=None,
         compression_codec="zstd",
     )
@@ -92,22 +91,22 @@ def test_what_is_not_set_has_the_default() -> None:
         pytest.param(
             "delta.dataSkippingNumIndexedCols",
             "-1",
-            "data_skipping_num_indexed_cols",
-            -1,
+            "stats",
+            StatsSettings(num_indexed_columns=-1),
             id="all columns",
         ),
         pytest.param(
             "delta.dataSkippingStatsColumns",
             "id,address.city",
-            "data_skipping_stats_columns",
-            (("id",), ("address", "city")),
+            "stats",
+            StatsSettings(columns=(("id",), ("address", "city"))),
             id="chosen columns",
         ),
         pytest.param(
             "delta.dataSkippingStringPrefixLength",
             "64",
-            "data_skipping_string_prefix_length",
-            64,
+            "stats",
+            StatsSettings(string_prefix_length=64),
             id="prefix length",
         ),
         pytest.param(

@@ -21,10 +21,10 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.features import validate_readable
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
 from delta_ops.spark.file_index import IndexUnavailableError
@@ -67,7 +67,7 @@ def readable_tables() -> list[Path]:
 def is_readable(folder: Path) -> bool:
     try:
         snapshot = DeltaLog(folder / "delta").snapshot()
-        validate_readable(snapshot.protocol, snapshot.metadata, table=snapshot.uri, engine="spark")
+        validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     except DeltaOpsError:
         return False
     return True

@@ -36,11 +36,10 @@ def schema_with(**field_metadata: Any) -> str:
 
 
 ASKS: Mapping[str, tuple[Protocol, dict[str, Any]]] = {
-    **{f.name: (with_feature(f.name), {}) for f in FEATURES if f.is_opened and not f.is_written},
     **{
         f.name: (with_feature(f.name), {})
         for f in FEATURES
-        if not f.for_readers and not f.is_written
+        if ("open" in f.operations or not f.for_readers) and not f.written_by
     },
     "a feature of the future": (
         Protocol(min_reader_version=1, min_writer_version=7, writer_features=("fromTheFuture",)),

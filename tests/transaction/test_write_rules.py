@@ -13,6 +13,7 @@ import pytest
 from delta_ops import begin
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
+from delta_ops.protocol.row_rules import NotNull, not_null_rules
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -23,15 +24,16 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.transaction import tombstone
 from delta_ops.transaction.write_rules import (
     num_rows,
-    row_rules,
     validate_actions,
     validate_footer,
 )
-from tests.tables import add, live_paths, metadata, remove, staged, write_log
+from tests.tables import PROTOCOL, add, live_paths, metadata, remove, staged, write_log
 
+DEFINITION = TableDefinition(protocol=PROTOCOL, metadata=metadata())
 _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG)))
 
 
@@ -57,11 +59,12 @@ def test_what_must_not_be_null_is_found_at_every_depth(
     data_type: DataType, rules: set[str]
 ) -> None:
     schema = StructType((StructField("a", data_type),))
-    assert row_rules(schema) == {f"NOT NULL {path}" for path in rules}
+    assert set(not_null_rules(schema)) == set(map(NotNull, rules))
 
 
 def test_a_column_that_must_not_be_null_is_a_rule() -> None:
-    assert row_rules(StructType((StructField("a", LONG, nullable=False),))) == {"NOT NULL a"}
+    schema = StructType((StructField("a", LONG, nullable=False),))
+    assert not_null_rules(schema) == (NotNull("a"),)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +117,10 @@ def test_a_file_may_get_another_deletion_vector(
     actions: list[AddFile | RemoveFile], is_refused: bool
 ) -> None:
     if not is_refused:
-        validate_actions(actions, metadata(), append_only=False, table="/t")
+        validate_actions(actions, DEFINITION, append_only=False, table="/t")
         return
     with pytest.raises(InvalidRequestError, match="file a is in the commit twice"):
-        validate_actions(actions, metadata(), append_only=False, table="/t")
+        validate_actions(actions, DEFINITION, append_only=False, table="/t")
 
 
 def test_partition_values_must_be_complete(tmp_path: Path) -> None:
@@ -153,7 +156,7 @@ def test_files_that_do_not_fit_the_table_are_refused(
 ) -> None:
     strict = schema_to_json(StructType((StructField("id", LONG, nullable=False),)))
     log = write_log(tmp_path, [[metadata(schema_string=strict)]])
-    fits = replace(staged(add("a")), schema=NUMBER, row_rules=frozenset({"NOT NULL id"}))
+    fits = replace(staged(add("a")), schema=NUMBER, row_rules=frozenset({NotNull("id")}))
     begin(log).stage(fits)
     with pytest.raises(InvalidRequestError, match=message):
         begin(log).stage(replace(fits, **changes))

@@ -68,17 +68,18 @@ class Content:
         fields = [field for field in ADD if field.name not in left_out]
         if properties.write_stats_as_struct:
             if self.snapshot.partition_columns:
-                empty = pruning.parsed_partition_values(ADD.empty_table(), self.snapshot)
+                empty = self._partition_values(ADD.empty_table())
                 fields.append(pa.field("partitionValues_parsed", empty.type))
             fields.append(pa.field("stats_parsed", arrow_type(self._stats_shape)))
         return pa.struct(fields)
 
     @lazy
     def _stats_shape(self) -> Tree:
-        table = self.snapshot
-        return stats_shape(
-            table.schema, table.partition_columns, table.properties, is_mapped=table.is_mapped
-        )
+        return stats_shape(self.snapshot.definition)
+
+    def _partition_values(self, adds: pa.Table) -> pa.StructArray:
+        snapshot = self.snapshot
+        return pruning.parsed_partition_values(adds, snapshot.definition, snapshot.uri)
 
     @lazy
     def state(self) -> tuple[OtherAction, ...]:
@@ -136,7 +137,7 @@ class Content:
                 # A checkpoint changes no data: the reference writes false for every file.
                 return pa.repeat(pa.scalar(False), len(batch))
             case "partitionValues_parsed":
-                return pruning.parsed_partition_values(batch, self.snapshot)
+                return self._partition_values(batch)
             case "stats_parsed":
                 return parsed_stats(batch["stats"], self._stats_shape)
         return batch[field.name]

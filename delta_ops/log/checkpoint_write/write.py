@@ -30,7 +30,6 @@ from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.protocol.features import has_v2_checkpoints
 from delta_ops.protocol.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
@@ -71,7 +70,7 @@ def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> Checkpo
         InvalidRequestError: A property cannot be understood, `part_rows` is not positive, or the
             table must not have checkpoints of many parts.
     """
-    is_v2 = has_v2_checkpoints(snapshot.protocol)
+    is_v2 = snapshot.definition.has("v2Checkpoint")
     if part_rows is not None:
         if part_rows < 1:
             raise InvalidRequestError(f"part_rows is {part_rows}; give a number from 1 on, or None")

@@ -172,7 +172,7 @@ def plan_of_listed(
     storage, properties = snapshot.storage, snapshot.properties
     base_version = snapshot.base.version if snapshot.base else -1
     retention_ms = properties.log_retention_ms
-    is_protected = "checkpointProtection" in (snapshot.protocol.writer_features or ())
+    is_protected = snapshot.definition.has("checkpointProtection")
     plan = plan_clean_up_log(
         files,
         now_ms=now_ms,
@@ -187,7 +187,7 @@ def plan_of_listed(
         protected_before=properties.checkpoint_protection_version if is_protected else 0,
         table=snapshot.uri,
     )
-    if "v2Checkpoint" not in (snapshot.protocol.reader_features or ()):
+    if not snapshot.definition.has("v2Checkpoint"):
         return plan
     sidecars = list_sidecars(storage, snapshot.log_directory)
     candidates = {info.path for info in old_sidecars(sidecars, plan, now_ms=now_ms)}

@@ -56,7 +56,7 @@ def _small_files(
     for table in snapshot.stream_live(names):
         small = table.filter(pc.less(table["size"], limit))
         if predicate is not None:
-            small = matching(small, predicate, snapshot)
+            small = matching(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_with_all_columns(small))
     return [add for add in found if not is_absolute(canonical_path(add.path, snapshot.uri))]
 

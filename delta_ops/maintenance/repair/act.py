@@ -21,7 +21,6 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.features import validate_kept
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
@@ -80,7 +79,7 @@ def repair(
         StorageError: The store failed, so that it is not known what is there.
         UnsupportedFeatureError: The table uses what we cannot repair.
     """
-    transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+    transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
     snapshot = transaction.snapshot
     if snapshot is None:
         raise TableNotFoundError(log.uri)
@@ -195,8 +194,7 @@ def _with_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
         footer.metadata,
         snapshot.schema,
         snapshot.partition_columns,
-        num_indexed_columns=snapshot.properties.data_skipping_num_indexed_cols,
-        stats_columns=snapshot.properties.data_skipping_stats_columns,
+        snapshot.properties.stats,
     )
     if add.deletion_vector is not None:  # what the bounds are reached by may have been deleted
         stats = f'{stats.removesuffix("}")},"tightBounds":false}}'

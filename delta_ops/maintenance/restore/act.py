@@ -24,8 +24,8 @@ from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.features import validate_kept
 from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import Transaction, begin
 from delta_ops.transaction.missing_files import missing_error, missing_of
 
@@ -87,7 +87,7 @@ def restore(
         raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
 
     def act(log: DeltaLog) -> RestoreResult:
-        transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+        transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
         wanted, done = _wanted(transaction, version, timestamp, request_id)
         if done is not None:
             return replace(done, dry_run=dry_run)
@@ -130,7 +130,8 @@ def _wanted(
             f"{log.uri}: version {wanted.version} was committed just now, after the restore began "
             f"at version {latest.version}; run it again if that is the version to go back to"
         )
-    validate_kept(wanted.protocol, wanted.metadata, table=f"{log.uri} at version {wanted.version}")
+    at_version = f"{log.uri} at version {wanted.version}"
+    validate(wanted.definition, "restore", table=at_version)
     transaction.set_transaction(
         maintenance_txn(
             "restore",

@@ -23,7 +23,6 @@ from delta_ops.maintenance.revert.plan import (
     plan_revert,
     touches_of,
 )
-from delta_ops.protocol.features import validate_kept
 from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
 from delta_ops.transaction.missing_files import missing_error, missing_of
 
@@ -74,7 +73,7 @@ def revert(
     """
 
     def act(log: DeltaLog) -> RevertResult:
-        transaction = begin(log, clock=clock, on_event=on_event, validate=validate_kept)
+        transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
         latest = transaction.snapshot
         if latest is None:
             raise TableNotFoundError(log.uri)

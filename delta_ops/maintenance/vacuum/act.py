@@ -131,8 +131,8 @@ def vacuum(
     rules = PathRules(
         needed.paths,
         keep=kept,
-        partition_columns=names_of_partition_columns(snapshot.metadata),
-        hidden_names=hidden_names(snapshot.metadata, snapshot.protocol.writer_features or ()),
+        partition_columns=names_of_partition_columns(snapshot.definition),
+        hidden_names=hidden_names(snapshot.definition),
     )
     listed, links = find_candidates(
         log,

@@ -12,13 +12,13 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from delta_ops.clock import Clock
-from delta_ops.errors import CommitConflictError, InvalidRequestError, UnsupportedFeatureError
+from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.vacuum.plan import VacuumPlan
 from delta_ops.protocol.actions import SetTransaction
-from delta_ops.protocol.features import validate_writable
+from delta_ops.protocol.table_definition import is_supported
 from delta_ops.transaction.commit import Limits, Outcome, Proposal, commit_loop
 from delta_ops.transaction.commit_info import commit_info
 from delta_ops.transaction.conflicts import Footprint
@@ -199,9 +199,7 @@ def _follow_up(
     """What follows a commit, on tables of which we can write checkpoints and checksums."""
     if outcome.already_committed or outcome.version is None:
         return
-    try:
-        validate_writable(snapshot.protocol, snapshot.metadata, table=log.uri)
-    except UnsupportedFeatureError:
+    if not is_supported(snapshot.definition, "write", engine=None):
         hooks = ()
     committed = CommittedVersion(
         log=log,

@@ -21,10 +21,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from delta_ops.maintenance.leftovers import is_leftover, is_staged
-from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.partition_values import hive_directory
-from delta_ops.protocol.schema import find_field, schema_from_json
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo
 from delta_ops.storage.paths import is_hidden_staged
 
@@ -254,17 +253,20 @@ def plan_by_age(
     )
 
 
-def names_of_partition_columns(metadata: Metadata) -> tuple[str, ...]:
+def names_of_partition_columns(definition: TableDefinition) -> tuple[str, ...]:
     """The names by which directories of partitions may be called, of mapped columns both."""
-    schema = schema_from_json(metadata.schema_string)
-    physical = (physical_name(find_field(schema, name)) for name in metadata.partition_columns)
-    return tuple(dict.fromkeys([*metadata.partition_columns, *physical]))
+    physical = map(physical_name, definition.partition_fields)
+    return tuple(dict.fromkeys([*definition.partition_columns, *physical]))
 
 
-def hidden_names(metadata: Metadata, writer_features: Collection[str]) -> frozenset[str]:
+_ICEBERG = ("icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
+
+
+def hidden_names(definition: TableDefinition) -> frozenset[str]:
     """Directories that belong to readers of another format, which shares the table's files."""
-    formats = metadata.configuration.get("delta.universalFormat.enabledFormats", "")
-    is_shared = formats.strip() or any(name.startswith("icebergCompat") for name in writer_features)
+    configuration = definition.metadata.configuration
+    formats = configuration.get("delta.universalFormat.enabledFormats", "")
+    is_shared = formats.strip() or any(map(definition.has, _ICEBERG))
     return frozenset({"metadata"}) if is_shared else frozenset()
 
 

@@ -1,0 +1,131 @@
+"""Row rules: what a table demands of every row.
+
+Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Columns", "Identity
+Columns".
+
+Who writes rows checks the rules and attests which; who commits asks for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    walk,
+)
+
+_CONSTRAINTS = "delta.constraints."
+
+
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """A column that has no nulls, but where its parent is null."""
+
+    column: str
+    """Dotted; below arrays and maps it goes on with `element`, `key` and `value`."""
+
+    def __str__(self) -> str:
+        return f"NOT NULL {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK constraint: a predicate that is true for every row."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"CHECK constraint {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A predicate that is true for every row, kept with a column."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"the invariant of column {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A column whose values follow from others."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"generated column {self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A column whose values are counted; the schema says how far."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"identity column {self.column}"
+
+
+RowRule = NotNull | Check | Invariant | Generated | Identity
+
+
+def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:
+    """The columns of a schema that must not be null, at every depth."""
+    return tuple(
+        NotNull(path)
+        for each in schema.fields
+        for path in _required(each.data_type, each.nullable, each.name)
+    )
+
+
+def rules_of_expressions(
+    schema: StructType, configuration: Mapping[str, str]
+) -> Iterator[Check | Invariant | Generated | Identity]:
+    """The rules of a table beside NOT NULL, CHECK constraints first.
+
+    Args:
+        configuration: `metaData.configuration`.
+    """
+    for key in configuration:
+        if key.lower().startswith(_CONSTRAINTS):
+            yield Check(key[len(_CONSTRAINTS) :])
+    for path, field in _fields(schema):
+        column = ".".join(path)
+        if "delta.invariants" in field.metadata:
+            yield Invariant(column)
+        if "delta.generationExpression" in field.metadata:
+            yield Generated(column)
+        if any(key.startswith("delta.identity.") for key in field.metadata):
+            yield Identity(column)
+
+
+def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
+    if not nullable:
+        yield path
+    match data_type:
+        case StructType(fields=fields):
+            for each in fields:
+                yield from _required(each.data_type, each.nullable, f"{path}.{each.name}")
+        case ArrayType(element_type=element_type, contains_null=contains_null):
+            yield from _required(element_type, contains_null, f"{path}.element")
+        case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
+            # A key is never null to begin with; what is in it may be.
+            yield from _required(key_type, True, f"{path}.key")
+            yield from _required(value_type, contains_null, f"{path}.value")
+
+
+def _fields(schema: StructType) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """Every field at every depth with its path."""
+    root: tuple[tuple[str, ...], DataType] = ((), schema)
+    for path, data_type in (root, *walk(schema)):
+        if isinstance(data_type, StructType):
+            for field in data_type.fields:
+                yield (*path, field.name), field

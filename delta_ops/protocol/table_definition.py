@@ -1,0 +1,291 @@
+"""Table definition: what a protocol and a metadata action demand, as one value.
+
+Source: PROTOCOL.md, "Protocol Evolution", "Change Metadata", "Column Mapping", "Table Features".
+
+Snapshots and transactions hold it; whoever reads, writes, prunes or maintains takes it. `validate`
+is the one judge of what may be done with a table, by the rows of `features`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
+from delta_ops.lazy import lazy
+from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.column_mapping import mapping_mode, physical_name, renamed
+from delta_ops.protocol.features import (
+    FEATURES,
+    Engine,
+    Operation,
+    contradictions,
+    feature_of,
+    features_of_readers,
+    features_of_writers,
+    unsupported_features,
+)
+from delta_ops.protocol.literals import is_comparable
+from delta_ops.protocol.row_rules import (
+    Identity,
+    NotNull,
+    RowRule,
+    not_null_rules,
+    rules_of_expressions,
+)
+from delta_ops.protocol.schema import (
+    VARIANT,
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+    schema_from_json,
+    walk,
+)
+from delta_ops.protocol.table_properties import (
+    TableProperties,
+    table_properties_from_configuration,
+)
+
+_DONE: Mapping[Operation, str] = {
+    "open": "opened",
+    "read": "read",
+    "write": "written",
+    "restore": "written",
+    "vacuum": "vacuumed",
+    "clean up": "cleaned up",
+    "compact": "compacted",
+}
+_READ: Mapping[Engine, tuple[DataType, ...]] = {"arrow": (VARIANT, VOID), "spark": ()}
+"""Types that an engine reads beside those of which values can be compared."""
+_ENFORCED: Mapping[Engine, tuple[type, ...]] = {"arrow": (NotNull,), "spark": (NotNull,)}
+"""Row rules that an engine checks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDefinition:
+    """What a table is, apart from its rows.
+
+    What is malformed raises `InvalidRequestError` where it is asked for; `validate` refuses it.
+    """
+
+    protocol: Protocol
+    metadata: Metadata
+
+    @lazy
+    def features(self) -> frozenset[str]:
+        """The features in force, by name or by the versions of the protocol."""
+        names = (*features_of_readers(self.protocol), *features_of_writers(self.protocol))
+        return frozenset(names)
+
+    @lazy
+    def schema(self) -> StructType:
+        """The table's columns under the names that users see, partition columns among them."""
+        return schema_from_json(self.metadata.schema_string)
+
+    @lazy
+    def physical_schema(self) -> StructType:
+        """The table's columns under their names in statistics and partition values."""
+        return renamed(self.schema, physical_name) if self.is_mapped else self.schema
+
+    @lazy
+    def arrow_schema(self) -> pa.Schema:
+        """`schema` as Arrow has it."""
+        return arrow_schema_from_schema(self.schema)
+
+    @lazy
+    def mapping_mode(self) -> str:
+        """`delta.columnMapping.mode`: "none", "name" or "id"."""
+        return mapping_mode(self.metadata)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether columns have other names in files than in the table."""
+        return self.mapping_mode != "none"
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Logical names, in the order of the directories."""
+        return self.metadata.partition_columns
+
+    @lazy
+    def partition_fields(self) -> tuple[StructField, ...]:
+        """The partition columns, in the order of the directories."""
+        return tuple(find_field(self.schema, name) for name in self.partition_columns)
+
+    @lazy
+    def partition_names(self) -> Mapping[str, str]:
+        """The name of each partition column in `partitionValues`, by its logical name."""
+        return {
+            each.name: physical_name(each) if self.is_mapped else each.name
+            for each in self.partition_fields
+        }
+
+    @lazy
+    def data_schema(self) -> StructType:
+        """The columns that data files hold, under the names that users see."""
+        partitions = {name.lower() for name in self.partition_columns}
+        return StructType(tuple(f for f in self.schema.fields if f.name.lower() not in partitions))
+
+    @lazy
+    def properties(self) -> TableProperties:
+        """The table's `delta.*` properties, parsed.
+
+        Raises:
+            InvalidRequestError: One of them cannot be parsed.
+        """
+        return table_properties_from_configuration(self.metadata.configuration)
+
+    @lazy
+    def row_rules(self) -> tuple[RowRule, ...]:
+        """The rules that every row must keep, each once."""
+        return (
+            *not_null_rules(self.schema),
+            *rules_of_expressions(self.schema, self.metadata.configuration),
+        )
+
+    def has(self, feature: str) -> bool:
+        """Whether a feature is in force."""
+        return feature in self.features
+
+
+def validate(
+    definition: TableDefinition,
+    operation: Operation,
+    *,
+    table: str,
+    engine: Engine | None = "arrow",
+) -> None:
+    """Refuse a table with which we would not do this right.
+
+    Args:
+        table: For the message.
+        engine: Counts for rows; None: any engine of ours will do.
+
+    Raises:
+        UnsupportedFeatureError: With all that is not supported.
+        LogCorruptError: The protocol contradicts itself, or the schema is malformed or lacks a
+            partition column.
+    """
+    for reason in contradictions(definition.protocol):
+        raise LogCorruptError(table, "protocol", reason)
+    engines: tuple[Engine, ...] = ("arrow", "spark") if engine is None else (engine,)
+    by_engine = [_unsupported(definition, operation, each, table) for each in engines]
+    if all(by_engine):
+        by_spark = " by Spark" if engine == "spark" and operation == "read" else ""
+        unsupported = tuple(dict.fromkeys(by_engine[0]))
+        raise UnsupportedFeatureError(table, unsupported, _DONE[operation] + by_spark)
+    if operation == "open":
+        _validate_schema(definition, table)
+
+
+def is_supported(
+    definition: TableDefinition, operation: Operation, *, engine: Engine | None = "arrow"
+) -> bool:
+    """Whether `validate` would let it pass."""
+    try:
+        validate(definition, operation, table="", engine=engine)
+    except (UnsupportedFeatureError, LogCorruptError):
+        return False
+    return True
+
+
+def validate_properties(definition: TableDefinition, *, table: str) -> None:
+    """Refuse properties that ask for a feature which the protocol does not have.
+
+    Raises:
+        InvalidRequestError: With the property and the feature.
+    """
+    configuration = definition.metadata.configuration
+    for feature in FEATURES:
+        for name, value in feature.enabled_by.items():
+            is_asked = configuration.get(name, "").strip().lower() == value
+            if is_asked and not definition.has(feature.name):
+                raise InvalidRequestError(
+                    f"{table}: {name} = {value} needs the feature {feature.name}, which the "
+                    "table's protocol does not have; leave the property out, or add the feature "
+                    "first with an engine that supports it"
+                )
+
+
+def _unsupported(
+    definition: TableDefinition, operation: Operation, engine: Engine, table: str
+) -> list[str]:
+    """By name: features, versions, format, types, row rules."""
+    found = list(unsupported_features(definition.protocol, operation, engine))
+    if operation in ("vacuum", "clean up", "compact"):  # which look at no rows
+        return found
+    found += _unread_format(definition.metadata)
+    if operation == "open":
+        return found
+    _validate_schema(definition, table)
+    found += _untold_mapping(definition, operation, engine)
+    found += _unread_types(definition.schema, () if operation == "write" else _READ[engine])
+    if operation != "read":
+        found += (str(rule) for rule in definition.row_rules if _is_lost(rule, operation, engine))
+        found += _undeclared_types(definition)
+    return found
+
+
+def _is_lost(rule: RowRule, operation: Operation, engine: Engine) -> bool:
+    """Whether an operation might break a rule, or lose it.
+
+    Rows that were in the table have kept its rules already. But what says how far an identity
+    column has counted would be lost with an older schema.
+    """
+    if operation == "restore":
+        return isinstance(rule, Identity)
+    return not isinstance(rule, _ENFORCED[engine])
+
+
+def _validate_schema(definition: TableDefinition, table: str) -> None:
+    columns = definition.partition_columns
+    try:
+        spelt = {name: find_field(definition.schema, name).name for name in columns}
+    except InvalidRequestError as error:
+        raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
+    for name, other in spelt.items():
+        if name != other:  # by either name, half of the code would find no values
+            raise LogCorruptError(
+                table, "metaData", f"the partition column {name} is called {other} in the schema"
+            )
+
+
+def _unread_format(metadata: Metadata) -> Iterator[str]:
+    if metadata.format.provider.lower() != "parquet":
+        yield f"format provider {metadata.format.provider}"
+    for option in metadata.format.options:
+        yield f"format option {option}"
+
+
+def _untold_mapping(
+    definition: TableDefinition, operation: Operation, engine: Engine
+) -> Iterator[str]:
+    # A protocol without the feature leaves the mode without effect, yet the files may be mapped.
+    mapping = feature_of("columnMapping")
+    is_told = mapping.name in features_of_readers(definition.protocol)
+    if definition.is_mapped and not (is_told and mapping.supports(operation, engine)):
+        yield mapping.name
+
+
+def _unread_types(schema: StructType, known: Collection[DataType]) -> Iterator[str]:
+    for path, data_type in walk(schema):
+        is_nested = isinstance(data_type, StructType | ArrayType | MapType)
+        if not is_nested and data_type not in known and not is_comparable(data_type):
+            yield f"type {data_type.name} of column {'.'.join(path)}"
+
+
+def _undeclared_types(definition: TableDefinition) -> Iterator[str]:
+    needed = {each: f.name for f in FEATURES for each in f.types if not definition.has(f.name)}
+    for path, data_type in walk(definition.schema):
+        if data_type in needed:
+            yield (
+                f"type {data_type.name} of column {'.'.join(path)} without feature "
+                f"{needed[data_type]}"
+            )
