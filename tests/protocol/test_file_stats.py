@@ -54,9 +54,7 @@ def footer(table: pa.Table, **options: Any) -> pq.FileMetaData:
 def stats_of(table: pa.Table, *, row_group_size: int | None = None, **options: Any) -> Any:
     """The statistics of a file with these rows, parsed as plain JSON."""
     metadata = footer(table, row_group_size=row_group_size)
-    text = stats_from_footer(
-        metadata, schema_from_arrow(table.schema), (), StatsSettings(**options)
-    )
+    text = stats_from_footer(metadata, schema_from_arrow(table.schema), (), **options)
     return json.loads(text, parse_float=Decimal, parse_constant=pytest.fail)
 
 
@@ -264,7 +262,7 @@ def test_row_groups(values: list[list[Any]], low: Any, high: Any) -> None:
     ],
 )
 def test_long_strings_are_cut(text: str, low: str, high: str | None) -> None:
-    stats = stats_of(column([text]), string_prefix_length=3)
+    stats = stats_of(column([text]), settings=StatsSettings(string_prefix_length=3))
     assert (stats["minValues"].get("a"), stats["maxValues"].get("a")) == (low, high)
 
 
