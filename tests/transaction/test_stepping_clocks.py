@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
-from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS
+from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS, system_clock
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import CommitInfo, SetTransaction
 from delta_ops.protocol.file_names import commit_name
+from delta_ops.transaction import Staged
 from delta_ops.transaction.vacuum_runs import is_vacuum_open, run_app_id
 from tests.tables import by_deltalake, rows, write_log
 
@@ -132,3 +134,38 @@ def test_a_vacuum_of_another_engine_that_began_in_the_future_is_open(tmp_path: P
     start = CommitInfo(values={"operation": "VACUUM START", "timestamp": 0})
     log = write_log(tmp_path, [[], [start]])
     assert is_vacuum_open(log.snapshot(), now_ms=NOW)
+
+
+def staged_long_ago(txn: Transaction, value: int, days: int) -> Staged:
+    """Files that the store dates so many days back: its clock was behind, or the writer is slow."""
+    staged = da.stage_write(txn, ids(value))
+    time_ms = system_clock() - days * DAY_MS
+    for add in staged.adds:
+        os.utime(Path(txn.log.uri) / add.path, (time_ms / 1000, time_ms / 1000))
+    return replace(
+        staged, adds=tuple(replace(add, modification_time=time_ms) for add in staged.adds)
+    )
+
+
+def test_staged_files_that_a_vacuum_took_for_leftovers_are_not_committed(
+    tmp_path: Path,
+) -> None:
+    """Else the table would name files that are gone."""
+    da.write(tmp_path, ids(0))
+    txn = begin(DeltaLog(tmp_path))
+    txn.stage(da.stage_write(txn, ids(1)))
+    txn.stage(staged_long_ago(txn, 2, days=40))
+    vacuum(DeltaLog(tmp_path))
+    with pytest.raises(CommitConflictError, match="vacuum"):
+        txn.commit(operation="WRITE")
+    assert not txn.may_be_committed
+    assert by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 0}]
+
+
+def test_staged_files_that_are_old_and_there_are_committed(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(0))
+    txn = begin(DeltaLog(tmp_path))
+    txn.stage(staged_long_ago(txn, 1, days=40))
+    vacuum(DeltaLog(tmp_path), retention=timedelta(days=41))
+    txn.commit(operation="WRITE")
+    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
