@@ -441,7 +441,8 @@ class Transaction:
         A slow writer's are old, and those that a disk dates whose clock was set back.
         """
         horizon_ms = self.clock() - self.properties.deleted_file_retention_ms
-        old = [add for add in self._staged if add.modification_time < horizon_ms]
+        # A time of 0 is that of an engine that does not know it.
+        old = [add for add in self._staged if 0 != add.modification_time < horizon_ms]
         if not old or self.snapshot is None:
             return
         missing = missing_of(old, self.snapshot)
