@@ -1,9 +1,10 @@
-"""Row checks: the rules of a table that every row must keep, in Arrow data.
+"""Row checks: the rules that every row must keep, in Arrow data.
 
 Source: PROTOCOL.md, "Column Invariants" (NOT NULL), `protocol.row_rules`.
 
 The nullability of the Arrow types is not asked, only the values. What must not be null may be so
-where its parent is null.
+where its parent is null. Bytes that are no text can stand in an Arrow
+column of text, and Parquet takes them: a file could be written that other readers fail on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,28 @@ from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+
+
+def validate_values(rows: pa.RecordBatch, table: str) -> None:
+    """Refuse values that their type does not allow, such as text that is not UTF-8.
+
+    Args:
+        rows: Of any types.
+        table: For the message.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise InvalidRequestError(
+                f"{table}: column {name} has a value that its type does not allow ({reason}); "
+                "change it or leave the row out. Bytes that are no UTF-8 text belong in a binary "
+                "column, or are decoded by their own encoding first"
+            ) from error
 
 
 def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:

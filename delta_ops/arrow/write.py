@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.data_file_write import discard, write_data_file
 from delta_ops.arrow.partitioning import split
-from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.arrow.row_checks import validate_rows, validate_values
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, WriteStarted, ignore
@@ -263,6 +263,7 @@ def _fitted(
     condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
     for batch in reader:
         for fitted in fit(batch):
+            validate_values(fitted, table)
             if condition is not None and len(fitted.filter(condition)) < len(fitted):
                 raise InvalidRequestError(
                     f"{table}: the data have rows for which replace_where is not true; they would "

@@ -9,9 +9,9 @@ no checksum:
 1. What the table was before comes from the snapshot where that is in memory or cheap to read, else
    from the previous version's checksum, if that agrees with all that the snapshot knows.
 2. Of each file that the commit names it must be known whether it was live. A new file was not; it
-   is one that the commits since the checkpoint do not name and that is younger than the checkpoint,
-   by the store's clock for both. An add that could be one of a live file's again, or a remove, is
-   looked up in the checkpoint.
+   is one whose add changes data, that the commits since the checkpoint do not name and that is
+   younger than the checkpoint, by the store's clock for both. An add that could be one of a live
+   file's again, or a remove, is looked up in the checkpoint.
 3. The checkpoint is read if it is small, if the commit removes files, since whoever does that has
    read it to find them, or if the caller says that it is time to count anew, so that a mistake of
    another writer is not passed on for ever.

@@ -94,7 +94,7 @@ def known_files(
         return KnownFiles(live=live, absent=gone | rest)
     if before.checkpoint is not None:
         written_ms = max(part.modified_ms for part in before.checkpoint.parts)
-        gone |= {path for path in rest if _is_younger(actions[path], written_ms)}
+        gone |= {path for path in rest if _is_new(actions[path], written_ms)}
         rest -= gone
     if rest and may_read:
         wanted = _array(rest)
@@ -128,8 +128,16 @@ def is_possible(figures: Figures) -> bool:
     return figures.num_files >= 0 and figures.size_bytes >= 0
 
 
-def _is_younger(action: FileAction, written_ms: int) -> bool:
-    return isinstance(action, AddFile) and action.modification_time > written_ms
+def _is_new(action: FileAction, written_ms: int) -> bool:
+    """Whether a file was made after the checkpoint.
+
+    One of which an add says something else, without a change of data, is live, and looks younger
+    than a checkpoint that was written while the store's clock was set back.
+    """
+    match action:
+        case AddFile(data_change=True, modification_time=modified_ms):
+            return modified_ms > written_ms
+    return False
 
 
 def _sizes(files: FileRows, wanted: pa.Array) -> dict[str, int]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from delta_ops.errors import (
@@ -121,6 +122,31 @@ def monotone_times(listing: LogListing) -> dict[int, int]:
     return _raised({version: info.modified_ms for version, info in listing.commits.items()})
 
 
+def latest_times(listing: LogListing, now_ms: int) -> dict[int, int]:
+    """The latest time at which each version can have been committed, in ms; it never falls.
+
+    A file that is older than one before it was dated by a clock that was set back: of it is known
+    only that it was there before the next one, or before now.
+
+    Args:
+        now_ms: By the store's clock, in milliseconds since the Unix epoch.
+    """
+    return _latest({v: info.modified_ms for v, info in listing.commits.items()}, now_ms)
+
+
+def _latest(found: Mapping[int, int], now_ms: int) -> dict[int, int]:
+    raised = _raised(found)
+    peaks = accumulate((found[version] for version in raised), max)
+    is_back = {v: found[v] < peak for v, peak in zip(raised, peaks, strict=True)}
+    times: dict[int, int] = {}
+    until_ms = now_ms - 1
+    for version in reversed(raised):
+        if not is_back[version]:
+            until_ms = raised[version]
+        times[version] = max(until_ms, raised[version])
+    return times
+
+
 def _raised(found: Mapping[int, int]) -> dict[int, int]:
     times: dict[int, int] = {}
     previous = None
@@ -206,6 +232,21 @@ class CommitTimes:
         self._enabled = _enablement(snapshot)
         self.versions = [v for v in sorted(self._commits) if v <= snapshot.version]
         """Ascending."""
+
+    def last_before(self, time_ms: int, *, now_ms: int) -> int | None:
+        """The last version that was committed at a time or before it, whatever clock was set back.
+
+        Args:
+            now_ms: As for `latest_times`.
+
+        Raises:
+            LogCorruptError: A commit lacks the timestamp that its table demands.
+        """
+        latest = _latest({v: each.info.modified_ms for v, each in self._commits.items()}, now_ms)
+        found = bisect_right(
+            self.versions, time_ms, key=lambda version: max(self.of(version), latest[version])
+        )
+        return self.versions[found - 1] if found else None
 
     def of(self, version: int) -> int:
         """Milliseconds since the Unix epoch; grows with the versions.

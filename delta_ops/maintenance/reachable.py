@@ -23,7 +23,7 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, LogPathError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, stream_removes
-from delta_ops.log.history import monotone_times
+from delta_ops.log.history import latest_times
 from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -266,14 +266,14 @@ def _removes_of_commits(
     """Removes since the horizon, as the commits have them.
 
     When a file was removed, its writer's clock says, and some writers do not say it. So what a
-    commit removed counts since the horizon too if the store has the commit since.
+    commit removed counts since the horizon too if the store may have the commit since.
 
     A checkpoint forgets a removed file after the retention of its time, as its writer understood
     it: the property may have been raised since, and some writers take one that they cannot read
     for the default. What it forgot, every later checkpoint lacks.
     """
     listing = list_log(snapshot.storage, snapshot.log_directory)
-    times = monotone_times(listing)
+    times = latest_times(listing, horizon_ms + retention_ms)
     # A day more, in case the clock of a writer is ahead of the store's.
     chosen = [v for v, time_ms in times.items() if time_ms >= horizon_ms - DAY_MS]
     read = stream_removes(snapshot.storage, [listing.commits[version] for version in chosen])
@@ -286,15 +286,15 @@ def _removes_of_commits(
                 Progress(table=snapshot.uri, operation="read commits", done=done, total=len(chosen))
             )
     if retention_ms > snapshot.properties.deleted_file_retention_ms and snapshot.checkpoint:
-        _validate_remembered(snapshot, horizon_ms)
+        _validate_remembered(snapshot, horizon_ms, horizon_ms + retention_ms)
 
 
-def _validate_remembered(snapshot: Snapshot, horizon_ms: int) -> None:
+def _validate_remembered(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> None:
     """Refuse to go by commits of which one is gone: it was, or went while they were read.
 
     Of what is promised there may be no commits either: then the checkpoint alone counts.
     """
-    times = monotone_times(list_log(snapshot.storage, snapshot.log_directory))
+    times = latest_times(list_log(snapshot.storage, snapshot.log_directory), now_ms)
     first = snapshot.version + 1
     while first - 1 in times:
         first -= 1

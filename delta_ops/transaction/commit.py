@@ -60,6 +60,8 @@ _NOTHING_WAS_CREATED = {
     errno.EPERM,
     errno.EROFS,
 }
+_LAST_MS = 2**63 - 1
+"""Other engines read the time of a commit as a long."""
 _STORE_FAILURES = 8
 """In a row; the waits between them come to some ten seconds."""
 _REFUSALS = 3
@@ -125,6 +127,8 @@ def commit_loop(
     Raises:
         CommitConflictError: A commit that came first invalidates it, or all attempts were lost.
         CommitStateUnknownError: The store does not tell whether the commit is there.
+        LogCorruptError: The commit before lacks the time that its table demands, or no time can
+            come after it.
         InvalidRequestError: A part of the proposal's txns was committed meanwhile.
         StaleRunError: A newer run has overwritten what this one was about to write.
         StorageError: The store failed, and the commit is not there.
@@ -145,7 +149,7 @@ def commit_loop(
         if not is_short and not failures:
             _raise_if_cleaned_up(log, version)
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
-        actions = _stamped(proposal, snapshot, clock(), time_before)
+        actions = _stamped(proposal, snapshot, clock(), time_before, log.uri)
         try:
             create_commit(log.storage, log.log_directory, version, actions)
         except FileExistsError:
@@ -209,10 +213,17 @@ def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
 
 
 def _stamped(
-    proposal: Proposal, snapshot: Snapshot | None, now_ms: int, time_before: int
+    proposal: Proposal, snapshot: Snapshot | None, now_ms: int, time_before: int, table: str
 ) -> tuple[Action, ...]:
     info: dict[str, Any] = {}
     if proposal.in_commit_timestamps:
+        if time_before >= _LAST_MS:
+            raise LogCorruptError(
+                table,
+                "the newest version",
+                f"its inCommitTimestamp is {time_before}, after which no time is left for another "
+                "one; nothing was committed. Set delta.enableInCommitTimestamps to false",
+            )
         info["inCommitTimestamp"] = max(now_ms, time_before + 1)
     info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
     if snapshot is not None:

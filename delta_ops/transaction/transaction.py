@@ -115,6 +115,7 @@ class Transaction:
         self._files: list[FileAction] = []
         self._rearranged: list[AddFile] = []  # removed, and their rows are in other files
         self._named_again: list[AddFile] = []
+        self._staged: list[AddFile] = []
         self._put_back: list[AddFile] = []
         self._heeds_vacuum = True
         self._txns: dict[str, TxnId] = {}
@@ -243,6 +244,7 @@ class Transaction:
         """
         validate_staged(staged, self.definition, table=self.log.uri)
         self._files.extend(staged.adds)
+        self._staged.extend(staged.adds)
         self._num_rows += staged.num_rows
 
     def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
@@ -410,8 +412,8 @@ class Transaction:
             timeout: After it no further attempt is begun.
 
         Raises:
-            CommitConflictError: A concurrent commit invalidates this one, or the limits were
-                reached; nothing was committed.
+            CommitConflictError: A concurrent commit invalidates this one, the limits were reached,
+                or a vacuum has deleted what was staged; nothing was committed.
             CommitStateUnknownError: The store did not tell; look before running again.
             DataFileError: It was committed, and what it brings back has been deleted meanwhile.
             InvalidRequestError: The actions break a rule of the table.
@@ -422,6 +424,7 @@ class Transaction:
         if done is not None:
             return done
         self.validate()
+        self._validate_staged()
         counted = file_metrics(self._files, self._num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
@@ -446,6 +449,27 @@ class Transaction:
             metrics=counts,
             failed_hooks=failed,
         )
+
+    def _validate_staged(self) -> None:
+        """Refuse to name staged files that a vacuum took for leftovers, since it goes by their age.
+
+        A slow writer's are old, and those that a disk dates whose clock was set back.
+        """
+        horizon_ms = self.clock() - self.properties.deleted_file_retention_ms
+        # A time of 0 is that of an engine that does not know it.
+        old = [add for add in self._staged if 0 != add.modification_time < horizon_ms]
+        if not old or self.snapshot is None:
+            return
+        missing = missing_of(old, self.snapshot)
+        if missing:
+            raise CommitConflictError(
+                self.log.uri,
+                self.snapshot.version,
+                f"since then a vacuum has deleted {len(missing)} of the files staged for this "
+                f"operation, such as {missing[0].path}: by the store's clock they are older than "
+                "delta.deletedFileRetentionDuration",
+                "vacuum",
+            )
 
     def _validate_put_back(self, version: int) -> None:
         """Tell of files that were deleted by a vacuum which gave no sign."""

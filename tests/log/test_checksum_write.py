@@ -177,6 +177,16 @@ def test_a_file_is_new_if_it_is_younger_than_the_checkpoint(
 
 
 @pytest.mark.usefixtures("large")
+def test_a_live_file_is_not_new_beside_a_checkpoint_of_a_clock_that_was_set_back(
+    table: Table,
+) -> None:
+    """What is said of it anew counts it once more, by a checkpoint that looks older."""
+    (checkpoint,) = (table.root / "_delta_log").glob("*.parquet")
+    os.utime(checkpoint, (5, 5))
+    assert not table.commit(add("old", size=10, modification_time=FUTURE, data_change=False))
+
+
+@pytest.mark.usefixtures("large")
 def test_counting_anew_brings_it_back(table: Table) -> None:
     table.crc().unlink()
     assert table.commit(NEW, recount=True)

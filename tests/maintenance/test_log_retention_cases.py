@@ -1,5 +1,7 @@
 """The reference's retention cases, a line each: what stays of a log after a clean-up.
 
+Other than the reference, a commit that is older than one before it counts by the time of the next.
+
 A log is told by its commits' days, versions counting from 0, and by its checkpoints; the day of
 today and the retention say where the cutoff is.
 """
@@ -128,7 +130,13 @@ def days(groups: Mapping[float, int]) -> list[float]:
         ),
         pytest.param(Log(list(range(10)), range(2, 10)), 11, 6, range(5, 10), id="and a day later"),
         pytest.param(
-            Log([5, 0, 1, 2, 9], [3]), 36, 30, range(3, 5), id="times are raised to those before"
+            Log([5, 0, 1, 2, 9], [3]), 39, 30, range(3, 5), id="times are raised to the one after"
+        ),
+        pytest.param(
+            Log([5, 0, 1, 2, 9], [3]), 38, 30, range(5), id="since a clock was set back till then"
+        ),
+        pytest.param(
+            Log([5, 0, 1, 2], [3]), 99, 30, range(4), id="or still is: nothing tells when it was"
         ),
         pytest.param(
             Log([6, 0, 1, 2, 9], [3]), 36, 30, range(5), id="so that a copied log is not old"

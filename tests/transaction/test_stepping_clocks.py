@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
-from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS
-from delta_ops.errors import CommitConflictError
+from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS, system_clock
+from delta_ops.errors import CommitConflictError, LogCorruptError
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import CommitInfo, SetTransaction
 from delta_ops.protocol.file_names import commit_name
+from delta_ops.transaction import Staged
 from delta_ops.transaction.vacuum_runs import is_vacuum_open, run_app_id
 from tests.tables import by_deltalake, rows, write_log
 
@@ -78,6 +81,64 @@ def test_times_within_commits_grow_over_every_step(tmp_path: Path, stepped_ms: i
             assert log.snapshot(timestamp=at).version == version
 
 
+LAST_MS = 2**63 - 1
+
+
+def of_the_last_time(root: Path, time_ms: int) -> DeltaLog:
+    """A table whose newest commit carries such a time."""
+    da.write(root, ids(0), configuration={"delta.enableInCommitTimestamps": "true"})
+    place = root / "_delta_log" / commit_name(0)
+    first, *others = place.read_text().splitlines()
+    info = json.loads(first)
+    info["commitInfo"]["inCommitTimestamp"] = time_ms
+    place.write_text("\n".join([json.dumps(info), *others]))
+    for checksum in root.glob("_delta_log/*.crc"):
+        checksum.unlink()
+    return DeltaLog(root)
+
+
+@pytest.mark.parametrize("time_ms", [LAST_MS, LAST_MS + 1, 2**70])
+def test_a_commit_that_no_time_is_left_for_is_refused_and_leaves_nothing(
+    tmp_path: Path, time_ms: int
+) -> None:
+    log = of_the_last_time(tmp_path, time_ms)
+    before = sorted(tmp_path.rglob("*"))
+    for mode in ("append", "overwrite"):
+        with pytest.raises(LogCorruptError, match=r"no time is left .*enableInCommitTimestamps"):
+            da.write(log, ids(1), mode)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert rows(da.to_table(log.snapshot())) == by_deltalake(tmp_path) == [{"id": 0}]
+    assert in_commit_times(log) == [time_ms]
+
+
+def test_the_last_time_of_all_is_taken(tmp_path: Path) -> None:
+    log = of_the_last_time(tmp_path, LAST_MS - 1)
+    da.write(log, ids(1))
+    assert in_commit_times(log) == [LAST_MS - 1, LAST_MS]
+
+
+def test_a_winner_that_takes_the_last_time_leaves_none(tmp_path: Path) -> None:
+    log = of_the_last_time(tmp_path, LAST_MS - 1)
+    slow = begin(log)
+    slow.stage(da.stage_write(slow, ids(2)))
+    da.write(log, ids(1))
+    with pytest.raises(LogCorruptError, match="no time is left"):
+        slow.commit(operation="WRITE")
+    assert not slow.may_be_committed
+    assert log.snapshot().version == 1
+
+
+def test_a_table_without_a_later_time_is_written_again_once_it_demands_none(
+    tmp_path: Path,
+) -> None:
+    log = of_the_last_time(tmp_path, LAST_MS)
+    txn = begin(log)
+    txn.set_properties({"delta.enableInCommitTimestamps": "false"})
+    txn.commit(operation="SET TBLPROPERTIES")
+    da.write(log, ids(1))
+    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
+
+
 def test_times_of_files_that_go_back_find_the_versions_in_their_order(tmp_path: Path) -> None:
     log = write_log(tmp_path, [[], [], [], []])
     for version, time_ms in enumerate([NOW, NOW - DAY_MS, -DAY_MS, NOW + 1]):
@@ -132,3 +193,38 @@ def test_a_vacuum_of_another_engine_that_began_in_the_future_is_open(tmp_path: P
     start = CommitInfo(values={"operation": "VACUUM START", "timestamp": 0})
     log = write_log(tmp_path, [[], [start]])
     assert is_vacuum_open(log.snapshot(), now_ms=NOW)
+
+
+def staged_long_ago(txn: Transaction, value: int, days: int) -> Staged:
+    """Files that the store dates so many days back: its clock was behind, or the writer is slow."""
+    staged = da.stage_write(txn, ids(value))
+    time_ms = system_clock() - days * DAY_MS
+    for add in staged.adds:
+        os.utime(Path(txn.log.uri) / add.path, (time_ms / 1000, time_ms / 1000))
+    return replace(
+        staged, adds=tuple(replace(add, modification_time=time_ms) for add in staged.adds)
+    )
+
+
+def test_staged_files_that_a_vacuum_took_for_leftovers_are_not_committed(
+    tmp_path: Path,
+) -> None:
+    """Else the table would name files that are gone."""
+    da.write(tmp_path, ids(0))
+    txn = begin(DeltaLog(tmp_path))
+    txn.stage(da.stage_write(txn, ids(1)))
+    txn.stage(staged_long_ago(txn, 2, days=40))
+    vacuum(DeltaLog(tmp_path))
+    with pytest.raises(CommitConflictError, match="vacuum"):
+        txn.commit(operation="WRITE")
+    assert not txn.may_be_committed
+    assert by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 0}]
+
+
+def test_staged_files_that_are_old_and_there_are_committed(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(0))
+    txn = begin(DeltaLog(tmp_path))
+    txn.stage(staged_long_ago(txn, 1, days=40))
+    vacuum(DeltaLog(tmp_path), retention=timedelta(days=41))
+    txn.commit(operation="WRITE")
+    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]

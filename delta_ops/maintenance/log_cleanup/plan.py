@@ -23,7 +23,7 @@ from typing import SupportsIndex
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.checkpoint.incomplete import stale_files
-from delta_ops.log.history import InCommitTimes, monotone_times
+from delta_ops.log.history import InCommitTimes, latest_times
 from delta_ops.log.segment import (
     Checkpoint,
     LogListing,
@@ -136,7 +136,9 @@ def plan_clean_up_log(
             raise InvalidRequestError(f"{version!r} cannot be kept, since it is no whole number")
         segment_from_listing(listing, table, version)
     cutoff_ms = cutoff_ms_of(now_ms, retention_ms)
-    boundary = _boundary(listing, _expired_version(listing, cutoff_ms, in_commit), keep_versions)
+    boundary = _boundary(
+        listing, _expired_version(listing, cutoff_ms, now_ms, in_commit), keep_versions
+    )
     compatible = _without_twin(listing)
     if boundary is not None and _is_whole(listing, boundary):
         compatible = None  # no commit and no checkpoint would go
@@ -226,10 +228,10 @@ def _may_name_sidecars(name: LogFileName | None) -> bool:
 
 
 def _expired_version(
-    listing: LogListing, cutoff_ms: int, in_commit: InCommitTimes | None
+    listing: LogListing, cutoff_ms: int, now_ms: int, in_commit: InCommitTimes | None
 ) -> int | None:
     """The last version that is known to be committed at or before the cutoff."""
-    times = monotone_times(listing)
+    times = latest_times(listing, now_ms)
     # A checkpoint is written after its commit, so that its own time is none too early.
     latest_ms = 0
     for version in sorted({*times, *(c.version for c in listing.checkpoints)}):

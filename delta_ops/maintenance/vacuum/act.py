@@ -141,6 +141,7 @@ def vacuum(
         mode=mode,
         inventory=inventory,
         horizon_ms=horizon_ms,
+        now_ms=now_ms,
         on_event=on_event,
     )
     rules.note_links(links)
@@ -195,7 +196,7 @@ def vacuum(
     end_run(result.deleted_files)
     is_all = inventory is None and not (keep or keep_versions or keep_last)
     if is_all and _left_nothing(result, mode):
-        version = last_version_before(needed.snapshot, horizon_ms)
+        version = last_version_before(needed.snapshot, horizon_ms, now_ms)
         if version is not None:
             save_info(needed.snapshot, version)
     return result

@@ -34,6 +34,7 @@ def find_candidates(
     mode: VacuumMode,
     inventory: pa.Table | None,
     horizon_ms: int,
+    now_ms: int,
     on_event: OnEvent,
 ) -> tuple[list[FileInfo], Mapping[str, str | None]]:
     """Files that are there and that the rules let go, and the links among the files.
@@ -50,7 +51,7 @@ def find_candidates(
     if inventory is not None:
         paths = listed_paths(inventory, snapshot, rules, horizon_ms=horizon_ms)
     else:
-        commits = commits_to_look_at(snapshot, horizon_ms)
+        commits = commits_to_look_at(snapshot, horizon_ms, now_ms)
         removed = removed_paths(log, snapshot, commits) if commits else iter(())
         paths = filter(rules.is_candidate, removed)
     found = list(_found(storage, paths, rules, on_event))

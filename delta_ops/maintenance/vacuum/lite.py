@@ -11,7 +11,6 @@ How far the last vacuum came stands in `_last_vacuum_info` of the log, as the re
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -36,29 +35,35 @@ class CommitRange(NamedTuple):
     last: int
 
 
-def last_version_before(snapshot: Snapshot, horizon_ms: int) -> int | None:
+def last_version_before(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> int | None:
     """The last version that was committed at the horizon or before it, if there is one.
+
+    Args:
+        horizon_ms: As `now_ms`, in milliseconds since the Unix epoch.
+        now_ms: By the store's clock.
 
     Raises:
         LogCorruptError: A commit lacks the timestamp that its table demands, or those that are
             listed are gone when they are read, again and again.
     """
 
-    def look() -> int | None:
-        times = CommitTimes(snapshot)
-        found = bisect_right(times.versions, horizon_ms, key=times.of)
-        return times.versions[found - 1] if found else None
+    return retry_if_vanished(
+        snapshot.storage,
+        snapshot.log_directory,
+        lambda: CommitTimes(snapshot).last_before(horizon_ms, now_ms=now_ms),
+    )
 
-    return retry_if_vanished(snapshot.storage, snapshot.log_directory, look)
 
-
-def commits_to_look_at(snapshot: Snapshot, horizon_ms: int) -> CommitRange | None:
+def commits_to_look_at(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> CommitRange | None:
     """The commits whose removed files may go and that no vacuum has looked at; None if none.
+
+    Args:
+        horizon_ms: As for `last_version_before`; so is `now_ms`.
 
     Raises:
         InvalidRequestError: Some of them are gone from the log.
     """
-    last = last_version_before(snapshot, horizon_ms)
+    last = last_version_before(snapshot, horizon_ms, now_ms)
     done = _load_info(snapshot)
     first = 0 if done is None else done + 1
     there = set(CommitTimes(snapshot).versions)
