@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from delta_ops.maintenance.vacuum_candidates import VacuumMode
 
 from delta_ops.clock import DAY_MS
 from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
+from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from tests.maintenance.aged_tables import Table
 
 BACK_DAYS = 30
