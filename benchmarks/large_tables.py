@@ -8,7 +8,7 @@ statistics of all. Removes: a table of so many files, in a checkpoint, is overwr
 Each side takes a table of its own, made in the same way, through the steps in their order; the
 sides take turns, and medians count. What counts is from the call that opens the table to the
 answer; imports do not count. Peak memory is the process's, with its imports.
-Growth is that of the seconds of a core, ours, from a quarter to half of the number, and from half
+Growth is that of our CPU seconds, from a quarter to half of the number, and from half
 of it to all: 2 is in proportion, 4 would be quadratic.
 """
 
@@ -335,6 +335,7 @@ def measure(
             "delta_ops_s": round(ours.seconds, 2),
             "deltalake_s": round(peer.seconds, 2),
             "times_faster": round(peer.seconds / ours.seconds, 2),
+            "cpu_seconds": [round(ours.cpu_seconds, 2), round(peer.cpu_seconds, 2)],
             "delta_ops_mb": ours.peak_mb,
             "deltalake_mb": peer.peak_mb,
             "memory": round(ours.peak_mb / peer.peak_mb, 2),
@@ -379,9 +380,9 @@ def _median(runs: Sequence[Run]) -> Run:
 
 def as_markdown(report: dict[str, dict[str, dict[str, object]]]) -> str:
     lines = [
-        "| | delta_ops, s | deltalake, s | times faster | delta_ops, MB | deltalake, MB | memory "
-        "| growth |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | delta_ops, s | deltalake, s | times faster | CPU seconds of each "
+        "| delta_ops, MB | deltalake, MB | memory | growth |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for table, steps in report.items():
         lines += [

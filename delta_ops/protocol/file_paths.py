@@ -99,9 +99,7 @@ def canonical_texts(log_paths: Iterable[str], table_uri: str) -> list[str]:
     if not _may_need_work("a/" + "/".join(paths)):
         return paths
     roots = cache(partial(_roots, table_uri))
-    return [
-        _canonical(path, table_uri, roots) if _may_need_work(path) else path for path in paths
-    ]
+    return [_canonical(path, table_uri, roots) if _may_need_work(path) else path for path in paths]
 
 
 def _may_need_work(path: str) -> bool:
