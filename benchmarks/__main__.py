@@ -22,6 +22,7 @@ BENCHMARKS = (
     "vacuum",
     "log_cleanup",
     "health",
+    "large_tables",
 )
 
 

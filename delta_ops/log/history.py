@@ -23,7 +23,7 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.commit_file import Commit, read_commit_if_there, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.segment import LogListing, earliest_version, list_log
 from delta_ops.log.snapshot import Snapshot
@@ -33,6 +33,8 @@ from delta_ops.storage.concurrency import in_parallel
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_LINE_BYTES = 64 << 10
 _MANY_COMMITS = 32
+_GROUP_COMMITS = 256
+_GROUP_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +83,7 @@ def load_history(
         raise TableNotFoundError(storage.uri)
     times = _raised({version: each.info.modified_ms for version, each in commits.items()})
     versions = sorted(times, reverse=True)
-    for version in versions if limit is None else versions[:limit]:
-        commit = read_commit_if_there(commits[version].storage, commits[version].directory, version)
-        if commit is None:
-            continue
+    for version, commit in _read_in_groups(commits, versions[:limit]):
         values = commit.info.values if commit.info else {}
         own_time = _in_commit_timestamp(values)
         yield HistoryEntry(
@@ -97,6 +96,48 @@ def load_history(
             user_metadata=_text(values.get("userMetadata")),
             commit_info=values,
         )
+
+
+def _read_in_groups(
+    commits: Mapping[int, _Logged], versions: Sequence[int]
+) -> Iterator[tuple[int, Commit]]:
+    """The commits that are still there, in the order of `versions`."""
+    for group in _groups(commits, versions):
+        storage = commits[group[0]].storage
+        try:
+            found = read_commits(storage, [commits[version].info for version in group])
+        except (FileNotFoundError, LogCorruptError):
+            yield from _read_one_by_one(commits, group)
+        else:
+            yield from zip(group, found, strict=True)
+
+
+def _read_one_by_one(
+    commits: Mapping[int, _Logged], versions: Sequence[int]
+) -> Iterator[tuple[int, Commit]]:
+    for version in versions:
+        commit = read_commit_if_there(commits[version].storage, commits[version].directory, version)
+        if commit is not None:
+            yield version, commit
+
+
+def _groups(commits: Mapping[int, _Logged], versions: Sequence[int]) -> Iterator[list[int]]:
+    """The versions in groups of one store, of bounded size; the first are small.
+
+    Whoever wants the latest version only shall not wait for others.
+    """
+    group: list[int] = []
+    most, size = 1, 0
+    for version in versions:
+        storage, _, info = commits[version]
+        is_full = len(group) == most or size + info.size > _GROUP_BYTES
+        if group and (is_full or storage is not commits[group[0]].storage):
+            yield group
+            group, most, size = [], min(2 * most, _GROUP_COMMITS), 0
+        group.append(version)
+        size += info.size
+    if group:
+        yield group
 
 
 def _commits_with_base(

@@ -96,3 +96,31 @@ def test_history_goes_on_below_a_commit_that_is_gone(tmp_path: Path) -> None:
     log = disturbed(tmp_path, lambda _: commit_file(tmp_path, 0).unlink(missing_ok=True))
     assert [entry.version for entry in log.history()][:3] == [5, 4, 3]
     assert live_paths(log) == {f"{v}.parquet" for v in range(6)}
+
+
+def test_history_tells_of_all_commits_but_the_one_that_is_gone(tmp_path: Path) -> None:
+    log_of(tmp_path)
+    log = disturbed(tmp_path, lambda _: commit_file(tmp_path, 1).unlink(missing_ok=True))
+    assert [entry.version for entry in log.history()] == [5, 4, 3, 2, 0]
+
+
+def test_history_tells_of_all_commits_above_a_damaged_one(tmp_path: Path) -> None:
+    log = log_of(tmp_path)
+    commit_file(tmp_path, 1).write_text("{")
+    entries = log.history()
+    assert [next(entries).version for _ in range(4)] == [5, 4, 3, 2]
+    with pytest.raises(LogCorruptError, match=f"{1:020d}.json"):
+        next(entries)
+
+
+def test_the_newest_commit_is_told_of_before_others_are_read(tmp_path: Path) -> None:
+    log_of(tmp_path)
+    read: list[str] = []
+
+    def on_call(_number: int, method: str, path: str, moment: str) -> None:
+        if (method, moment) == ("read", "before"):
+            read.append(path)
+
+    log = DeltaLog("", storage=CountingStorage(open_storage(tmp_path), on_call))
+    next(log.history())
+    assert read == [f"_delta_log/{5:020d}.json"]

@@ -102,6 +102,7 @@ def test_escapes_that_are_no_utf8_are_an_error_and_not_one_file() -> None:
 )
 def test_every_spelling_has_one_key(log_path: str, table_uri: str, canonical: str) -> None:
     assert canonical_path(log_path, table_uri) == canonical
+    assert canonical_texts([log_path, "y"], table_uri) == [canonical, "y"]
     assert canonical_texts(["y", log_path], table_uri) == ["y", canonical]
     among = pa.array(["y"] * 200 + [log_path])
     assert canonical_paths(among, table_uri).to_pylist() == ["y"] * 200 + [canonical]
