@@ -40,6 +40,7 @@ from delta_ops.storage.parquet_ranges import (
     plan_windows,
     read_footer,
     read_window,
+    validate_chunks,
 )
 
 _BATCH_BYTES = 16 << 20
@@ -150,6 +151,9 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
         source = storage.open_input(path)
         with closing(open_parquet(source)) as file:
             leaves = _leaves_in(scan, file.schema_arrow)
+            # Small files are many, and nothing is asked of the columns of their footers.
+            if not _is_small(file.metadata):
+                validate_chunks(file.metadata, source.size(), leaves, _all_groups(file.metadata))
             groups = _row_groups(scan, file.metadata)
             yield from _rows_of_groups(file, source, leaves, groups, use_threads)
         return
@@ -157,6 +161,7 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
     footer = read_footer(storage, info)
     leaves = _leaves_in(scan, footer.metadata.schema.to_arrow_schema())
+    validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
     groups = _row_groups(scan, footer.metadata)
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))
@@ -171,7 +176,21 @@ def _leaves_in(scan: FileScan, stored: pa.Schema) -> list[int]:
 
 
 def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
-    return range(metadata.num_row_groups) if scan.row_groups is None else scan.row_groups(metadata)
+    return _all_groups(metadata) if scan.row_groups is None else scan.row_groups(metadata)
+
+
+def _is_small(metadata: pq.FileMetaData) -> bool:
+    return bool(metadata.num_row_groups == 1) and _has_little(metadata.row_group(0))
+
+
+def _has_little(group: pq.RowGroupMetaData) -> bool:
+    """Whether all values are little memory, even if each were as large as the row group is."""
+    most: int = group.total_byte_size * max(group.num_rows, 1)
+    return 0 < most <= _MUCH_BYTES
+
+
+def _all_groups(metadata: pq.FileMetaData) -> range:
+    return range(metadata.num_row_groups)
 
 
 def _rows_of_groups(
@@ -214,6 +233,9 @@ def _batch_rows(
 ) -> int:
     num_bytes = num_rows = most = 0
     for group in groups:
+        if len(groups) == 1 and _has_little(group):
+            num_bytes, num_rows = group.total_byte_size, group.num_rows
+            break
         chunks = [group.column(i) for i in leaves]
         of_group = sum(chunk.total_uncompressed_size for chunk in chunks)
         if sum(chunk.total_uncompressed_size * chunk.num_values for chunk in chunks) > _MUCH_BYTES:

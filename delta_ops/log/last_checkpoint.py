@@ -42,7 +42,7 @@ class LastCheckpoint:
 def load_hint(storage: Storage, directory: str) -> int | None:
     """The version that the hint names; None if there is no usable hint."""
     try:
-        hint = _parsed(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
+        hint = hint_from_json(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
         stored = hint.get("checksum")
         if stored is not None and stored != checksum_of(hint):
             return None
@@ -55,7 +55,7 @@ def load_hint(storage: Storage, directory: str) -> int | None:
 def load_named_version(storage: Storage, directory: str) -> int | None:
     """The version that the hint names, be the rest of it right or not; others may go by it."""
     try:
-        return int(_parsed(storage.read(f"{directory}/{LAST_CHECKPOINT}"))["version"])
+        return int(hint_from_json(storage.read(f"{directory}/{LAST_CHECKPOINT}"))["version"])
     except (FileNotFoundError, DeltaOpsError, *_MALFORMED):
         return None
 
@@ -105,7 +105,8 @@ class _Number(str):
     __slots__ = ()
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def hint_from_json(data: bytes) -> dict[str, Any]:
+    """The fields of `_last_checkpoint`, with numbers as they are written."""
     return json.loads(  # type: ignore[no-any-return]
         data, parse_int=_Number, parse_float=_Number, object_pairs_hook=_without_duplicates
     )

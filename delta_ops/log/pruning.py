@@ -146,7 +146,7 @@ def _judged(
         yield files, judge(resolved, values, stats)
 
 
-def _values_of(maps: pa.MapArray, name: str) -> pa.Array:
+def values_of(maps: pa.MapArray, name: str) -> pa.Array:
     """The value under a name in each map; Arrow's own look-up takes many times as long."""
     at = _uniform_place(maps, name)
     if at is None:
@@ -178,7 +178,7 @@ def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] |
 def _partition_column(
     adds: pa.RecordBatch, name: str, data_type: DataType, uri: str, time_zone: str
 ) -> PartitionColumn:
-    texts = _values_of(adds.column("partitionValues"), name)
+    texts = values_of(adds.column("partitionValues"), name)
     encoded = texts.dictionary_encode(null_encoding="encode")
     with _naming_file(adds, texts, name, data_type, uri):
         texts_once = encoded.dictionary.to_pylist()
@@ -253,7 +253,7 @@ def _partition_struct(
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
     arrays = []
     for name, data_type in types.items():
-        texts = _values_of(maps, definition.partition_names[name])
+        texts = values_of(maps, definition.partition_names[name])
         with _naming_file(adds, texts, name, data_type, uri):
             arrays.append(parse_array(texts, data_type, time_zone=time_zone))
     return pa.StructArray.from_arrays(arrays, fields=fields)

@@ -122,7 +122,7 @@ def find_tables(
         InvalidRequestError: The prefix is no place.
         StorageError: The prefix itself cannot be looked into.
     """
-    return _find_tables(open_storage(prefix, storage_options), nested=nested)
+    return find_tables_in(open_storage(prefix, storage_options), nested=nested)
 
 
 def fleet_health(
@@ -210,7 +210,8 @@ def failure_of(error: Exception) -> Failure:
     return Failure(kind=type(error).__name__, message=message)
 
 
-def _find_tables(storage: Storage, *, nested: bool) -> FoundTables:
+def find_tables_in(storage: Storage, *, nested: bool) -> FoundTables:
+    """The tables below the root of a storage; see `find_tables`."""
     found: list[str] = []
     failures: dict[str, Failure] = {}
     level = [""]

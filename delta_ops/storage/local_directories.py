@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-_HAS_DESCRIPTORS = {os.stat, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
+HAS_DESCRIPTORS = {os.stat, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
 
 
 class LocalDirectory(NamedTuple):
@@ -57,7 +57,7 @@ def opened(place: str) -> Iterator[LocalDirectory]:
         FileNotFoundError: It is not there, or found so as soon as it is read.
         NotADirectoryError: It is a file; as before.
     """
-    if not _HAS_DESCRIPTORS:
+    if not HAS_DESCRIPTORS:
         yield LocalDirectory(place, None)
         return
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)

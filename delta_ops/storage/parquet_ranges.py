@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow._parquet import ParquetReader
 
 from delta_ops.storage.contract import FileInfo, Storage
 from delta_ops.storage.unchanging import read_unchanging
@@ -35,6 +36,8 @@ _HOLE_BYTES = 256 << 10
 """Unwanted bytes that are read rather than asked around; one request of many takes as long."""
 _REQUEST_BYTES = 8 << 20
 WINDOW_BYTES = 64 << 20
+_PAGE_IS_MISSING = "Deserializing page header failed"
+"""What Arrow says of a page of zeros."""
 
 ByteRange = tuple[int, int]
 
@@ -94,6 +97,34 @@ def read_footer(storage: Storage, file: FileInfo) -> Footer:
     # Arrow looks for the footer at the end of what it is given, and has no use for the rest here.
     metadata = pq.read_metadata(pa.BufferReader(memoryview(tail)[footer_start - start :]))
     return Footer(metadata=metadata, size=size, content=content)
+
+
+def validate_chunks(
+    metadata: pq.FileMetaData, size: int, leaves: Sequence[int], row_groups: Sequence[int]
+) -> None:
+    """Refuse a footer of whose columns Arrow cannot even be asked: it would end the process.
+
+    `RowGroupMetaData.column` aborts where the footer contradicts itself, for example by histograms
+    of another size. A reader finds the same and raises; it looks at all columns before it reads a
+    page, and of the pages there is nothing here.
+
+    Args:
+        metadata: What is asked of `column` afterwards, for these leaves of these row groups.
+        size: Of the file, in bytes.
+
+    Raises:
+        ValueError: With Arrow's words.
+    """
+    if not leaves or not row_groups:
+        return
+    with contextlib.closing(ParquetReader()) as reader:
+        nothing = pa.BufferReader(pa.py_buffer(_sparse_bytes(size)))
+        reader.open(nothing, use_memory_map=False, metadata=metadata, pre_buffer=True)
+        try:
+            next(reader.iter_batches(1, row_groups, column_indices=leaves, use_threads=False), None)
+        except OSError as error:
+            if _PAGE_IS_MISSING not in str(error):
+                raise ValueError(str(error).partition("\n")[0].rstrip(".")) from error
 
 
 def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[int]:

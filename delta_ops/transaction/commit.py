@@ -29,7 +29,7 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -113,6 +113,20 @@ class Outcome:
     """The commits between the snapshot and ours, ascending."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How the loop measures time, waits and chooses at random."""
+
+    elapsed_s: Callable[[], float] = time.monotonic
+    """Seconds since some moment; never goes back."""
+    sleep: Callable[[float], None] = time.sleep
+    share: Callable[[], float] = random.random
+    """A number from 0 to 1: which share of its longest a wait takes, so that writers part."""
+
+
+SYSTEM_PACE = Pace()
+
+
 def commit_loop(
     log: DeltaLog,
     snapshot: Snapshot | None,
@@ -121,6 +135,7 @@ def commit_loop(
     clock: Clock,
     on_event: OnEvent,
     limits: Limits,
+    pace: Pace = SYSTEM_PACE,
 ) -> Outcome:
     """Commit the proposal after `snapshot`, or as version 0 where there is none.
 
@@ -136,13 +151,13 @@ def commit_loop(
     """
     version = 0 if snapshot is None else snapshot.version + 1
     time_before = _time_of(log, snapshot) if proposal.in_commit_timestamps and snapshot else 0
-    ends = time.monotonic() + limits.timeout_s
+    ends = pace.elapsed_s() + limits.timeout_s
     if snapshot is not None:
         validate_same_table(snapshot)
     failures: list[StorageError] = []
     winners: list[Commit] = []
     for attempt in range(1, limits.max_attempts + 1):
-        is_last = attempt == limits.max_attempts or time.monotonic() >= ends
+        is_last = attempt == limits.max_attempts or pace.elapsed_s() >= ends
         # Not while an attempt may still land: that one looked, and its files must stay.
         # A clock that was set back does not tell how long it took.
         is_short = 0 <= clock() - proposal.begun_ms < min(proposal.log_retention_ms, MINUTE_MS)
@@ -161,11 +176,11 @@ def commit_loop(
                 version=version, attempts=attempt, actions=actions, winners=tuple(winners)
             )
 
-        winner = _read_back(log, version, proposal.txn_uuid, failures, ends)
+        winner = _read_back(log, version, proposal.txn_uuid, failures, ends, pace)
         if winner is None:
             if is_last or len(failures) == _most(failures):
                 raise _final(failures, log.uri, version, proposal.txn_uuid)
-            _wait_after_failure(len(failures))
+            _wait_after_failure(len(failures), pace)
             continue
         if winner.txn_id == proposal.txn_uuid:
             assert winner.info
@@ -232,7 +247,12 @@ def _stamped(
 
 
 def _read_back(
-    log: DeltaLog, version: int, txn_uuid: str, failures: Sequence[StorageError], ends: float
+    log: DeltaLog,
+    version: int,
+    txn_uuid: str,
+    failures: Sequence[StorageError],
+    ends: float,
+    pace: Pace,
 ) -> Commit | None:
     """What stands at the version after an attempt that did not plainly succeed.
 
@@ -248,9 +268,9 @@ def _read_back(
             reason = "the store said that it exists, then that it does not"
             raise CommitStateUnknownError(log.uri, version, txn_uuid, reason) from None
         except StorageError as error:
-            if failed_reads == _STORE_FAILURES or time.monotonic() >= ends:
+            if failed_reads == _STORE_FAILURES or pace.elapsed_s() >= ends:
                 raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
-            _wait_after_failure(failed_reads)
+            _wait_after_failure(failed_reads, pace)
         except DeltaOpsError as error:
             raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
     raise AssertionError
@@ -297,9 +317,6 @@ def _raise_if_conflicting(
         raise conflict_error(conflict, log.uri)
 
 
-def _wait_after_failure(number: int) -> None:
-    time.sleep(_jitter_s(min(_AFTER_A_FAILURE_S * 2**number, _LONGEST_AFTER_A_FAILURE_S)))
-
-
-def _jitter_s(longest: float) -> float:
-    return random.uniform(0, longest)  # noqa: S311  (jitter, not a secret)
+def _wait_after_failure(number: int, pace: Pace) -> None:
+    longest_s = min(_AFTER_A_FAILURE_S * 2**number, _LONGEST_AFTER_A_FAILURE_S)
+    pace.sleep(pace.share() * longest_s)

@@ -63,6 +63,14 @@ class CommittedVersion:
         """The version before, without reading anything; None for version 0."""
         return self.read_snapshot and advance(self.read_snapshot, self.winners)
 
+    def open_snapshot(self) -> Snapshot:
+        """The version itself; reads no more than its own commit, but for version 0."""
+        before = self.snapshot_before()
+        if before is None:
+            return self.log.snapshot(self.version)
+        commit = read_commit_if_there(self.log.storage, self.log.log_directory, self.version)
+        return self.log.snapshot(self.version) if commit is None else advance(before, [commit])
+
 
 Hook = Callable[[CommittedVersion], None]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from delta_ops.lazy import lazy
+from delta_ops.log import Snapshot
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class CommitResult:
     """The outcome of a commit that did not fail."""
 
@@ -21,3 +24,13 @@ class CommitResult:
     """`numFiles`, `numOutputRows`, `numOutputBytes`, `numRemovedFiles`, ... as in commitInfo."""
     failed_hooks: tuple[str, ...] = ()
     """One sentence for each hook that failed; the commit stands."""
+    open_snapshot: Callable[[], Snapshot] | None = field(default=None, repr=False, compare=False)
+
+    @lazy
+    def snapshot(self) -> Snapshot | None:
+        """The table at `version`, for one read; None when nothing was written.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        return self.open_snapshot() if self.open_snapshot is not None else None

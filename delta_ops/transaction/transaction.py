@@ -19,7 +19,6 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
-    DataFileError,
     DeltaOpsError,
     InvalidRequestError,
     TableNotFoundError,
@@ -28,14 +27,11 @@ from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
-    Action,
     AddFile,
+    DeletionVector,
     DomainMetadata,
-    FileAction,
     Metadata,
     Protocol,
-    RemoveFile,
-    SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.file_paths import canonical_texts
@@ -46,11 +42,30 @@ from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
 )
-from delta_ops.transaction.commit import Limits, Outcome, Proposal, commit_loop
+from delta_ops.transaction.changes import (
+    Add,
+    Describe,
+    Draft,
+    PutBack,
+    Remove,
+    ReplaceVector,
+    SetBackTxn,
+    SetDomain,
+    SetMetadata,
+    SetProtocol,
+    SetTxn,
+    tombstone,
+)
+from delta_ops.transaction.commit import SYSTEM_PACE, Limits, Outcome, Pace, Proposal, commit_loop
 from delta_ops.transaction.commit_info import commit_info, file_metrics
 from delta_ops.transaction.conflicts import Footprint
 from delta_ops.transaction.create_table import new_metadata, new_protocol
 from delta_ops.transaction.creation_race import is_same_table, validate_joinable
+from delta_ops.transaction.deleted_meanwhile import (
+    validate_added,
+    validate_no_vacuum,
+    validate_put_back,
+)
 from delta_ops.transaction.hooks import (
     DEFAULT_HOOKS,
     CommittedVersion,
@@ -58,10 +73,8 @@ from delta_ops.transaction.hooks import (
     follow_up,
 )
 from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
-from delta_ops.transaction.missing_files import missing_of
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
-from delta_ops.transaction.vacuum_runs import is_vacuum_open
 from delta_ops.transaction.write_rules import (
     validate_actions,
     validate_balance,
@@ -74,22 +87,34 @@ def begin(
     *,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
-    operation: Literal["write", "restore"] = "write",
+    operation: Literal["write", "restore", "vacuum"] = "write",
+    snapshot: Snapshot | None = None,
+    pace: Pace = SYSTEM_PACE,
 ) -> Transaction:
     """A transaction on the latest version, or on no table yet.
 
     Args:
-        operation: "restore" for one that stages no new file.
+        operation: "restore" for one that stages no new file, "vacuum" for one that says nothing of
+            files at all.
+        snapshot: The version to go on from; the latest if None.
+        pace: How the commit loop waits.
 
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     begun_ms = clock()
-    snapshot = log.snapshot_if_exists()
+    if snapshot is None:
+        snapshot = log.snapshot_if_exists()
     if snapshot is not None:
         validate(snapshot.definition, operation, table=log.uri, engine=None)
     return Transaction(
-        log, snapshot, begun_ms=begun_ms, clock=clock, on_event=on_event, operation=operation
+        log,
+        snapshot,
+        begun_ms=begun_ms,
+        clock=clock,
+        on_event=on_event,
+        operation=operation,
+        pace=pace,
     )
 
 
@@ -104,33 +129,23 @@ class Transaction:
         begun_ms: int,
         clock: Clock,
         on_event: OnEvent,
-        operation: Literal["write", "restore"] = "write",
+        operation: Literal["write", "restore", "vacuum"] = "write",
+        pace: Pace = SYSTEM_PACE,
     ) -> None:
         self.log, self.snapshot = log, snapshot
-        self._begun_ms, self._operation = begun_ms, operation
+        self._begun_ms, self._operation, self._pace = begun_ms, operation, pace
         self.clock, self.on_event = clock, on_event
-        self._protocol: Protocol | None = None
-        self._metadata: Metadata | None = None
+        self._draft = Draft()
         self._definition: TableDefinition | None = None
-        self._files: list[FileAction] = []
-        self._rearranged: list[AddFile] = []  # removed, and their rows are in other files
-        self._named_again: list[AddFile] = []
-        self._staged: list[AddFile] = []
-        self._put_back: list[AddFile] = []
-        self._heeds_vacuum = True
-        self._txns: dict[str, TxnId] = {}
-        self._txns_set_back: dict[str, int] = {}
-        self._domains: dict[str, DomainMetadata] = {}
         self._reads: list[Predicate] = []
         self._is_serial = False
-        self._num_rows = 0
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
 
     @property
     def creates_table(self) -> bool:
         """Whether this commit is to be the table's first."""
-        return self.snapshot is None and self._metadata is not None
+        return self.snapshot is None and self._draft.metadata is not None
 
     @property
     def metadata(self) -> Metadata:
@@ -139,7 +154,7 @@ class Transaction:
         Raises:
             TableNotFoundError: There is no table, and `create_table` has not been called.
         """
-        current = self._metadata or (self.snapshot.metadata if self.snapshot else None)
+        current = self._draft.metadata or (self.snapshot.metadata if self.snapshot else None)
         if current is None:
             raise TableNotFoundError(self.log.uri)
         return current
@@ -151,7 +166,7 @@ class Transaction:
         Raises:
             TableNotFoundError: There is no table, and `create_table` has not been called.
         """
-        current = self._protocol or (self.snapshot.protocol if self.snapshot else None)
+        current = self._draft.protocol or (self.snapshot.protocol if self.snapshot else None)
         if current is None:
             raise TableNotFoundError(self.log.uri)
         return current
@@ -163,14 +178,11 @@ class Transaction:
         Raises:
             TableNotFoundError: There is no table, and `create_table` has not been called.
         """
-        changed = self._metadata is not None or self._protocol is not None
-        if self.snapshot is not None and not changed:
-            return self.snapshot.definition
-        found = self._definition
-        if found is None or found.metadata is not self.metadata:
-            found = TableDefinition(protocol=self.protocol, metadata=self.metadata)
-            self._definition = found
-        return found
+        if self._definition is not None:
+            return self._definition
+        if self.snapshot is None:
+            raise TableNotFoundError(self.log.uri)
+        return self.snapshot.definition
 
     @property
     def schema(self) -> StructType:
@@ -198,7 +210,7 @@ class Transaction:
         """
         if self.snapshot is not None:
             raise InvalidRequestError(f"{self.log.uri} is a table already; append or overwrite")
-        self._metadata = new_metadata(
+        metadata = new_metadata(
             schema,
             partition_by=partition_by,
             configuration=configuration,
@@ -206,9 +218,8 @@ class Transaction:
             description=description,
             created_ms=self.clock(),
         )
-        properties = table_properties_from_configuration(self._metadata.configuration)
-        self._protocol = new_protocol(schema, properties)
-        self._validate_definition()
+        properties = table_properties_from_configuration(metadata.configuration)
+        self._define(metadata, new_protocol(schema, properties))
 
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
         """Set table properties, and remove those whose value is None.
@@ -221,8 +232,7 @@ class Transaction:
         """
         merged = {**self.metadata.configuration, **changes}
         configuration = {name: value for name, value in merged.items() if value is not None}
-        self._metadata = replace(self.metadata, configuration=configuration)
-        self._validate_definition()
+        self._define(replace(self.metadata, configuration=configuration))
         had_timestamps = self.snapshot is None or self.snapshot.properties.in_commit_timestamps
         if self.properties.in_commit_timestamps and not had_timestamps:
             # It would have to name the version that it comes to.
@@ -231,10 +241,16 @@ class Transaction:
                 "created; set it with an engine that can switch it on"
             )
 
-    def _validate_definition(self) -> None:
-        table_properties_from_configuration(self.metadata.configuration)
-        validate_properties(self.definition, table=self.log.uri)
-        validate(self.definition, self._operation, table=self.log.uri, engine=None)
+    def _define(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
+        """Change what the table is, and refuse what we could not write any more."""
+        self._draft.apply(SetMetadata(metadata=metadata))
+        if protocol is not None:
+            self._draft.apply(SetProtocol(protocol=protocol))
+        definition = TableDefinition(protocol=self.protocol, metadata=metadata)
+        self._definition = definition
+        table_properties_from_configuration(metadata.configuration)
+        validate_properties(definition, table=self.log.uri)
+        validate(definition, self._operation, table=self.log.uri, engine=None)
 
     def stage(self, staged: Staged) -> None:
         """Add staged files.
@@ -243,20 +259,21 @@ class Transaction:
             InvalidRequestError: They do not fit the table.
         """
         validate_staged(staged, self.definition, table=self.log.uri)
-        self._files.extend(staged.adds)
-        self._staged.extend(staged.adds)
-        self._num_rows += staged.num_rows
+        self._draft.apply(Add(files=staged.adds, num_rows=staged.num_rows))
 
     def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Remove live files; with `data_change` False, staged ones hold their rows."""
-        now_ms = self.clock()
-        removed = list(files)
-        self._files.extend(tombstone(add, now_ms, data_change=data_change) for add in removed)
-        self._rearranged.extend(removed if not data_change else ())
+        now_ms, live = self.clock(), tuple(files)
+        removes = tuple(tombstone(add, now_ms, data_change=data_change) for add in live)
+        self._draft.apply(Remove(files=removes, rearranged=() if data_change else live))
 
     def remove_rows(self, files: pa.Table) -> None:
         """Remove live files that are rows of `arrow_schemas.ADD`."""
-        self._files.extend(tombstones(files, self.clock()))
+        self._draft.apply(Remove(files=tuple(tombstones(files, self.clock()))))
+
+    def replace_vector(self, file: AddFile, vector: DeletionVector | None) -> None:
+        """Give a live file another deletion vector, or none."""
+        self._draft.apply(ReplaceVector(file=file, vector=vector, now_ms=self.clock()))
 
     def put_back(self, files: Iterable[AddFile], *, vacuum_was_killed: bool = False) -> None:
         """Add files that the log has known before and that are not live, as they are given.
@@ -266,20 +283,11 @@ class Transaction:
         Args:
             vacuum_was_killed: A vacuum that has begun and not ended will delete nothing more.
         """
-        named = list(files)
-        self._name_again(named)
-        self._put_back.extend(named)
-        self._heeds_vacuum = self._heeds_vacuum and not vacuum_was_killed
+        self._draft.apply(PutBack(files=tuple(files), vacuum_was_killed=vacuum_was_killed))
 
     def describe(self, files: Iterable[AddFile]) -> None:
         """Say something else of live files; `data_change` must be False, for they stay."""
-        named = list(files)
-        self._name_again(named)
-        self._rearranged.extend(named)
-
-    def _name_again(self, files: Sequence[AddFile]) -> None:
-        self._files.extend(files)
-        self._named_again.extend(files)
+        self._draft.apply(Describe(files=tuple(files)))
 
     def set_metadata(self, metadata: Metadata) -> None:
         """Give the table the metadata of another of its versions.
@@ -288,12 +296,12 @@ class Transaction:
             InvalidRequestError: They ask for a feature that the table's protocol does not have.
             UnsupportedFeatureError: The table could not be written any more.
         """
-        self._metadata = metadata
-        self._validate_definition()
+        self._define(metadata)
 
     def set_back_transactions(self, versions: Mapping[str, int]) -> None:
         """Leave these versions by application id, whatever the table holds."""
-        self._txns_set_back.update(versions)
+        for app_id, version in versions.items():
+            self._draft.apply(SetBackTxn(app_id=app_id, version=version))
 
     def read(self, predicate: Predicate) -> None:
         """Depend on the rows for which the predicate is true: whoever adds one first wins.
@@ -317,9 +325,9 @@ class Transaction:
             InvalidRequestError: The application has a txn in this commit already.
         """
         identity = txn_id(txn)
-        if identity.app_id in self._txns:
+        if identity.app_id in self._draft.txns:
             raise InvalidRequestError(f"txn {identity.app_id} is in the commit twice")
-        self._txns[identity.app_id] = identity
+        self._draft.apply(SetTxn(txn=identity))
 
     def set_domain_metadata(self, domain: DomainMetadata) -> None:
         """Set or remove a domain.
@@ -337,7 +345,7 @@ class Transaction:
                 f"{self.log.uri} has no domains: domainMetadata is not among the writer features "
                 "of its protocol"
             )
-        self._domains[domain.domain] = domain
+        self._draft.apply(SetDomain(domain=domain))
 
     def done_before(self) -> CommitResult | None:
         """The result if every txn of this commit is in the table already; ask before the work.
@@ -346,12 +354,13 @@ class Transaction:
             StaleRunError: A newer run has overwritten what this one is about to write.
             InvalidRequestError: Some of the txns are in the table and some are not.
         """
-        if self.snapshot is None or not self._txns:
+        txns = tuple(self._draft.txns.values())
+        if self.snapshot is None or not txns:
             return None
         stored = self.snapshot.transactions()
-        if not all_done(tuple(self._txns.values()), stored, table=self.log.uri):
+        if not all_done(txns, stored, table=self.log.uri):
             return None
-        first = next(iter(self._txns.values()))
+        first = txns[0]
         carried_by = version_of_transaction(
             self.log.storage, self.log.log_directory, first.app_id, stored[first.app_id].version
         )
@@ -365,26 +374,14 @@ class Transaction:
             InvalidRequestError: The actions break a rule of the table.
         """
         validate_actions(
-            self._files,
+            self._draft.files,
             self.definition,
             append_only=self._is_append_only,
             table=self.log.uri,
         )
-        validate_balance(self._files, self._rearranged, table=self.log.uri)
-        if self._put_back and self._heeds_vacuum:
-            self._validate_no_vacuum()
-
-    def _validate_no_vacuum(self) -> None:
-        assert self.snapshot
-        if is_vacuum_open(self.snapshot, now_ms=self.clock()):
-            raise CommitConflictError(
-                self.log.uri,
-                self.snapshot.version,
-                "leaves a vacuum without its end: files that this operation brings back may be "
-                "deleted at any moment. Wait until it has ended, or say that it was killed "
-                "(vacuum_was_killed)",
-                "vacuum",
-            )
+        validate_balance(self._draft.files, self._draft.rearranged, table=self.log.uri)
+        if self.snapshot is not None and self._draft.put_back and self._draft.heeds_vacuum:
+            validate_no_vacuum(self.snapshot, now_ms=self.clock())
 
     def commit(
         self,
@@ -424,8 +421,9 @@ class Transaction:
         if done is not None:
             return done
         self.validate()
-        self._validate_staged()
-        counted = file_metrics(self._files, self._num_rows) if counts_files else {}
+        if self.snapshot is not None:
+            validate_added(self._draft.added, self.snapshot, now_ms=self.clock())
+        counted = file_metrics(self._draft.files, self._draft.num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
         try:
@@ -440,54 +438,18 @@ class Transaction:
             return CommitResult(
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
-        failed = follow_up(self._committed(outcome.version, outcome), hooks, self.on_event)
-        self._validate_put_back(outcome.version)
+        committed = self._committed(outcome.version, outcome)
+        failed = follow_up(committed, hooks, self.on_event)
+        if self.snapshot is not None:
+            validate_put_back(self._draft.put_back, self.snapshot, outcome.version)
         return CommitResult(
             version=outcome.version,
             already_committed=False,
             attempts=outcome.attempts,
             metrics=counts,
             failed_hooks=failed,
+            open_snapshot=committed.open_snapshot,
         )
-
-    def _validate_staged(self) -> None:
-        """Refuse to name staged files that a vacuum took for leftovers, since it goes by their age.
-
-        A slow writer's are old, and those that a disk dates whose clock was set back.
-        """
-        horizon_ms = self.clock() - self.properties.deleted_file_retention_ms
-        # A time of 0 is that of an engine that does not know it.
-        old = [add for add in self._staged if 0 != add.modification_time < horizon_ms]
-        if not old or self.snapshot is None:
-            return
-        missing = missing_of(old, self.snapshot)
-        if missing:
-            raise CommitConflictError(
-                self.log.uri,
-                self.snapshot.version,
-                f"since then a vacuum has deleted {len(missing)} of the files staged for this "
-                f"operation, such as {missing[0].path}: by the store's clock they are older than "
-                "delta.deletedFileRetentionDuration",
-                "vacuum",
-            )
-
-    def _validate_put_back(self, version: int) -> None:
-        """Tell of files that were deleted by a vacuum which gave no sign."""
-        if not self._put_back:
-            return
-        assert self.snapshot
-        missing = missing_of(self._put_back, self.snapshot)
-        if missing:
-            paths = canonical_texts([add.path for add in missing], self.log.uri)
-            others = f" ({len(paths) - 1} others too)" if len(paths) > 1 else ""
-            raise DataFileError(
-                self.log.uri,
-                version,
-                paths[0],
-                f"has been deleted while this version brought it back{others}, most likely by a "
-                "vacuum. The version is committed: bring what is gone back from a backup, take it "
-                f"out of the table (repair with remove_missing), or restore version {version - 1}",
-            )
 
     @property
     def _is_append_only(self) -> bool:
@@ -522,6 +484,7 @@ class Transaction:
             clock=self.clock,
             on_event=self._on_loop_event,
             limits=limits,
+            pace=self._pace,
         )
 
     def _on_loop_event(self, event: Event) -> None:
@@ -532,13 +495,14 @@ class Transaction:
 
     def _joins_created_table(self) -> bool:
         """Go on with a table created meanwhile, if it is the one we were about to create."""
-        assert self._metadata
+        assert self._draft.metadata
         created = begin(self.log).snapshot
-        if created is None or any(isinstance(action, RemoveFile) for action in self._files):
+        if created is None or self._draft.removed:
             return False
-        if not is_same_table(self._metadata, created.metadata):
+        if not is_same_table(self._draft.metadata, created.metadata):
             return False
-        self.snapshot, self._metadata, self._protocol = created, None, None
+        self.snapshot, self._definition = created, None
+        self._draft.metadata = self._draft.protocol = None
         return True
 
     def _proposal(
@@ -548,45 +512,32 @@ class Transaction:
         metrics: Mapping[str, int],
         user_metadata: str | None,
     ) -> Proposal:
-        now_ms = self.clock()
-        ours = {txn.app_id: txn.version for txn in self._txns.values()}
-        txns = [
-            SetTransaction(app_id=app_id, version=version, last_updated=now_ms)
-            for app_id, version in {**self._txns_set_back, **ours}.items()
-        ]
-        singles = [action for action in (self._metadata, self._protocol) if action is not None]
-        actions: list[Action] = [*singles, *txns, *self._domains.values(), *self._files]
         footprint = self._footprint()
         return Proposal(
-            actions=tuple(actions),
+            actions=self._draft.actions(self.clock()),
             info=commit_info(operation, parameters, metrics, footprint, user_metadata),
             txn_uuid=str(uuid.uuid4()),
             footprint=footprint,
-            txns=tuple(self._txns.values()),
+            txns=tuple(self._draft.txns.values()),
             begun_ms=self._begun_ms,
             log_retention_ms=self.properties.log_retention_ms,
             in_commit_timestamps=self.properties.in_commit_timestamps,
         )
 
     def _footprint(self) -> Footprint:
-        removed = (a.path for a in self._files if isinstance(a, RemoveFile))
-        again = (add.path for add in self._named_again)
-        only_rearranges = (
-            bool(self._files)
-            and self._metadata is None
-            and not self._txns_set_back
-            and not any(action.data_change for action in self._files)
-        )
+        draft = self._draft
+        removed = (action.path for action in draft.removed)
+        again = (add.path for add in draft.named_again)
         level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
-            puts_back=bool(self._put_back) and self._heeds_vacuum,
+            puts_back=bool(draft.put_back) and draft.heeds_vacuum,
             named_again=frozenset(canonical_texts(again, self.log.uri)),
-            app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
-            domains=frozenset(self._domains),
-            changes_metadata=self._metadata is not None,
-            isolation="SnapshotIsolation" if only_rearranges else level,
+            app_ids=frozenset(draft.txns) | frozenset(draft.txns_set_back),
+            domains=frozenset(draft.domains),
+            changes_metadata=draft.metadata is not None,
+            isolation="SnapshotIsolation" if draft.is_rearrangement else level,
         )
 
     def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:
@@ -599,19 +550,3 @@ class Transaction:
             read_snapshot=self.snapshot,
             winners=outcome.winners,
         )
-
-
-def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:
-    """The remove that cancels an add, with all that is known of the file."""
-    return RemoveFile(
-        path=add.path,
-        deletion_timestamp=now_ms,
-        data_change=data_change,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        tags=add.tags,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-    )

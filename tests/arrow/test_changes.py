@@ -18,7 +18,7 @@ from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFound
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile
 from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import commit, create, data_file, inline_vector
 from tests.tables import SHARED, needs_shared
 

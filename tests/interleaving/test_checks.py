@@ -15,7 +15,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import plan_restore
 from delta_ops.protocol.actions import Action
 from delta_ops.transaction import CommitResult
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 from tests.interleaving.operations import OPERATIONS, Effect, Operation
 from tests.interleaving.scenes import Rows, Scene, rows_of
 from tests.interleaving.schedule import Order

@@ -9,7 +9,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.last_checkpoint import _parsed, checksum_of, load_hint
+from delta_ops.log.last_checkpoint import checksum_of, hint_from_json, load_hint
 from tests.tables import SHARED, add, live_paths, needs_shared, write_log
 
 SAMPLE = (
@@ -21,14 +21,16 @@ TABLES = SHARED / "data" / "tables"
 
 
 def test_the_checksum_is_the_one_of_the_protocol() -> None:
-    assert checksum_of(_parsed(SAMPLE)) == "6a92d155a59bf2eecbd4b4ec7fd1f875"
+    assert checksum_of(hint_from_json(SAMPLE)) == "6a92d155a59bf2eecbd4b4ec7fd1f875"
 
 
 @needs_shared
 def test_checksums_of_the_reference_are_right() -> None:
     hints = [json.loads(p.read_text()) for p in TABLES.rglob("_last_checkpoint")]
     hints = [each for each in hints if "checksum" in each]
-    found = [checksum_of(_parsed(json.dumps(each, ensure_ascii=False).encode())) for each in hints]
+    found = [
+        checksum_of(hint_from_json(json.dumps(each, ensure_ascii=False).encode())) for each in hints
+    ]
     assert found == [each["checksum"] for each in hints]
     assert len(found) > 3
 
@@ -42,7 +44,7 @@ def table(root: Path) -> Path:
 
 def test_ours_has_a_checksum_and_is_used(tmp_path: Path) -> None:
     hint = json.loads(table(tmp_path).read_text())
-    assert hint["checksum"] == checksum_of(_parsed(json.dumps(hint).encode()))
+    assert hint["checksum"] == checksum_of(hint_from_json(json.dumps(hint).encode()))
     assert load_hint(DeltaLog(tmp_path).storage, "_delta_log") == 4
 
 

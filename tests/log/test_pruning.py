@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.log.pruning import _values_of, matching
+from delta_ops.log.pruning import matching, values_of
 from delta_ops.protocol.arrow_schemas import STRING_MAP
 from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.predicate import Predicate
@@ -46,7 +46,7 @@ def test_values_are_found_as_one_by_one(
 ) -> None:
     maps = pa.array(rows, STRING_MAP).slice(skipped, max(len(rows) - skipped - left_out, 0))
     expected = [None if row is None else dict(row).get(name) for row in maps.to_pylist()]
-    assert _values_of(maps, name).to_pylist() == expected
+    assert values_of(maps, name).to_pylist() == expected
 
 
 NAMES = [field.name for field in SCHEMA.fields]

@@ -15,7 +15,7 @@ from delta_ops import CommitResult, DeltaLog
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, Protocol
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import stored_vector
 from tests.counting_storage import CountingStorage
 

@@ -22,7 +22,7 @@ from delta_ops.maintenance import (
     fleet_health,
     maintain_fleet,
 )
-from delta_ops.maintenance.fleet import _find_tables
+from delta_ops.maintenance.fleet import find_tables_in
 from delta_ops.protocol.actions import Protocol
 from delta_ops.storage import open_storage
 from tests.counting_storage import CountingStorage
@@ -96,7 +96,7 @@ def test_data_directories_are_not_listed(tmp_path: Path) -> None:
             calls.append((method, path))
 
     storage = CountingStorage(open_storage(tmp_path), on_call)
-    assert len(_find_tables(storage, nested=False).tables) == 3
+    assert len(find_tables_in(storage, nested=False).tables) == 3
     listed = sorted(path for method, path in calls if method == "list_directories")
     assert listed == ["", "zone"]
     asked = [path for method, path in calls if method == "is_directory"]

@@ -22,7 +22,7 @@ from delta_ops.errors import (
 )
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, plan_repair, repair, restore, vacuum
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file, inline_vector, vector_file
 from tests.maintenance.restored_tables import (
     actions,

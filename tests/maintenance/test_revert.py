@@ -22,7 +22,7 @@ from delta_ops.errors import (
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import optimize, restore, revert
 from delta_ops.protocol.actions import DomainMetadata
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 from tests.counting_storage import CountingStorage
 from tests.maintenance.restored_tables import (
     TXN,

@@ -11,7 +11,7 @@ from delta_ops.storage import local_directories, open_storage
 
 @pytest.fixture(params=[True, False], ids=["descriptors", "paths"])
 def root(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(local_directories, "_HAS_DESCRIPTORS", request.param)
+    monkeypatch.setattr(local_directories, "HAS_DESCRIPTORS", request.param)
     for path in ("a", "b", "d/e", "d/f/g", "d/.e.crc"):
         place = tmp_path / path
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.protocol.actions import Action, AddFile, CommitInfo, RemoveFile
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.file_size_histogram import BOUNDARIES
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 
 STEPS = st.sampled_from(
     [

@@ -24,12 +24,10 @@ from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.transaction import TxnId
+from delta_ops.transaction.commit import Pace
 from tests.tables import SCHEMA, add, live_paths, staged, write_log
 
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delta_ops.transaction.commit.time.sleep", lambda _: None)
+WITHOUT_WAITING = Pace(sleep=lambda _: None)
 
 
 class FaultyStorage:
@@ -73,7 +71,7 @@ def full_disk(_inner: Storage, path: str, _data: bytes) -> None:
 
 
 def prepared(log: DeltaLog, path: str = "new.parquet") -> Transaction:
-    txn = begin(log)
+    txn = begin(log, pace=WITHOUT_WAITING)
     txn.stage(staged(add(path)))
     return txn
 
@@ -162,7 +160,7 @@ def test_an_outcome_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 def test_a_lost_race_is_told_and_the_next_version_taken(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     events: list[Event] = []
-    slow = begin(log, on_event=events.append)
+    slow = begin(log, pace=WITHOUT_WAITING, on_event=events.append)
     slow.stage(staged(add("slow.parquet")))
     prepared(log, "fast.parquet").commit(operation="WRITE")
     result = slow.commit(operation="WRITE")
@@ -248,7 +246,7 @@ def test_a_lost_race_that_can_be_read_at_last_is_gone_on_from(tmp_path: Path) ->
 
 def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
-    twins = [begin(log), begin(log)]
+    twins = [begin(log, pace=WITHOUT_WAITING) for _ in range(2)]
     for i, twin in enumerate(twins):
         twin.stage(staged(add(f"{i}.parquet")))
         twin.set_transaction(("app", 1))
@@ -260,15 +258,15 @@ def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:
 
 def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
-    stale = begin(log)
+    stale = begin(log, pace=WITHOUT_WAITING)
     stale.stage(staged(add("stale.parquet")))
     stale.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
-    newer = begin(log)
+    newer = begin(log, pace=WITHOUT_WAITING)
     newer.set_transaction(TxnId(app_id="p", version=2, newer_is_stale=True))
     newer.commit(operation="WRITE")
     with pytest.raises(StaleRunError, match="newer run"):
         stale.commit(operation="WRITE")
-    again = begin(log)
+    again = begin(log, pace=WITHOUT_WAITING)
     again.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
     with pytest.raises(StaleRunError, match="newer run"):
         again.done_before()
@@ -276,7 +274,7 @@ def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> N
 
 def test_a_rearrangement_and_an_append_do_not_hurt_each_other(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
-    rearrange = begin(log)
+    rearrange = begin(log, pace=WITHOUT_WAITING)
     rearrange.remove(log.snapshot().add_files(), data_change=False)
     rearrange.stage(staged(add("compacted.parquet", data_change=False)))
     rearrange.set_transaction(("delta_ops:optimize:x", 0))
@@ -287,7 +285,7 @@ def test_a_rearrangement_and_an_append_do_not_hurt_each_other(tmp_path: Path) ->
 
 def test_two_rearrangements_of_one_file_conflict(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
-    both = [begin(log), begin(log)]
+    both = [begin(log, pace=WITHOUT_WAITING) for _ in range(2)]
     for i, txn in enumerate(both):
         txn.remove(log.snapshot().add_files(), data_change=False)
         txn.stage(staged(add(f"{i}.parquet", data_change=False)))
@@ -333,7 +331,7 @@ def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_ther
     """A commit there would be acknowledged, and nobody would ever read it."""
     log = table(tmp_path)[0] if is_table_there else DeltaLog(tmp_path)
     time_ms = system_clock()
-    slow = begin(log, clock=lambda: time_ms)
+    slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)
     if not is_table_there:
         slow.create_table(schema_from_json(SCHEMA))
         table(tmp_path)
@@ -349,7 +347,7 @@ def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_ther
 def test_a_long_transaction_that_nothing_was_cleaned_up_beneath_commits(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     time_ms = system_clock()
-    slow = begin(log, clock=lambda: time_ms)
+    slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)
     slow.stage(staged(add("slow.parquet")))
     prepared(log, "fast.parquet").commit(operation="WRITE")
     time_ms += DAY_MS
@@ -360,7 +358,7 @@ def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: P
     """Whatever else fails: an attempt that got no answer may still land."""
     log, storage = table(tmp_path, lost_request)
     time_ms = system_clock()
-    slow = begin(log, clock=lambda: time_ms)
+    slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)
     slow.stage(staged(add("slow.parquet")))
     time_ms += DAY_MS
     storage.listings_left = 1

@@ -25,7 +25,7 @@ from delta_ops.protocol.schema import (
     schema_to_json,
 )
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction.transaction import tombstone
+from delta_ops.transaction.changes import tombstone
 from delta_ops.transaction.write_rules import (
     num_rows,
     validate_actions,

@@ -32,6 +32,7 @@ from delta_ops.storage.parquet_ranges import (
     plan_windows,
     read_footer,
     read_window,
+    validate_chunks,
 )
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging
 
@@ -168,7 +169,9 @@ def _reads(storage: Storage, chosen: _Chosen) -> Iterator[tuple[int, Callable[[]
     for part, footer, columns in chosen:
         with reading(storage, part):
             leaves = leaves_among(footer.metadata, columns)
-            windows = list(plan_windows(footer, leaves, _row_groups(footer), WINDOW_BYTES // 2))
+            row_groups = _row_groups(footer)
+            validate_chunks(footer.metadata, footer.size, leaves, row_groups)
+            windows = list(plan_windows(footer, leaves, row_groups, WINDOW_BYTES // 2))
         for window in windows:
             yield window.num_bytes, partial(_read, storage, part, footer, window, columns)
 

@@ -25,7 +25,7 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import in_parallel
-from delta_ops.storage.parquet_ranges import read_footer
+from delta_ops.storage.parquet_ranges import read_footer, validate_chunks
 from delta_ops.transaction import CommitResult, Transaction, begin
 from delta_ops.transaction.missing_files import confirmed_missing, vector_path
 
@@ -178,6 +178,8 @@ def _with_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
     said = FileInfo(path, size=add.size, modified_ms=add.modification_time)
     try:
         footer = read_footer(snapshot.storage, said)
+        groups = range(footer.metadata.num_row_groups)
+        validate_chunks(footer.metadata, footer.size, range(footer.metadata.num_columns), groups)
     except FileNotFoundError:
         return f"data file {path} has gone meanwhile; run the repair again"
     except (ValueError, StorageError) as error:

@@ -8,7 +8,6 @@ it alone, and has a START and an END of its own.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 
 from delta_ops.clock import Clock
@@ -17,19 +16,9 @@ from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.vacuum.plan import VacuumPlan
-from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.table_definition import is_supported
-from delta_ops.transaction.commit import Limits, Outcome, Proposal, commit_loop
-from delta_ops.transaction.commit_info import commit_info
-from delta_ops.transaction.conflicts import Footprint
-from delta_ops.transaction.hooks import (
-    DEFAULT_HOOKS,
-    CommittedVersion,
-    Hook,
-    follow_up,
-    write_checksum,
-)
-from delta_ops.transaction.idempotency import TxnId, is_done
+from delta_ops.transaction import CommitResult, begin
+from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, write_checksum
 from delta_ops.transaction.vacuum_runs import END, START, VacuumRun, next_run, run_app_id
 
 PROPERTY = "delta_ops.vacuum.logging"
@@ -145,69 +134,22 @@ def _commit(
     metrics: Mapping[str, int],
     clock: Clock,
     on_event: OnEvent,
-) -> Outcome:
+) -> CommitResult:
     phase = "start" if operation == START else "end"
-    txn = TxnId(app_id=run_app_id(snapshot, phase, run.slot), version=run.version)
-    if is_done(txn, snapshot.transactions(), table=log.uri):
-        return Outcome(version=None, attempts=0, already_committed=True)
-    proposal = _proposal(snapshot, txn, operation, parameters, metrics, clock)
-    outcome = commit_loop(log, snapshot, proposal, clock=clock, on_event=on_event, limits=Limits())
-    # A checkpoint forgets tombstones, by which it is known that there are files to delete.
-    hooks = DEFAULT_HOOKS if operation == END else (write_checksum,)
-    _follow_up(log, snapshot, outcome, hooks, clock, on_event)
-    return outcome
-
-
-def _proposal(
-    snapshot: Snapshot,
-    txn: TxnId,
-    operation: str,
-    parameters: Mapping[str, object],
-    metrics: Mapping[str, int],
-    clock: Clock,
-) -> Proposal:
-    footprint = Footprint(
-        reads=(),
-        removed_paths=frozenset(),
-        app_ids=frozenset({txn.app_id}),
-        domains=frozenset(),
-        changes_metadata=False,
-        isolation="SnapshotIsolation",
-    )
-    now_ms = clock()
-    stamp = SetTransaction(app_id=txn.app_id, version=txn.version, last_updated=now_ms)
-    return Proposal(
-        actions=(stamp,),
-        info=commit_info(operation, parameters, metrics, footprint, None),
-        txn_uuid=str(uuid.uuid4()),
-        footprint=footprint,
-        txns=(txn,),
-        begun_ms=now_ms,
-        log_retention_ms=snapshot.properties.log_retention_ms,
-        in_commit_timestamps=snapshot.properties.in_commit_timestamps,
+    transaction = begin(log, snapshot=snapshot, operation="vacuum", clock=clock, on_event=on_event)
+    transaction.set_transaction((run_app_id(snapshot, phase, run.slot), run.version))
+    return transaction.commit(
+        operation=operation,
+        parameters=parameters,
+        metrics=metrics,
+        counts_files=False,
+        hooks=_hooks(snapshot, operation),
     )
 
 
-def _follow_up(
-    log: DeltaLog,
-    snapshot: Snapshot,
-    outcome: Outcome,
-    hooks: Sequence[Hook],
-    clock: Clock,
-    on_event: OnEvent,
-) -> None:
-    """What follows a commit, on tables of which we can write checkpoints and checksums."""
-    if outcome.already_committed or outcome.version is None:
-        return
+def _hooks(snapshot: Snapshot, operation: str) -> Sequence[Hook]:
+    """What follows a commit: nothing on tables of which we write no checkpoints and checksums."""
     if not is_supported(snapshot.definition, "write", engine=None):
-        hooks = ()
-    committed = CommittedVersion(
-        log=log,
-        version=outcome.version,
-        properties=snapshot.properties,
-        clock=clock,
-        actions=outcome.actions,
-        read_snapshot=snapshot,
-        winners=outcome.winners,
-    )
-    follow_up(committed, hooks, on_event)
+        return ()
+    # A checkpoint forgets tombstones, by which it is known that there are files to delete.
+    return DEFAULT_HOOKS if operation == END else (write_checksum,)
