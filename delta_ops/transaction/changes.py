@@ -182,11 +182,10 @@ class Draft:
 
     @property
     def is_rearrangement(self) -> bool:
-        """Whether all rows, the definition and the domains stay as they are; txns do not count."""
-        changes_more = self.metadata or self.protocol or self.txns_set_back
-        if changes_more or (self.domains and not self.files):
+        """Whether files are replaced or described, and all rows stay; txns do not count."""
+        if self.metadata or self.protocol or self.txns_set_back:
             return False
-        return not any(action.data_change for action in self.files)
+        return bool(self.files) and not any(action.data_change for action in self.files)
 
     def actions(self, now_ms: int) -> tuple[Action, ...]:
         """Everything but commitInfo, in the reference's order."""

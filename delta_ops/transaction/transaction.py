@@ -528,6 +528,7 @@ class Transaction:
         draft = self._draft
         removed = (action.path for action in draft.removed)
         again = (add.path for add in draft.named_again)
+        rests_on_no_row = draft.is_rearrangement or self._operation == "vacuum"
         level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
@@ -537,7 +538,7 @@ class Transaction:
             app_ids=frozenset(draft.txns) | frozenset(draft.txns_set_back),
             domains=frozenset(draft.domains),
             changes_metadata=draft.metadata is not None,
-            isolation="SnapshotIsolation" if draft.is_rearrangement else level,
+            isolation="SnapshotIsolation" if rests_on_no_row else level,
         )
 
     def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:
