@@ -26,7 +26,7 @@ class DataFilesWritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
+class DataFilesStaged:
     """Data files are durable and described; nothing is committed."""
 
     table: str
@@ -91,7 +91,7 @@ class Progress:
 Event = (
     WriteStarted
     | DataFilesWritten
-    | Staged
+    | DataFilesStaged
     | CommitAttempted
     | RaceLost
     | Committed

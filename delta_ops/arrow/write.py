@@ -18,14 +18,15 @@ from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import validate_rows, validate_values
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
-from delta_ops.events import OnEvent, WriteStarted, ignore
-from delta_ops.events import Staged as StagedEvent
+from delta_ops.events import OnEvent, ignore
+from delta_ops.lazy import lazy
+from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import TRUE, Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import not_null_rules
-from delta_ops.protocol.schema import StructType, validate_distinct
+from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -34,16 +35,8 @@ from delta_ops.transaction import (
     Transaction,
     TxnId,
 )
-from delta_ops.transaction.replacement import plan_replacement, true_when_stored
-from delta_ops.transaction.write_request import (
-    Mode,
-    Target,
-    create_if_missing,
-    transaction_on,
-    validate_mode,
-    validate_partitioning,
-    write_parameters,
-)
+from delta_ops.transaction.write import Mode, Target, WriteRequest, stage, transaction_on
+from delta_ops.transaction.write import write as write_by
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 
@@ -79,36 +72,17 @@ def write(
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
     """
-    validate_mode(mode, replace_where)
-    transaction = transaction_on(target, storage_options, on_event)
-    if txn is not None:
-        transaction.set_transaction(txn)
-    if done := transaction.done_before():
-        return done
-    transaction.on_event(WriteStarted(table=transaction.log.uri))
-    reader = _reader(data)
-    create_if_missing(
-        transaction, lambda: schema_from_arrow(reader.schema), partition_by, configuration
+    transaction = transaction_on(target, storage_options, on_event, "arrow")
+    request = WriteRequest(
+        mode=mode,
+        partition_by=partition_by,
+        replace_where=replace_where,
+        txn=txn,
+        configuration=configuration,
+        user_metadata=user_metadata,
+        hooks=hooks,
     )
-    staged = _stage(transaction, reader, partition_by, replace_where)
-    survivors: tuple[AddFile, ...] = ()
-    try:
-        transaction.stage(staged)
-        if mode == "overwrite":
-            survivors = _replace(transaction, TRUE if replace_where is None else replace_where)
-        transaction.on_event(
-            StagedEvent(table=transaction.log.uri, num_files=len(staged.adds + survivors))
-        )
-        result = transaction.commit(
-            operation="WRITE",
-            parameters=write_parameters(mode, transaction, replace_where),
-            user_metadata=user_metadata,
-            hooks=hooks,
-        )
-    finally:
-        if not transaction.may_be_committed:
-            discard(transaction.log.storage, staged.adds + survivors)
-    return result
+    return write_by(transaction, request, ArrowWrite(transaction, data))
 
 
 def stage_write(
@@ -127,8 +101,42 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table to fit them to.
     """
-    transaction = transaction_on(target, storage_options, on_event)
-    return _stage(transaction, _reader(data), partition_by, None)
+    transaction = transaction_on(target, storage_options, on_event, "arrow")
+    return stage(transaction, ArrowWrite(transaction, data), partition_by, None)
+
+
+class ArrowWrite:
+    """Rows of Arrow data for a transaction; see `WriteEngine`."""
+
+    partition_time_zone = "UTC"
+
+    def __init__(self, transaction: Transaction, data: Any) -> None:
+        self._transaction, self._data = transaction, data
+
+    @lazy
+    def _reader(self) -> pa.RecordBatchReader:
+        return _reader(self._data)
+
+    def schema_of_data(self) -> StructType:
+        """See `WriteEngine`."""
+        return schema_from_arrow(self._reader.schema)
+
+    def stage_data(self, must_match: Predicate | None) -> Staged:
+        """See `WriteEngine`."""
+        definition, table = self._transaction.definition, self._transaction.log.uri
+        return _staged(
+            self._transaction, _fitted(self._reader, definition.schema, table, must_match)
+        )
+
+    def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
+        """See `WriteEngine`."""
+        assert self._transaction.snapshot
+        rows = _surviving_rows(self._transaction.snapshot, files, predicate)
+        return _staged(self._transaction, rows)
+
+    def discard(self, adds: Sequence[AddFile]) -> None:
+        """See `WriteEngine`."""
+        discard(self._transaction.log.storage, adds)
 
 
 def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> tuple[AddFile, ...]:
@@ -167,65 +175,29 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
     return tuple(adds)
 
 
-def _stage(
-    transaction: Transaction,
-    reader: pa.RecordBatchReader,
-    partition_by: Sequence[str] | None,
-    must_match: Predicate | None,
-) -> Staged:
-    validate_partitioning(transaction, partition_by)
-    schema = transaction.schema
-    validate_distinct(schema, transaction.log.uri)
+def _staged(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> Staged:
     num_rows = 0
 
-    def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def counted() -> Iterator[pa.RecordBatch]:
         nonlocal num_rows
         for batch in batches:
             num_rows += len(batch)
             yield batch
 
-    if must_match is not None:
-        columns = transaction.metadata.partition_columns
-        must_match = true_when_stored(must_match, schema, columns)
-    rows = counted(_fitted(reader, schema, transaction.log.uri, must_match))
-    adds = write_rows(transaction, rows)
+    adds = write_rows(transaction, counted())
+    definition = transaction.definition
     return Staged(
         adds=adds,
-        schema=schema,
-        partition_columns=transaction.metadata.partition_columns,
+        schema=definition.schema,
+        partition_columns=definition.partition_columns,
         num_rows=num_rows,
-        row_rules=frozenset(not_null_rules(schema)),
+        row_rules=frozenset(not_null_rules(definition.schema)),
     )
-
-
-def _replace(transaction: Transaction, predicate: Predicate) -> tuple[AddFile, ...]:
-    """Remove what the predicate matches; the files that hold the surviving rows of mixed files."""
-    transaction.read(predicate)
-    if transaction.snapshot is None:
-        return ()
-    plan = plan_replacement(transaction.snapshot, predicate)
-    transaction.remove_rows(plan.matched)
-    transaction.remove(plan.mixed)
-    schema = transaction.schema
-    survivors = _surviving_rows(transaction, plan.mixed, predicate)
-    adds = write_rows(transaction, survivors)
-    transaction.stage(
-        Staged(
-            adds=adds,
-            schema=schema,
-            partition_columns=transaction.metadata.partition_columns,
-            num_rows=0,
-            row_rules=frozenset(not_null_rules(schema)),
-        )
-    )
-    return adds
 
 
 def _surviving_rows(
-    transaction: Transaction, mixed: Sequence[AddFile], predicate: Predicate
+    snapshot: Snapshot, mixed: Sequence[AddFile], predicate: Predicate
 ) -> Iterator[pa.RecordBatch]:
-    snapshot = transaction.snapshot
-    assert snapshot
     matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
     # A row for which the predicate is null does not match; a filter drops null as it does false.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)

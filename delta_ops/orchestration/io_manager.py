@@ -49,7 +49,14 @@ from delta_ops.orchestration.resources import table_log
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
-from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, TxnId, begin, write_checksum
+from delta_ops.transaction import (
+    DEFAULT_HOOKS,
+    CommitResult,
+    Transaction,
+    TxnId,
+    begin,
+    write_checksum,
+)
 from delta_ops.transaction.idempotency import is_done
 
 Mode = Literal["append", "overwrite"]
@@ -111,12 +118,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             results = self._write_parts(context, log, obj)
         else:
             results = [self._write_output(context, log, obj)]
-        latest = log.snapshot_if_exists()
-        if latest is None:
-            return
         # A rerun that found its work done must not take the data version back to where it was.
-        written = [r.version for r in results if r.version is not None and not r.already_committed]
-        shown = log.snapshot(max(written)) if written else latest
+        written = [result.snapshot for result in results if result.snapshot is not None]
+        shown = written[-1] if written else log.snapshot_if_exists()
+        if shown is None:
+            return
         compat.set_data_version(context, data_version(shown))
         context.add_output_metadata({**table_metadata(shown), **commit_metadata(results)})
 
@@ -154,15 +160,17 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             raise InvalidRequestError("idempotency 'partition' is for overwrites; use 'run'")
         identify = partition_txns if idempotency == "partition" else run_txns
         txns = identify(context, log)
-        replaced = self._output_predicate(context, log, data) if mode == "overwrite" else None
-        return self._write(context, log, data, mode, replaced, txns)
+        transaction = begin(log, on_event=self.listener(context))
+        replaced = (
+            self._output_predicate(context, transaction, data) if mode == "overwrite" else None
+        )
+        return self._write(context, transaction, data, mode, replaced, txns)
 
     def _write_parts(
         self, context: dg.OutputContext, log: DeltaLog, parts: Sequence[object]
     ) -> list[CommitResult]:
-        snapshot = log.snapshot_if_exists()
-        stored = snapshot.transactions() if snapshot is not None else {}
-        results = []
+        results: list[CommitResult] = []
+        known: Snapshot | None = None
         for part in parts:
             if not isinstance(part, SourcePart):
                 raise InvalidRequestError(
@@ -170,24 +178,28 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
                 )
             txn = source_txn(context.asset_key, part.source, part.position)
+            transaction = begin(log, on_event=self.listener(context), snapshot=known)
+            known = transaction.snapshot
+            stored = known.transactions() if known is not None else {}
             if is_done(txn, stored, table=log.uri):
                 results.append(CommitResult(version=None, already_committed=True, attempts=0))
                 continue
             # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
             mode: Mode = "append" if part.replaces is None else "overwrite"
-            results.append(self._write(context, log, part.data, mode, part.replaces, [txn]))
+            result = self._write(context, transaction, part.data, mode, part.replaces, [txn])
+            results.append(result)
+            known = result.snapshot or known
         return results
 
     def _write(
         self,
         context: dg.OutputContext,
-        log: DeltaLog,
+        transaction: Transaction,
         data: Any,
         mode: Mode,
         replaced: Predicate | None,
         txns: Sequence[TxnId],
     ) -> CommitResult:
-        transaction = begin(log, on_event=self.listener(context))
         for txn in txns:
             transaction.set_transaction(txn)
         exists = transaction.snapshot is not None
@@ -209,12 +221,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return arrow.write(transaction, data, **settings)
 
     def _output_predicate(
-        self, context: dg.OutputContext, log: DeltaLog, data: Any
+        self, context: dg.OutputContext, transaction: Transaction, data: Any
     ) -> Predicate | None:
         if not context.has_asset_partitions:
             return None
-        snapshot = log.snapshot_if_exists()
-        schema = snapshot.schema if snapshot is not None else _schema_of(data)
+        schema = _schema_of(data) if transaction.snapshot is None else transaction.schema
         return partition_predicate(
             _partition_column(context.asset_key, context.definition_metadata),
             schema,

@@ -6,20 +6,18 @@ then: an interrupt or a listener's error, raised once the commit was tried, says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.events import OnEvent, WriteStarted, ignore
-from delta_ops.events import Staged as StagedEvent
+from delta_ops.events import OnEvent, ignore
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import TRUE, Predicate
-from delta_ops.protocol.schema import StructType, validate_distinct
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType
 from delta_ops.spark.data_files import TableTarget, remove_directory, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.read import read_files, session_time_zone, spark_path
@@ -34,16 +32,8 @@ from delta_ops.transaction import (
     Transaction,
     TxnId,
 )
-from delta_ops.transaction.replacement import plan_replacement, true_when_stored
-from delta_ops.transaction.write_request import (
-    Mode,
-    Target,
-    create_if_missing,
-    transaction_on,
-    validate_mode,
-    validate_partitioning,
-    write_parameters,
-)
+from delta_ops.transaction.write import Mode, Target, WriteRequest, stage, transaction_on
+from delta_ops.transaction.write import write as write_by
 
 
 def write(
@@ -77,33 +67,17 @@ def write(
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
     """
-    validate_mode(mode, replace_where)
     transaction = _transaction(target, storage_options, on_event)
-    if txn is not None:
-        transaction.set_transaction(txn)
-    if done := transaction.done_before():
-        return done
-    transaction.on_event(WriteStarted(table=transaction.log.uri))
-    create_if_missing(
-        transaction, lambda: schema_from_spark(df.schema), partition_by, configuration
+    request = WriteRequest(
+        mode=mode,
+        partition_by=partition_by,
+        replace_where=replace_where,
+        txn=txn,
+        configuration=configuration,
+        user_metadata=user_metadata,
+        hooks=hooks,
     )
-    adds: tuple[AddFile, ...] = ()
-    try:
-        staged = _stage(transaction, df, partition_by, replace_where)
-        adds = staged.adds
-        transaction.stage(staged)
-        if mode == "overwrite":
-            adds += _replace(transaction, df, TRUE if replace_where is None else replace_where)
-        transaction.on_event(StagedEvent(table=transaction.log.uri, num_files=len(adds)))
-        return transaction.commit(
-            operation="WRITE",
-            parameters=write_parameters(mode, transaction, replace_where),
-            user_metadata=user_metadata,
-            hooks=hooks,
-        )
-    finally:
-        if not transaction.may_be_committed:
-            _discard(transaction, adds)
+    return write_by(transaction, request, SparkWrite(transaction, df))
 
 
 def stage_write(
@@ -122,36 +96,57 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table to fit them to.
     """
-    return _stage(_transaction(target, storage_options, on_event), df, partition_by, None)
+    transaction = _transaction(target, storage_options, on_event)
+    return stage(transaction, SparkWrite(transaction, df), partition_by, None)
 
 
 def _transaction(
     target: Target, storage_options: Mapping[str, Any] | None, on_event: OnEvent
 ) -> Transaction:
-    transaction = transaction_on(target, storage_options, on_event)
+    transaction = transaction_on(target, storage_options, on_event, "spark")
     spark_path(transaction.log.storage, "")  # refuses what Spark cannot reach
     return transaction
 
 
-def _stage(
-    transaction: Transaction,
-    df: DataFrame,
-    partition_by: Sequence[str] | None,
-    must_match: Predicate | None,
-) -> Staged:
-    if df.isStreaming:
-        raise InvalidRequestError(
-            "a streaming DataFrame is written by foreachBatch, batch by batch"
-        )
-    validate_partitioning(transaction, partition_by)
-    schema = transaction.schema
-    validate_distinct(schema, transaction.log.uri)
-    rows = fit(df, schema, transaction.log.uri)
-    if must_match is not None:
-        columns = transaction.metadata.partition_columns
-        must_match = true_when_stored(must_match, schema, columns)
-    checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
-    return _staged(transaction, rows.frame, checks)
+class SparkWrite:
+    """The rows of a DataFrame for a transaction; see `WriteEngine`."""
+
+    def __init__(self, transaction: Transaction, df: DataFrame) -> None:
+        self._transaction, self._df = transaction, df
+
+    @property
+    def partition_time_zone(self) -> str:
+        """See `WriteEngine`."""
+        return session_time_zone(self._df.sparkSession)
+
+    def schema_of_data(self) -> StructType:
+        """See `WriteEngine`."""
+        return schema_from_spark(self._df.schema)
+
+    def stage_data(self, must_match: Predicate | None) -> Staged:
+        """See `WriteEngine`."""
+        if self._df.isStreaming:
+            raise InvalidRequestError(
+                "a streaming DataFrame is written by foreachBatch, batch by batch"
+            )
+        schema = self._transaction.schema
+        rows = fit(self._df, schema, self._transaction.log.uri)
+        checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
+        return _staged(self._transaction, rows.frame, checks)
+
+    def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
+        """See `WriteEngine`."""
+        snapshot = self._transaction.snapshot
+        assert snapshot
+        rows = read_files(self._df.sparkSession, snapshot, files)
+        survivors = rows.filter(~matches(predicate, snapshot.schema))
+        return _staged(self._transaction, survivors, tuple(null_checks(snapshot.schema)))
+
+    def discard(self, adds: Sequence[AddFile]) -> None:
+        """See `WriteEngine`; directories of this engine hold nothing else."""
+        uri = self._transaction.log.uri
+        for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:
+            remove_directory(self._transaction.log.storage, directory)
 
 
 def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[RowCheck]:
@@ -175,34 +170,3 @@ def _staged(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck
         num_rows=written.num_rows,
         row_rules=checked_rules(checks),
     )
-
-
-def _replace(transaction: Transaction, df: DataFrame, predicate: Predicate) -> tuple[AddFile, ...]:
-    """Remove what the predicate matches; the files that hold the surviving rows of mixed files."""
-    transaction.read(predicate)
-    snapshot = transaction.snapshot
-    if snapshot is None:
-        return ()
-    zone = session_time_zone(df.sparkSession)
-    plan = plan_replacement(snapshot, predicate, partition_time_zone=zone)
-    transaction.remove_rows(plan.matched)
-    transaction.remove(plan.mixed)
-    if not plan.mixed:
-        return ()
-    rows = read_files(df.sparkSession, snapshot, plan.mixed)
-    survivors = rows.filter(~matches(predicate, snapshot.schema))
-    staged = _staged(transaction, survivors, tuple(null_checks(snapshot.schema)))
-    try:
-        # They were in the table before, so they are no output of this write.
-        transaction.stage(replace(staged, num_rows=0))
-    except BaseException:
-        _discard(transaction, staged.adds)
-        raise
-    return staged.adds
-
-
-def _discard(transaction: Transaction, adds: Iterable[AddFile]) -> None:
-    """Delete staged files that no version can come to name, with their directories."""
-    uri = transaction.log.uri
-    for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:
-        remove_directory(transaction.log.storage, directory)

@@ -16,7 +16,7 @@ from delta_ops.events import Event, OnEvent
 from delta_ops.orchestration import DeltaIOManager
 
 LAKE = Path(os.environ.get("LAKE", "."))
-POINTS = ("WriteStarted", "DataFilesWritten", "Staged", "CommitAttempted", "Committed")
+POINTS = ("WriteStarted", "DataFilesWritten", "DataFilesStaged", "CommitAttempted", "Committed")
 KILL_AT = os.environ.get("KILL_AT", " ".join(POINTS)).split()
 
 

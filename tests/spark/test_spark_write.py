@@ -27,9 +27,9 @@ from delta_ops.errors import (
 from delta_ops.events import (
     CommitAttempted,
     Committed,
+    DataFilesStaged,
     DataFilesWritten,
     Event,
-    Staged,
     WriteStarted,
 )
 from delta_ops.protocol.row_rules import NotNull, not_null_rules
@@ -238,7 +238,7 @@ def test_files_of_a_txn_that_another_run_committed_meanwhile_are_deleted(
     ds.write(letters, tmp_path)
 
     def another_run(event: Event) -> None:
-        if isinstance(event, Staged):
+        if isinstance(event, DataFilesStaged):
             da.write(tmp_path, letters.toArrow(), txn=("app", 1))
 
     result = ds.write(letters, tmp_path, txn=("app", 1), on_event=another_run)
@@ -254,7 +254,7 @@ def test_events_come_in_order(tmp_path: Path, letters: DataFrame) -> None:
     assert [type(event) for event in events] == [
         WriteStarted,
         DataFilesWritten,
-        Staged,
+        DataFilesStaged,
         CommitAttempted,
         Committed,
     ]
@@ -264,7 +264,7 @@ def test_an_append_joins_a_table_that_was_created_meanwhile(
     tmp_path: Path, letters: DataFrame
 ) -> None:
     def create(event: Event) -> None:
-        if isinstance(event, Staged):
+        if isinstance(event, DataFilesStaged):
             da.write(tmp_path, pa.table({"id": [4], "p": ["d"]}))
 
     assert ds.write(letters, tmp_path, on_event=create).version == 1
@@ -275,7 +275,7 @@ def test_a_table_of_other_columns_that_was_created_meanwhile_wins(
     tmp_path: Path, letters: DataFrame
 ) -> None:
     def create(event: Event) -> None:
-        if isinstance(event, Staged):
+        if isinstance(event, DataFilesStaged):
             da.write(tmp_path, pa.table({"other": [1]}))
 
     with pytest.raises(CommitConflictError, match="created the table"):
@@ -374,7 +374,7 @@ def test_a_commit_for_which_there_is_no_space_leaves_nothing(
 
 def test_nothing_is_left_when_a_listener_ends_the_write(tmp_path: Path, letters: DataFrame) -> None:
     def cancel(event: Event) -> None:
-        if isinstance(event, Staged):
+        if isinstance(event, DataFilesStaged):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

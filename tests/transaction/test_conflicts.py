@@ -15,7 +15,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Protocol, RemoveFile
 from delta_ops.protocol.predicate import TRUE, Predicate
-from delta_ops.transaction.write_request import Mode
+from delta_ops.transaction.write import Mode
 from tests.tables import add, live_paths, metadata, remove, rows, staged, write_log
 
 WITH_DOMAINS = Protocol(

@@ -1,0 +1,78 @@
+"""What a write leaves behind when it fails half-way, and what its result knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.clock import system_clock
+from delta_ops.events import ignore
+from delta_ops.transaction import Staged, Transaction
+from tests.counting_storage import CountingStorage
+from tests.tables import rows
+
+
+class Interrupted(Transaction):
+    """A transaction that is interrupted when it is given the files of the surviving rows."""
+
+    num_staged = 0
+
+    def stage(self, staged: Staged) -> None:
+        self.num_staged += 1
+        if self.num_staged == 2:
+            raise KeyboardInterrupt
+        super().stage(staged)
+
+
+def test_a_replacement_that_is_interrupted_leaves_no_file_behind(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2]}))
+    before = sorted(tmp_path.rglob("*"))
+    log = DeltaLog(tmp_path)
+    transaction = Interrupted(
+        log, log.snapshot(), begun_ms=system_clock(), clock=system_clock, on_event=ignore
+    )
+    with pytest.raises(KeyboardInterrupt):
+        da.write(transaction, pa.table({"id": [1]}), "overwrite", replace_where=col("id") == 1)
+    assert transaction.num_staged == 2
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_result_knows_the_table_after_the_commit_for_one_read(tmp_path: Path, mode: Any) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    calls: list[str] = []
+
+    def note(_number: int, method: str, _path: str, when: str) -> None:
+        calls.extend([method] if when == "before" else [])
+
+    storage = CountingStorage(DeltaLog(tmp_path).storage, note)
+    result = da.write(begin(DeltaLog("", storage=storage)), pa.table({"id": [2]}), mode)
+    calls.clear()
+    snapshot = result.snapshot
+    assert snapshot is not None
+    assert calls == ["read"]
+    assert snapshot.version == result.version == 1
+    assert rows(da.to_table(snapshot)) == rows(da.to_table(DeltaLog(tmp_path)))
+
+
+def test_the_first_commit_and_one_beside_others_know_the_table_too(tmp_path: Path) -> None:
+    first = da.write(tmp_path, pa.table({"id": [1]}))
+    assert first.snapshot is not None
+    assert first.snapshot.num_files == 1
+    slow = begin(DeltaLog(tmp_path))
+    da.write(tmp_path, pa.table({"id": [2]}))
+    result = da.write(slow, pa.table({"id": [3]}))
+    assert result.snapshot is not None
+    assert (result.snapshot.version, result.snapshot.num_files) == (2, 3)
+
+
+def test_what_was_done_before_has_no_table_of_its_own(tmp_path: Path) -> None:
+    for _ in range(2):
+        result = da.write(tmp_path, pa.table({"id": [1]}), txn=("app", 1))
+    assert result.already_committed
+    assert result.snapshot is None
