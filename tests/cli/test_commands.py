@@ -228,6 +228,28 @@ def test_compact_log(tmp_path: Path) -> None:
             "no partition column",
             id="not a partition",
         ),
+        pytest.param(["changes", "{table}"], 2, "--from-version", id="changes from nowhere"),
+        pytest.param(
+            ["changes", "{table}", "--from-version", "0", "--from-timestamp", "2026-01-01"],
+            2,
+            "--from-timestamp",
+            id="changes from two places",
+        ),
+        pytest.param(
+            [
+                *("changes", "{table}", "--from-version", "0"),
+                *("--to-version", "1", "--to-timestamp", "2026-01-01"),
+            ],
+            2,
+            "--to-timestamp",
+            id="changes to two places",
+        ),
+        pytest.param(
+            ["head", "{table}", "--version", "0", "--timestamp", "2026-01-01"],
+            2,
+            "--timestamp",
+            id="a version and a time",
+        ),
         pytest.param(["show"], 2, "Missing argument 'TABLE'", id="no argument"),
         pytest.param(["explode"], 2, "No such command", id="no such command"),
         pytest.param(["optimize", "t", "--target-size", "big"], 2, "is no size", id="no size"),
