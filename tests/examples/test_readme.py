@@ -26,7 +26,7 @@ DOCUMENTS = [README, *sorted((PROJECT / "docs").rglob("*.md"))]
 ABOUT_THE_CHECKOUT = ("Two commands", "Install")
 
 _BLOCK_OR_HEADING = re.compile(
-    r"^#+ (?P<title>.*)$|^```(?P<language>.*)\n(?P<code>[^`]*)^```", re.M
+    r"^#+ (?P<title>.*)$|^```(?P<language>.*)\n(?P<code>[^`]*)^```", re.MULTILINE
 )
 _LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 
