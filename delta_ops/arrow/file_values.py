@@ -26,7 +26,7 @@ class Partitioning:
     is_mapped: bool
     """Whether values stand under physical names."""
     time_zone: str
-    """Of timestamps that name none."""
+    """Time zone of timestamps that name none."""
 
     def values(
         self, partition_values: Mapping[str, str | None], table: str, path: str

@@ -32,9 +32,9 @@ class LostCommit:
 
     version: int
     txn_id: str
-    """Of the lost one, by the checksum."""
+    """`txnId` of the lost commit, by the checksum."""
     standing_txn_id: str
-    """Of the one that stands."""
+    """`txnId` of the commit that stands there."""
 
     @property
     def advice(self) -> str:
@@ -54,7 +54,7 @@ class StateChecksum:
     checksum: VersionChecksum | None
     """None: nothing does."""
     txn_id: str | None
-    """Of the commit of the checksum's version; None where it is not known."""
+    """`txnId` of the commit of the checksum's version; None where it is not known."""
     lost: LostCommit | None
     """What the checksum is of, if it cannot be used for that."""
 

@@ -42,7 +42,7 @@ class Checkpoint:
 
     version: int
     parts: tuple[FileInfo, ...]
-    """Of a V2 checkpoint the top-level file, which names its sidecars."""
+    """Its files; for a V2 checkpoint the top-level file, which names its sidecars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

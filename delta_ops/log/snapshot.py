@@ -85,7 +85,7 @@ class Snapshot:
     """The file of the log that shows the version, as it was listed: as long as the same file stands
     there, so does the same table. None where it is not known."""
     marks: tuple[CommitMark, ...] = field(repr=False, default=())
-    """Of the commits since the checkpoint, or all of them, ascending."""
+    """Marks of the commits since the checkpoint, or of all commits, ascending."""
     checksums: frozenset[int] = field(repr=False, default=frozenset())
     """Versions from the checkpoint's on, or from the first, that had a checksum when opened."""
 
@@ -196,7 +196,7 @@ class Snapshot:
     def add_rows(
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> pa.Table:
-        """The same as rows of `arrow_schemas.ADD`, which takes far less where they are many."""
+        """Live files as rows of `arrow_schemas.ADD`, which take far less where they are many."""
         with naming_place(self._place_of_file):
             return self._add_table(ADD.names, predicate, partition_time_zone)
 

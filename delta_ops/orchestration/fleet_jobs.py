@@ -61,7 +61,7 @@ class FleetMaintenanceConfig(dg.Config):
     )
 
     def thresholds(self) -> HealthThresholds:
-        """Those that were given, and the defaults."""
+        """The thresholds that were given, and the defaults of the others."""
         given = self.model_dump(exclude={"dry_run", "at_once"}, exclude_none=True)
         return HealthThresholds(**given)
 

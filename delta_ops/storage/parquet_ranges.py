@@ -28,7 +28,7 @@ from delta_ops.storage.unchanging import read_unchanging
 _MAGIC = b"PAR1"
 _LENGTH_AND_MAGIC = 8
 _TAIL_BYTES = 64 << 10
-"""Of a file's end that are read unasked; holds the footer of most files, and small files whole."""
+"""Bytes at a file's end that are read unasked: the footer of most files, and small files whole."""
 _FOOTER_BYTES = 512 << 20
 """The longest footer that is read."""
 _HOLE_BYTES = 256 << 10
@@ -45,7 +45,7 @@ class Footer:
 
     metadata: pq.FileMetaData
     size: int
-    """Of the file, in bytes."""
+    """Bytes of the file."""
     content: bytes
     """The whole file where its end was all of it, else nothing."""
 

@@ -36,7 +36,7 @@ _MAX_NAN_COLUMNS = 4
 """Each doubles the work; a predicate with more is judged as if every row could be NaN."""
 
 Domains = Mapping[ColumnPath, Domain]
-"""Of the columns of which something is known."""
+"""What is known, by column; a column that is absent is not known."""
 
 
 class Outcomes(NamedTuple):

@@ -1,0 +1,62 @@
+"""The first words of a docstring say what the thing is or does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "delta_ops"
+ROOMS = ("arrow", "cli", "log", "orchestration", "protocol", "spark", "storage")
+
+# A reader of such a docstring must look for its subject above it.
+_BEGINS_IN_THE_MIDDLE = re.compile(r"\s*(Of|That|Those|So many|The same)\b")
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of the docstrings of modules, classes, functions and attributes."""
+    for node in ast.walk(ast.parse(source)):
+        body = getattr(node, "body", None)
+        for each in body if isinstance(body, list) else []:
+            match each:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield each.lineno, text
+
+
+def found_in(source: str) -> list[str]:
+    return [
+        f"line {line}: {text.strip().splitlines()[0]}"
+        for line, text in docstrings(source)
+        if _BEGINS_IN_THE_MIDDLE.match(text)
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_docstring_begins_in_the_middle_of_a_sentence(room: str) -> None:
+    files = sorted((PACKAGE / room).rglob("*.py"))
+    assert files
+    found = {str(path.relative_to(PACKAGE)): found_in(path.read_text()) for path in files}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param('"""Of a table."""', id="of a module"),
+        pytest.param('class A:\n    """That is none."""', id="of a class"),
+        pytest.param('def a():\n    """Those that stay."""', id="of a function"),
+        pytest.param('class A:\n    async def a(self):\n        """So many."""', id="of a method"),
+        pytest.param('class A:\n    size: int\n    """Of it."""', id="of a field"),
+        pytest.param('SIZE = 1\n"""The same."""', id="of a constant"),
+        pytest.param('def a():\n    """\n    Of a table."""', id="on its second line"),
+    ],
+)
+def test_the_docstring_is_found(source: str) -> None:
+    assert len(found_in(source)) == 1
+
+
+def test_a_word_that_only_begins_alike_is_none_of_these() -> None:
+    assert found_in('"""Offsets of values."""') == []
