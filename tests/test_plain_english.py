@@ -1,4 +1,4 @@
-"""The first words of a docstring say what the thing is or does."""
+"""Texts for people in a hurry: docstrings that begin with their subject, decisions of a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "delta_ops"
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGE = PROJECT / "delta_ops"
+DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
+PAGE_WORDS = 800
 ROOMS = ("arrow", "cli", "log", "orchestration", "protocol", "spark", "storage")
 
 # A reader of such a docstring must look for its subject above it.
@@ -60,3 +63,8 @@ def test_the_docstring_is_found(source: str) -> None:
 
 def test_a_word_that_only_begins_alike_is_none_of_these() -> None:
     assert found_in('"""Offsets of values."""') == []
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: str(path.stem))
+def test_a_decision_fits_on_a_page(decision: Path) -> None:
+    assert len(decision.read_text().split()) <= PAGE_WORDS, "move details to docs/measurements"
