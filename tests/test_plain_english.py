@@ -16,7 +16,9 @@ PAGE_WORDS = 800
 ROOMS = ("arrow", "cli", "log", "orchestration", "protocol", "spark", "storage")
 
 # A reader of such a docstring must look for its subject above it.
-_BEGINS_IN_THE_MIDDLE = re.compile(r"\s*(Of|That|Those|So many|The same)\b")
+_BEGINS_IN_THE_MIDDLE = re.compile(
+    r"(?:\A\s*|^ +[a-z_]+: )(?:Of|That|Those|So many|The same)\b.*", re.MULTILINE
+)
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
@@ -31,9 +33,9 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 def found_in(source: str) -> list[str]:
     return [
-        f"line {line}: {text.strip().splitlines()[0]}"
+        f"line {line}: {found[0].strip()}"
         for line, text in docstrings(source)
-        if _BEGINS_IN_THE_MIDDLE.match(text)
+        for found in _BEGINS_IN_THE_MIDDLE.finditer(text)
     ]
 
 
@@ -55,14 +57,25 @@ def test_no_docstring_begins_in_the_middle_of_a_sentence(room: str) -> None:
         pytest.param('class A:\n    size: int\n    """Of it."""', id="of a field"),
         pytest.param('SIZE = 1\n"""The same."""', id="of a constant"),
         pytest.param('def a():\n    """\n    Of a table."""', id="on its second line"),
+        pytest.param(
+            'def a():\n    """Do.\n\n    Args:\n        b: Of it."""', id="of an argument"
+        ),
     ],
 )
 def test_the_docstring_is_found(source: str) -> None:
     assert len(found_in(source)) == 1
 
 
-def test_a_word_that_only_begins_alike_is_none_of_these() -> None:
-    assert found_in('"""Offsets of values."""') == []
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param('"""Offsets of values."""', id="a word that begins alike"),
+        pytest.param('"""Keep files.\n\nThose of a table."""', id="a later sentence"),
+        pytest.param('name = "Of a table"', id="a text that is no docstring"),
+    ],
+)
+def test_only_the_first_words_count(source: str) -> None:
+    assert found_in(source) == []
 
 
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: str(path.stem))

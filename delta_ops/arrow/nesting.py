@@ -145,7 +145,7 @@ def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) 
     """Rebuild an array without the nulls that its type forbids; they may stand below null parents.
 
     Args:
-        array: Of the type; has no null where the type and the parents forbid it.
+        array: Has the type, and no null where the type and the parents forbid it.
         data_type: Has neither views nor dictionaries.
         nullable: Whether the array itself may have nulls; those it has are otherwise hidden.
     """

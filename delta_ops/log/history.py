@@ -276,7 +276,7 @@ def load_in_commit_times(
 
     Args:
         snapshot: The latest version.
-        listing: Of its log.
+        listing: The listing of its log.
         around_ms: Milliseconds since the Unix epoch.
 
     Raises:

@@ -68,7 +68,7 @@ def load_state_checksum(
     """The newest checksum of a segment, if protocol and metadata can be taken from it.
 
     Args:
-        marks: Of the segment's commits.
+        marks: One for each commit of the segment.
     """
     version = segment.checksum_version
     said = None if version is None else load_checksum(storage, directory, version)
@@ -92,7 +92,7 @@ def find_lost_commits(
     """The lost ones among some versions, ascending; one without a checksum is none.
 
     Args:
-        marks: Of the commits that stand there.
+        marks: One for each commit that stands there.
         opened: What was found before; it is not read again, and what it tells counts as well.
     """
 

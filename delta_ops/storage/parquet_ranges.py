@@ -108,10 +108,10 @@ def plan_windows(
     """The windows that hold these columns of these row groups.
 
     Args:
-        footer: Of the file.
+        footer: The file's.
         leaves: Numbers of leaf columns.
         row_groups: Ascending.
-        max_bytes: Of a window; one row group is one, however large it is.
+        max_bytes: Size of a window; a row group fits into one, however large it is.
 
     Raises:
         ValueError: A column would lie outside of the file.
@@ -154,9 +154,9 @@ def open_window(footer: Footer, content: pa.Buffer, **options: Any) -> pq.Parque
     """The file, of which only a window's row groups and columns may be read.
 
     Args:
-        footer: Of the file.
+        footer: The file's.
         content: From `read_window`.
-        options: Of `pyarrow.parquet.ParquetFile`.
+        options: Passed to `pyarrow.parquet.ParquetFile`.
     """
     return pq.ParquetFile(pa.BufferReader(content), metadata=footer.metadata, **options)
 

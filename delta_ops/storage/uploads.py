@@ -35,7 +35,7 @@ def upload_written(
 
     Args:
         write: May close what it writes to.
-        way: Of the store.
+        way: How the store creates files.
         fs: Its file system.
         path: The full path.
         in_parts: Asked once there is more than a part.
