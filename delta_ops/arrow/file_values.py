@@ -36,7 +36,7 @@ class Partitioning:
         Args:
             partition_values: As the log has them.
             table: The table's root, for messages.
-            path: Of the file, for messages.
+            path: The file's, for messages.
 
         Raises:
             LogCorruptError: One of them is none of its column's type.

@@ -177,11 +177,11 @@ class Snapshot:
         """The live files, a row each, in no particular order.
 
         Args:
-            columns: Of `path` (decoded), `log_path` (as in the log), `size`, `modification_time`,
+            columns: Any of `path` (decoded), `log_path` (as in the log), `size`, `modification_time`,
                 `partition_values` (a struct of typed columns), `num_records`, `stats`, `tags`,
                 `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
-            partition_time_zone: Of partition values of type timestamp that name none.
+            partition_time_zone: Zone of partition values of type timestamp that name none.
         """
         with naming_place(self._place_of_file):
             adds = self._add_table(pruning.sources(columns), predicate, partition_time_zone)
@@ -204,7 +204,7 @@ class Snapshot:
         """Live files in tables of bounded size.
 
         Args:
-            columns: Of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
+            columns: Any of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
 
         Raises:
             LogCorruptError: A file lacks the partition values that its table demands, or a file of
@@ -250,7 +250,7 @@ class Snapshot:
         """Removed files that the log still knows, expired ones included.
 
         Args:
-            columns: Of `arrow_schemas.REMOVE`.
+            columns: Any of `arrow_schemas.REMOVE`.
         """
         names = set(columns) | {"path", "deletionVector"}
         wanted = [name for name in REMOVE.names if name in names]
