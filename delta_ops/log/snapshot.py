@@ -177,9 +177,9 @@ class Snapshot:
         """The live files, a row each, in no particular order.
 
         Args:
-            columns: Any of `path` (decoded), `log_path` (as in the log), `size`, `modification_time`,
-                `partition_values` (a struct of typed columns), `num_records`, `stats`, `tags`,
-                `deletion_vector`.
+            columns: Any of `path` (decoded), `log_path` (as in the log), `size`,
+                `modification_time`, `partition_values` (a struct of typed columns), `num_records`,
+                `stats`, `tags`, `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
             partition_time_zone: Zone of partition values of type timestamp that name none.
         """
