@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 def missing_paths(storage: Storage, paths: Collection[str]) -> set[str]:
-    """Find the paths that are not in the store.
+    """Those that are not in the store.
 
     Args:
         paths: Canonical, inside the table.
@@ -39,7 +39,7 @@ def missing_paths(storage: Storage, paths: Collection[str]) -> set[str]:
 
 
 def confirmed_missing(storage: Storage, paths: Iterable[str]) -> set[str]:
-    """Find the paths of which the store says that they do not exist."""
+    """Those of which the store says that they do not exist."""
     asked = sorted(paths)
     is_there = in_parallel(partial(_is_there, storage), asked)
     return {path for path, there in zip(asked, is_there, strict=True) if not there}
@@ -89,7 +89,7 @@ def missing_of(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
 def missing_error(
     version: Snapshot, missing: Sequence[AddFile], what: str, or_else: str = ""
 ) -> DataFileError:
-    """An error that says that files of a version are gone.
+    """That files of a version are gone.
 
     Args:
         what: What cannot be done without them.
