@@ -34,8 +34,8 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     """How to fit batches of one schema to a table.
 
     Args:
-        given: Of the data.
-        wanted: Of the table.
+        given: The data's schema.
+        wanted: The table's schema.
         table: For messages.
 
     Returns:

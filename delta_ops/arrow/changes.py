@@ -151,11 +151,11 @@ class _Version:
     """How the files of a version are read, and of those after it that have its metadata."""
 
     partitioning: Partitioning
-    """Of those columns by which the table was partitioned that are wanted."""
+    """How the wanted partition columns are read."""
     derived: FileScan
-    """Of files of the table."""
+    """How data files are read, from which the changes are derived."""
     stored: FileScan
-    """Of change data files, which say themselves what each row is."""
+    """How change data files are read, which say themselves what each row is."""
 
 
 class _Plan:
@@ -298,7 +298,7 @@ class _Plan:
     def _partition_values(
         self, number: int, version: _Version, path: str
     ) -> Mapping[str, str | None]:
-        """Of a remove that does not tell them: those of the add that it cancels."""
+        """Partition values of the add that a remove without any cancels."""
         if not version.partitioning.columns:
             return {}
         wanted = canonical_path(path, self._end.uri)

@@ -26,7 +26,7 @@ class FileChange(NamedTuple):
     change_type: str
     """As the change data feed has it."""
     action: AddFile | RemoveFile
-    """That tells of the file."""
+    """The action that names the file."""
     rows: Deleted | Difference | None
     """Which rows of the file; None: all."""
 

@@ -44,9 +44,9 @@ from delta_ops.storage.parquet_ranges import (
 )
 
 _BATCH_BYTES = 16 << 20
-"""Of the columns of a batch, before they are decoded."""
+"""Size of a batch's columns, before they are decoded."""
 _VALUE_BYTES = 8
-"""Of a value in a batch, about, where it takes less in the file."""
+"""Size of a value in a batch, about, where it takes less in the file."""
 _BATCH_ROWS = 1 << 17
 _MUCH_BYTES = 1 << 28
 """Size of a row group if each value were as large as its column is in the file: above it,
@@ -75,7 +75,7 @@ class StoredFile:
     size: int
     """Bytes."""
     values: Mapping[str, pa.Scalar]
-    """Of columns that are the same in all its rows, by name."""
+    """Values of columns that are the same in all its rows, by name."""
     rows: Deleted | Difference | None = None
     """Which of them are wanted; None: all."""
 
@@ -87,13 +87,13 @@ class FileScan:
     storage: Storage
     version: int
     schema: pa.Schema
-    """Of the rows that are read, in the order of the table."""
+    """Columns of the rows that are read, in the order of the table."""
     columns: FileColumns
-    """Those of them that files have; the others are among the values of each file."""
+    """Columns that files have; the others are among the values of each file."""
     condition: Any
     """An Arrow expression that is true for the rows wanted; None: all are."""
     row_groups: ChooseRowGroups | None = None
-    """Those that can hold such rows; None: all can."""
+    """Chooses the row groups that can hold such rows; None: all can."""
 
 
 def read_data_file(

@@ -144,7 +144,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _declared(rows: pa.Table) -> pa.Table:
-    """The same rows as Parquet takes them: it wants no null in a field that must not be null.
+    """Make rows as Parquet takes them: without nulls in fields that must not be null.
 
     Delta allows one where the field's parent is null, and Arrow puts one there.
     """

@@ -25,7 +25,7 @@ def decoded_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> int:
 
     Args:
         source: Holds the file.
-        chunk: Of its footer.
+        chunk: The column in its footer.
     """
     stated: int = chunk.total_uncompressed_size
     start = chunk.dictionary_page_offset

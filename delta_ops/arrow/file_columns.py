@@ -76,7 +76,7 @@ class FileColumns:
     schema: StructType
     """As the table has it, without partition columns."""
     mode: str
-    """Of column mapping."""
+    """Mode of column mapping."""
     _leaves: _Latest[list[int]] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
     )
@@ -141,7 +141,7 @@ def _id_of(each: pa.Field) -> str:
 def _leaves(
     stored: Sequence[pa.Field], wanted: StructType, name_of: Callable[[pa.Field], str], first: int
 ) -> Iterable[int]:
-    """Of lists and maps all is read, of structs only what is wanted."""
+    """Leaves to read: all of lists and maps, and what is wanted of structs."""
     counts = [_num_leaves(each.type) for each in stored]
     starts = accumulate(counts, initial=first)
     exact = {

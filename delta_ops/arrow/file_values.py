@@ -26,7 +26,7 @@ class Partitioning:
     is_mapped: bool
     """Whether values stand under physical names."""
     time_zone: str
-    """Of timestamps that name none."""
+    """Time zone of timestamps that name none."""
 
     def values(
         self, partition_values: Mapping[str, str | None], table: str, path: str
@@ -36,7 +36,7 @@ class Partitioning:
         Args:
             partition_values: As the log has them.
             table: The table's root, for messages.
-            path: Of the file, for messages.
+            path: The file's, for messages.
 
         Raises:
             LogCorruptError: One of them is none of its column's type.

@@ -21,7 +21,7 @@ Convert = Callable[[Any], Any]
 
 _WITHOUT_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _MAX_BYTES = 2**31 - 1
-"""Of the texts in one array, which counts them with 32 bits."""
+"""Most bytes of text in one array, which counts them with 32 bits."""
 
 
 class Rules(NamedTuple):
@@ -142,10 +142,10 @@ def is_list(data_type: pa.DataType) -> bool:
 
 
 def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> Any:
-    """The same array of this type, with no null that the type forbids but for a null parent.
+    """Rebuild an array without the nulls that its type forbids; they may stand below null parents.
 
     Args:
-        array: Of the type; has no null where the type and the parents forbid it.
+        array: Has the type, and no null where the type and the parents forbid it.
         data_type: Has neither views nor dictionaries.
         nullable: Whether the array itself may have nulls; those it has are otherwise hidden.
     """
@@ -174,7 +174,7 @@ def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) 
 
 
 def entries(array: pa.MapArray) -> pa.ListArray:
-    """The same map as a list of its pairs, without a copy."""
+    """A map as the list of its pairs, without a copy."""
     pairs = pa.StructArray.from_arrays(
         [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
     )

@@ -19,15 +19,15 @@ _SMALL_BYTES = 16 << 20
 _DECODED = 4
 """How many times larger rows are in memory than in files, about."""
 _READ_BYTES = _SMALL_BYTES * _DECODED
-"""Of rows that one thread reads ahead: some files have a thousand times larger rows."""
+"""Rows that one thread reads ahead: some files have a thousand times larger rows."""
 _AHEAD_BYTES = 256 << 20
-"""Of rows that are read while the caller takes the ones before."""
+"""Rows that are read while the caller takes the ones before."""
 _LOCAL_READS = (os.cpu_count() or 1) + 1
-"""Of a disk, at once: decoding is what takes the time, and one thread takes the rows."""
+"""Files of a disk that are read at once: decoding takes longest, and one thread takes the rows."""
 _LOCAL_READ_FILES = 8
-"""That one thread reads one after the other: to hand over each costs as much as to read it."""
+"""Files that one thread reads in turn: to hand over a file costs as much as to read it."""
 _LOCAL_READ_BYTES = 1 << 19
-"""Of these files together."""
+"""Size of these files together."""
 
 
 def read_all(

@@ -24,7 +24,7 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
     """Refuse values that their type does not allow, such as text that is not UTF-8.
 
     Args:
-        rows: Of any types.
+        rows: May have any types.
         table: For the message.
 
     Raises:
@@ -46,7 +46,7 @@ def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
     """Refuse rows that break a rule.
 
     Args:
-        rows: Of the schema's Arrow types; a column may be missing.
+        rows: Have the schema's Arrow types; a column may be missing.
         schema: The table's.
         table: For the message.
 

@@ -27,8 +27,8 @@ def plan_row_groups(
 
     Args:
         schema: The table's columns.
-        of_log: Those whose values stand in the log; what files say of them does not count.
-        mode: Of column mapping; by ids, footers do not say which column a name stands for.
+        of_log: Columns whose values stand in the log; what files say of them does not count.
+        mode: How columns are mapped; by ids, footers do not say which column a name stands for.
         predicate: What rows are wanted.
 
     Raises:

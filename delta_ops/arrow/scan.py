@@ -68,7 +68,7 @@ def to_batches(
     *,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows as `to_table`, as batches; a few of them are in memory at a time."""
+    """The rows of `to_table` as batches; a few of them are in memory at a time."""
     snapshot, wanted = _opened(source, columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     return _batches(snapshot, files, wanted, predicate, partition_time_zone)

@@ -43,7 +43,7 @@ _METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
 _NULL = primitive_value(Primitive.NULL)
 _NO_NAMES = FieldNames((), {})
 _MAX_BYTES = 2**31 - 1
-"""Of the values in one array, which counts them with 32 bits."""
+"""Most bytes of values in one array, which counts them with 32 bits."""
 
 _Encode = Callable[[Any, Sequence[FieldNames]], Values]
 """From an array and the names that go with each of its values."""
@@ -133,7 +133,7 @@ def _names_of(metadata: pa.BinaryArray, where: str) -> Sequence[FieldNames]:
 
 
 def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) -> _Encode:
-    """Of a group of `value` and `typed_value`, of which one may be absent."""
+    """Plan how to encode a group of `value` and `typed_value`, of which one may be absent."""
     parts = {each.name for each in group}.difference(others)
     if not parts or not parts <= {_VALUE, _TYPED_VALUE}:
         raise ValueError(f"variant {where} is stored in parts {sorted(parts)}, which is no variant")

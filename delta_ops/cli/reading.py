@@ -15,6 +15,7 @@ import delta_ops.arrow as da
 from delta_ops.cli.options import json_option, open_table, table_argument, where_option
 from delta_ops.cli.render import show_json, show_rows
 from delta_ops.cli.values import rows
+from delta_ops.log import Snapshot
 from delta_ops.protocol.predicate import Predicate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,7 +28,11 @@ _columns_option = click.option(
     help="Only this column; may be repeated. a.b is the field b of the struct a.",
 )
 _limit_option = click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="So many rows."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many rows to show.",
 )
 
 
@@ -59,7 +64,7 @@ def head(
     as_json: bool,
 ) -> None:
     """Some rows, in no particular order."""
-    snapshot = open_table(table, storage_options).snapshot(version, timestamp)
+    snapshot = _open_snapshot(table, storage_options, version, timestamp)
     _show(da.to_batches(snapshot, columns or None, where), limit, as_json)
 
 
@@ -77,7 +82,7 @@ def count(
     as_json: bool,
 ) -> None:
     """How many rows there are."""
-    snapshot = open_table(table, storage_options).snapshot(version, timestamp)
+    snapshot = _open_snapshot(table, storage_options, version, timestamp)
     num_rows = da.count_rows(snapshot, where)
     if as_json:
         show_json({"table": snapshot.uri, "version": snapshot.version, "num_rows": num_rows})
@@ -103,7 +108,7 @@ def schema(
     as_json: bool,
 ) -> None:
     """The columns, as Arrow has them; with --json as the log has them."""
-    snapshot = open_table(table, storage_options).snapshot(version, timestamp)
+    snapshot = _open_snapshot(table, storage_options, version, timestamp)
     if export is not None:
         da.export_schema(snapshot, export)
     if as_json:
@@ -136,6 +141,10 @@ def changes(
     as_json: bool,
 ) -> None:
     """Rows that commits inserted, deleted or updated, where the change data feed is on."""
+    if (from_version is None) == (from_timestamp is None):
+        raise click.UsageError("give --from-version or --from-timestamp, one of the two")
+    if to_version is not None and to_timestamp is not None:
+        raise click.UsageError("give --to-version or --to-timestamp, not both")
     found = da.read_changes(
         open_table(table, storage_options),
         from_version,
@@ -146,6 +155,14 @@ def changes(
         predicate=where,
     )
     _show(found, limit, as_json, found.schema)
+
+
+def _open_snapshot(
+    table: str, storage_options: dict[str, Any], version: int | None, timestamp: str | None
+) -> Snapshot:
+    if version is not None and timestamp is not None:
+        raise click.UsageError("give --version or --timestamp, not both")
+    return open_table(table, storage_options).snapshot(version, timestamp)
 
 
 def _show(

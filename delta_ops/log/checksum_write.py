@@ -99,7 +99,7 @@ def create_checksum(
 
     Args:
         before: The version before; None for version 0.
-        actions: Those of the commit, commitInfo included.
+        actions: All of the commit's, commitInfo included.
         recount: Do not go by the previous checksum, whatever there is to read.
 
     Raises:

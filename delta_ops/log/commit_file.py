@@ -36,9 +36,9 @@ from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
 _AHEAD_BYTES = 8 << 20
-"""Of commits that are read and decoded while the caller takes the ones before."""
+"""Size of the commits that are read and decoded while the caller takes the ones before."""
 _TOGETHER_BYTES = 1 << 20
-"""Of small commits on a disk that are decoded together: to begin takes as long as some lines."""
+"""Small commits on a disk that are decoded together: to begin takes as long as some lines."""
 _FIRST_LINE_BYTES = 1 << 14
 """How much of a large commit is read for its commitInfo, which most writers put first."""
 _DECODERS = 2

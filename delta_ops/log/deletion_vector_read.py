@@ -26,7 +26,7 @@ def load_deletion_vector(
 
     Args:
         storage: Rooted at the table.
-        version: Of the table, for messages.
+        version: The table's, for messages.
         file: Whose rows they are, for messages.
         vector: As the log has it.
 

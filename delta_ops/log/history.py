@@ -313,11 +313,11 @@ class InCommitTimes:
 def load_in_commit_times(
     snapshot: Snapshot, listing: LogListing, around_ms: int
 ) -> InCommitTimes | None:
-    """So many of them as tell the last version of that time; None where the table has none.
+    """In-commit times, as many as tell the last version of a time; None where the table has none.
 
     Args:
         snapshot: The latest version.
-        listing: Of its log.
+        listing: The listing of its log.
         around_ms: Milliseconds since the Unix epoch.
 
     Raises:

@@ -36,7 +36,7 @@ class LastCheckpoint:
     """Files of a multi-part checkpoint; None of another."""
     num_of_add_files: int | None = None
     checkpoint_schema: StructType | None = None
-    """Of a checkpoint in Parquet."""
+    """Schema of a checkpoint in Parquet."""
 
 
 def load_hint(storage: Storage, directory: str) -> int | None:

@@ -32,9 +32,9 @@ class LostCommit:
 
     version: int
     txn_id: str
-    """Of the lost one, by the checksum."""
+    """`txnId` of the lost commit, by the checksum."""
     standing_txn_id: str
-    """Of the one that stands."""
+    """`txnId` of the commit that stands there."""
 
     @property
     def advice(self) -> str:
@@ -54,7 +54,7 @@ class StateChecksum:
     checksum: VersionChecksum | None
     """None: nothing does."""
     txn_id: str | None
-    """Of the commit of the checksum's version; None where it is not known."""
+    """`txnId` of the commit of the checksum's version; None where it is not known."""
     lost: LostCommit | None
     """What the checksum is of, if it cannot be used for that."""
 
@@ -68,7 +68,7 @@ def load_state_checksum(
     """The newest checksum of a segment, if protocol and metadata can be taken from it.
 
     Args:
-        marks: Of the segment's commits.
+        marks: One for each commit of the segment.
     """
     version = segment.checksum_version
     said = None if version is None else load_checksum(storage, directory, version)
@@ -92,7 +92,7 @@ def find_lost_commits(
     """The lost ones among some versions, ascending; one without a checksum is none.
 
     Args:
-        marks: Of the commits that stand there.
+        marks: One for each commit that stands there.
         opened: What was found before; it is not read again, and what it tells counts as well.
     """
 

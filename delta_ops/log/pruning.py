@@ -87,7 +87,7 @@ def matching(
     """The rows whose file may hold a row for which the predicate is true.
 
     Args:
-        time_zone: Of partition values of type timestamp that name none.
+        time_zone: Zone of partition values of type timestamp that name none.
 
     Raises:
         InvalidRequestError: The predicate names a column that is not there, or a literal that does

@@ -190,7 +190,7 @@ def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:
 
 
 def in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of at least so many, but for the last."""
+    """Put tables together until each has `num_rows` rows at least, but for the last."""
     pending: list[pa.Table] = []
     num_pending = 0
     for batch in batches:

@@ -42,7 +42,7 @@ class Checkpoint:
 
     version: int
     parts: tuple[FileInfo, ...]
-    """Of a V2 checkpoint the top-level file, which names its sidecars."""
+    """Its files; for a V2 checkpoint the top-level file, which names its sidecars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def find_segment(
     """The segment of a version; of the latest one if `version` is None.
 
     Args:
-        base_version: Of a snapshot from elsewhere that the first commit here follows.
+        base_version: The version, from elsewhere, that the first commit here follows.
 
     Raises:
         TableNotFoundError: The directory holds neither commits nor checkpoints.

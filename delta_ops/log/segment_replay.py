@@ -18,9 +18,9 @@ from delta_ops.log.segment import Segment
 from delta_ops.storage import FileInfo, Storage
 
 _GROUP_BYTES = 8 << 20
-"""Of commits that are decoded together, of a segment that is not small."""
+"""Size of the commits that are decoded together, of a segment that is not small."""
 _SMALL_BYTES = 512 << 20
-"""Of all commits of a segment: so much is reconciled at once."""
+"""Size of all commits of a small segment, which are reconciled at once."""
 _PENDING_SHARE = 16
 """Commits wait to be reconciled until they are this part of what is known already: to compare them
 takes as long as there are files, and while they wait, superseded actions take memory."""
@@ -32,7 +32,7 @@ class Replayed(NamedTuple):
     tail: Tail
     state: TableState
     marks: tuple[CommitMark, ...]
-    """Of the commits, ascending."""
+    """Marks of the commits, ascending."""
 
 
 def replay_commits(storage: Storage, segment: Segment) -> Replayed:

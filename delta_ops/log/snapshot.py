@@ -85,7 +85,7 @@ class Snapshot:
     """The file of the log that shows the version, as it was listed: as long as the same file stands
     there, so does the same table. None where it is not known."""
     marks: tuple[CommitMark, ...] = field(repr=False, default=())
-    """Of the commits since the checkpoint, or all of them, ascending."""
+    """Marks of the commits since the checkpoint, or of all commits, ascending."""
     checksums: frozenset[int] = field(repr=False, default=frozenset())
     """Versions from the checkpoint's on, or from the first, that had a checksum when opened."""
 
@@ -177,11 +177,11 @@ class Snapshot:
         """The live files, a row each, in no particular order.
 
         Args:
-            columns: Of `path` (decoded), `log_path` (as in the log), `size`, `modification_time`,
-                `partition_values` (a struct of typed columns), `num_records`, `stats`, `tags`,
-                `deletion_vector`.
+            columns: Any of `path` (decoded), `log_path` (as in the log), `size`,
+                `modification_time`, `partition_values` (a struct of typed columns), `num_records`,
+                `stats`, `tags`, `deletion_vector`.
             predicate: Leaves out files that cannot hold a row for which it is true.
-            partition_time_zone: Of partition values of type timestamp that name none.
+            partition_time_zone: Zone of partition values of type timestamp that name none.
         """
         with naming_place(self._place_of_file):
             adds = self._add_table(pruning.sources(columns), predicate, partition_time_zone)
@@ -196,7 +196,7 @@ class Snapshot:
     def add_rows(
         self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> pa.Table:
-        """The same as rows of `arrow_schemas.ADD`, which takes far less where they are many."""
+        """Live files as rows of `arrow_schemas.ADD`, which take far less where they are many."""
         with naming_place(self._place_of_file):
             return self._add_table(ADD.names, predicate, partition_time_zone)
 
@@ -204,7 +204,7 @@ class Snapshot:
         """Live files in tables of bounded size.
 
         Args:
-            columns: Of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
+            columns: Any of `arrow_schemas.ADD`, or `CANONICAL_PATH`.
 
         Raises:
             LogCorruptError: A file lacks the partition values that its table demands, or a file of
@@ -250,7 +250,7 @@ class Snapshot:
         """Removed files that the log still knows, expired ones included.
 
         Args:
-            columns: Of `arrow_schemas.REMOVE`.
+            columns: Any of `arrow_schemas.REMOVE`.
         """
         names = set(columns) | {"path", "deletionVector"}
         wanted = [name for name in REMOVE.names if name in names]

@@ -67,7 +67,7 @@ class CheckpointResult:
     written: WrittenCheckpoint | None
     """None if nothing was written: in a dry run, or because the version has its checkpoint."""
     deleted_files: int = 0
-    """Of checkpoints that nobody finished."""
+    """Files of checkpoints that nobody finished."""
     failures: tuple[str, ...] = ()
     """Files that could not be deleted."""
 

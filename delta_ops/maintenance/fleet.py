@@ -81,7 +81,7 @@ class TableMaintenance:
     result: MaintenanceResult | None = None
     """None: nothing was due, or it could not be done."""
     failure: Failure | None = None
-    """Of an operation of the result, those before it did what it says."""
+    """Why an operation failed; those before it did what the result says."""
 
     @property
     def skipped(self) -> tuple[str, ...]:

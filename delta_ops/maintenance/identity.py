@@ -29,7 +29,7 @@ def maintenance_txn(
         operation: `optimize`, `restore`, `revert`, `repair`.
         request: What is asked for; the same text for the same work.
         request_id: The caller's own, of one request and all its reruns.
-        table_id: That the commit leaves the table with, if it is to be another than the snapshot's.
+        table_id: What the commit leaves the table with, if it is to be another than the snapshot's.
     """
     text = f"{table_id or snapshot.metadata.id} {request}"
     if request_id is not None:

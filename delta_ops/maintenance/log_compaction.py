@@ -71,7 +71,7 @@ def plan_compact_log(
     """Choose the commits.
 
     Args:
-        listing: Of the log.
+        listing: The log's.
         start_version: The first; the one after the newest checkpoint if None.
         end_version: The last; the latest version if None.
         table: For messages.

@@ -43,7 +43,7 @@ class MaintenanceResult:
     results: tuple[OperationResult, ...]
     """In the order in which they ran."""
     error: Exception | None = None
-    """Of the operation after the last result, where `maintain` was not to raise it."""
+    """Error of the operation after the last result, where `maintain` was not to raise it."""
 
     @property
     def planned(self) -> dict[str, int]:

@@ -40,7 +40,7 @@ Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log"
 is due by health only: it fills in statistics, and takes no entry out of the table."""
 
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
-"""That `any_is_there` looks at."""
+"""Columns that `any_is_there` looks at."""
 _SAMPLE = 16
 
 
@@ -56,7 +56,7 @@ class MaintenancePlan:
     """Tombstones in the log whose retention is over; their files may be gone."""
     deletable_log_files: int
     incomplete_checkpoint_files: int
-    """Of checkpoints that nobody finished; among the deletable ones."""
+    """Files of checkpoints that nobody finished; among the deletable ones."""
     operations: tuple[Operation, ...]
     """What is due, in the order in which it should run."""
 
@@ -132,7 +132,7 @@ def any_is_there(
 
 
 def _deletable(paths: Iterable[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
-    """Those that vacuum would delete if they are there, in its order."""
+    """Paths that vacuum would delete if they are there, in its order."""
     visible = visible_prefixes(snapshot.partition_columns)
     kept = frozenset(keep)
     return sorted(

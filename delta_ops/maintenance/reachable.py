@@ -81,7 +81,7 @@ def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
 
 
 def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[str]:
-    """The same of the last versions, as far as they can be read."""
+    """Paths that the last versions need, as far as they can be read."""
     listing = list_log(latest.storage, latest.log_directory)
     earliest = earliest_version(listing)
     first = max(latest.version - number + 1, earliest or 0)
@@ -113,7 +113,7 @@ def alike_paths(paths: Collection[str], listed: Collection[str]) -> set[str]:
 
     Args:
         paths: Decoded, relative to the table.
-        listed: The same.
+        listed: Decoded, relative to the table.
     """
     if not (paths and listed) or (_is_folded(paths) and _is_folded(listed)):
         return set()
@@ -166,7 +166,7 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
     its rows stay, and only the file of the old vector may go.
 
     Args:
-        tombstones: Of the snapshot; `path`, `deletionTimestamp` and `deletionVector`.
+        tombstones: The snapshot's; `path`, `deletionTimestamp` and `deletionVector`.
         horizon_ms: Milliseconds since the Unix epoch; older tombstones have expired.
 
     Raises:

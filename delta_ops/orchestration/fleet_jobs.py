@@ -61,7 +61,7 @@ class FleetMaintenanceConfig(dg.Config):
     )
 
     def thresholds(self) -> HealthThresholds:
-        """Those that were given, and the defaults."""
+        """The thresholds that were given, and the defaults of the others."""
         given = self.model_dump(exclude={"dry_run", "at_once"}, exclude_none=True)
         return HealthThresholds(**given)
 
@@ -75,7 +75,7 @@ def build_fleet_maintenance_job(
     """A job over the tables that its config names.
 
     Args:
-        name: Of the job.
+        name: The job's.
         storage_options: For fsspec's file system; they stand in no config and in no metadata.
         executor_def: By what batches run; one that has several processes runs them side by side.
     """
@@ -156,7 +156,7 @@ def fleet_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]:
 
     Args:
         tables: Tables and prefixes.
-        settings: Of `FleetConfig` and `FleetMaintenanceConfig`.
+        settings: Fields of `FleetConfig` and `FleetMaintenanceConfig`.
     """
     of_find = {n: settings.pop(n) for n in ("nested", "batch_size") if n in settings}
     return {

@@ -69,7 +69,7 @@ class SourcePart:
     data: Any
     """A Spark DataFrame or Arrow data."""
     source: str
-    """Of this asset; a file's name, for instance."""
+    """Name of the source within this asset; a file's name, for instance."""
     position: int
     """Must only grow; a file's generation, for instance."""
     replaces: Predicate | None = None

@@ -105,7 +105,7 @@ def hashed(schema: pa.Schema) -> pa.Schema:
 
 
 def evened(table: pa.Table) -> pa.Table:
-    """The same rows in chunks that are worth a call each."""
+    """Put small chunks together: each costs a call. The rows stay the same."""
     chunks = max((column.num_chunks for column in table.columns), default=0)
     return table.combine_chunks() if chunks > 1 and chunks * _SMALL_CHUNK > len(table) else table
 

@@ -52,7 +52,7 @@ def field_id(field: StructField) -> int | None:
 
 
 def renamed(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
-    """The same columns under other names, at every depth."""
+    """Rename the columns, at every depth."""
 
     def of_type(data_type: DataType) -> DataType:
         match data_type:

@@ -106,7 +106,7 @@ def decode_inline(vector: DeletionVector) -> BitMap64:
 
 
 def kept_rows(vector: BitMap64, first: int, num_rows: int) -> pa.UInt64Array | None:
-    """Of some rows of a file those that are not deleted, counted from the first of them.
+    """Find which rows of a range are not deleted, counted from the first of the range.
 
     Args:
         vector: Row numbers in the file.

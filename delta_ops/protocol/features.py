@@ -50,7 +50,7 @@ class Feature:
     types: tuple[DataType, ...] = ()
     """Types that columns can have only with it."""
     operations: frozenset[Operation] = frozenset()
-    """Those that take a table which has it; of `read` and `write`, see the engines."""
+    """Operations that take a table with the feature; for `read` and `write`, see the engines."""
     read_by: frozenset[Engine] = frozenset()
     """Empty for a feature of writers: who only reads need not know it."""
     written_by: frozenset[Engine] = frozenset()

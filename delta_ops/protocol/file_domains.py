@@ -60,7 +60,7 @@ LeafTypes = Mapping[ColumnPath, DataType | None]
 
 
 class Domain(NamedTuple):
-    """Of a column, an entry for each file; or for each of a few values that files have."""
+    """What is known of a column: an entry for each file, or for each of the few values of files."""
 
     has_nulls: pa.BooleanArray
     has_values: pa.BooleanArray
@@ -73,7 +73,7 @@ class Domain(NamedTuple):
     """By file, the entry that holds for it; None: the files' own."""
 
     def filter(self, mask: pa.BooleanArray) -> Domain:
-        """Of fewer files."""
+        """Keep the files for which the mask is true."""
         if self.codes is not None:
             return self._replace(codes=self.codes.filter(mask))
         return self._replace(

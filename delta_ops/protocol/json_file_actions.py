@@ -31,15 +31,15 @@ MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.A
 
 _STARTS = (b'{"add":{', b'{"remove":{')
 _BLOCK_BYTES = 1 << 18
-"""Of lines that msgspec parses at once: what they become should fit into the cache of a core."""
+"""Lines that msgspec parses at once: what they become should fit into the cache of a core."""
 _TEXT_BYTES = 2 << 20
-"""Of lines that become columns at once; a call takes as long as some hundred lines."""
+"""Lines that become columns at once; a call takes as long as some hundred lines."""
 _SMALL_COMMIT = 1 << 13
 """Bytes of a commit that is parsed by one call, though that makes more of its lines than needed."""
 _BATCH_ROWS = 1 << 14
 _NULL_ROWS = 1 << 14
 _NUM_PLAIN = 6
-"""Of the fields in the schemas: those that every writer gives come first."""
+"""How many fields of the schemas every writer gives; they come first."""
 # To make one takes as long as some lines.
 _NO_ADDS, _NO_REMOVES = hashed(ADD).empty_table(), hashed(REMOVE).empty_table()
 _NEWLINE = ord("\n")
@@ -51,9 +51,9 @@ class ParsedLines:
     """What the lines of a commit hold, in their order."""
 
     add_hashes: array[int]
-    """Of each `add`, the hash of its path."""
+    """Hash of the path of each `add`."""
     remove_hashes: array[int]
-    """Of each `remove`, the hash of its path."""
+    """Hash of the path of each `remove`."""
     others: list[tuple[str, Any]]
     """Name and body of each other action."""
     data: bytes
@@ -64,7 +64,7 @@ class ParsedLines:
 
 
 def line_decoder(names: Iterable[str]) -> msgspec.json.Decoder[Any]:
-    """Of lines that may hold file actions and actions of these names."""
+    """Make a decoder of lines that may hold file actions and actions of these names."""
     return _decoder(None, names)
 
 
@@ -276,7 +276,7 @@ def _table(rows: pa.Table, name: str, empty: pa.Table, hashes: array[int]) -> pa
 
 
 def _nulls(num_rows: int, data_type: pa.DataType) -> pa.ChunkedArray:
-    """So many nulls, of which there is one block in memory however many tables have them."""
+    """A column of nulls; there is one block of them in memory, however many tables have them."""
     whole, rest = divmod(num_rows, _NULL_ROWS)
     blocks = [_null_block(data_type)] * whole if whole else []
     # No slice of the block: that would take the whole of it along to another process.

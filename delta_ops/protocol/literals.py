@@ -48,7 +48,7 @@ _CURES: Mapping[DataType, str] = {
 }
 _NUMBER_CURE = "Compare it with a number that the type can hold exactly"
 _DOUBLE_DIGITS = 15
-"""So many digits of a decimal survive a double."""
+"""Digits of a decimal that survive a double."""
 _DOUBLE_INTEGERS = 2**53
 """Integers below are told apart by doubles."""
 

@@ -91,8 +91,8 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
     Args:
         text: As in `partitionValues`; None and the empty string are null.
         data_type: The column's type.
-        time_zone: Of a timestamp that names none: that of the system that wrote the table, as a
-            region or an offset.
+        time_zone: Zone of a timestamp that names none, as a region or an offset: that of the
+            system that wrote the table.
 
     Raises:
         InvalidRequestError: The text is no value of the type.

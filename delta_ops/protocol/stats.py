@@ -139,7 +139,7 @@ def stats_from_footer(
         schema: The table's columns.
         partition_columns: They get no statistics and are not counted.
         columns_without_nan: Floating-point columns in which the caller saw no NaN.
-        row_groups: Of these only, instead of the whole file.
+        row_groups: The statistics are of these only, instead of the whole file.
     """
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}

@@ -60,7 +60,7 @@ _MAX_SHORT_STRING = 63
 """Bytes."""
 _MAX_DECIMAL_SCALE = 38
 _SIZE_BYTES = 4
-"""Of the length of a text or of bytes."""
+"""Bytes of the length of a text or of bytes."""
 _FIXED_SIZES: Mapping[int, int] = {
     Primitive.NULL: 0,
     Primitive.TRUE: 0,
@@ -212,12 +212,12 @@ def object_value(fields: Mapping[str, bytes], names: FieldNames) -> bytes:
 
 
 class _Members(NamedTuple):
-    """Of an object or array."""
+    """Where the members of an object or array are."""
 
     ids: Sequence[int]
-    """Of the names of an object's fields, beside `starts`; of an array none."""
+    """Name ids of an object's fields, beside `starts`; an array has none."""
     starts: Sequence[int]
-    """Of values; not yet looked at."""
+    """Where each value begins; the values are not yet looked at."""
     at: int
     """Where ids begin, after which there are offsets."""
     id_width: int
@@ -227,7 +227,7 @@ class _Members(NamedTuple):
     first: int
     """Where values begin."""
     end: int
-    """Of all values."""
+    """Where the last value ends."""
 
 
 def _basic_type(value: bytes, start: int) -> int:
@@ -235,7 +235,7 @@ def _basic_type(value: bytes, start: int) -> int:
 
 
 def _validate_leaf(value: bytes, start: int) -> None:
-    """Of a short string or primitive whose end is known to lie within the bytes."""
+    """Check a short string or primitive whose end is known to lie within the bytes."""
     kind = value[start] >> 2
     if _basic_type(value, start) == _SHORT_STRING:
         str(value[start + 1 : start + 1 + kind], "utf-8")
@@ -247,7 +247,7 @@ def _validate_leaf(value: bytes, start: int) -> None:
 
 
 def _valid_members(value: bytes, start: int, names: FieldNames) -> _Members:
-    """Those of an object or array, each of which ends within it."""
+    """Read the members of an object or array, each of which ends within it."""
     members = _members(value, start)
     if any(each >= len(names.names) for each in members.ids):
         raise ValueError("a field of an object has no name in the dictionary")
@@ -267,7 +267,7 @@ def _head(members: _Members, order: Sequence[int]) -> bytes:
 
 
 def _members(value: bytes, start: int) -> _Members:
-    """Of an object or array whose end is known to lie within the bytes."""
+    """Read the members of an object or array whose end is known to lie within the bytes."""
     header = value[start] >> 2
     is_object = _basic_type(value, start) == _OBJECT
     width = (header & 3) + 1

@@ -194,7 +194,7 @@ def relation(
 
     Args:
         root: The table's root as Spark takes it; nothing is looked up there.
-        options: Of Spark's Parquet reader.
+        options: Passed to Spark's Parquet reader.
 
     Raises:
         IndexUnavailableError: It cannot be had here.

@@ -31,7 +31,7 @@ class RowCheck:
     message: str
     """What is wrong and how to cure it, without the table."""
     rule: RowRule | None = None
-    """Of the table; None for one of this write alone."""
+    """The table's rule; None for a check of this write alone."""
 
 
 def counts_of(checks: Sequence[RowCheck]) -> list[Column]:

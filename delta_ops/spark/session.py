@@ -35,8 +35,8 @@ def get_session(
     """The active session, or a new one.
 
     Args:
-        app_name: Of a new session.
-        configuration: Of a new session; an active one is taken as it is.
+        app_name: Name of a new session.
+        configuration: Settings of a new session; an active one is taken as it is.
 
     Raises:
         MissingDependencyError: A session has to be created, and there is no Java to run it on.

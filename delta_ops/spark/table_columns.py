@@ -53,7 +53,7 @@ class FittedRows:
     frame: DataFrame
     """The table's columns in its order, then what the checks look at."""
     checks: tuple[RowCheck, ...]
-    """Of values that do not fit."""
+    """Checks that find values that do not fit."""
 
 
 def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:

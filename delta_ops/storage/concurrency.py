@@ -57,12 +57,12 @@ def run_ahead(
 ) -> Generator[R, None, None]:
     """What each call returns, in their order, while the next ones are under way.
 
-    Those that are not taken before it is closed are given up.
+    Results that are not taken before it is closed are given up.
 
     Args:
         calls: How many bytes a call will hold, and the call.
-        max_bytes: Of the calls that are ahead of the caller; one is, however large it is.
-        max_calls: That are under way at once, two at least; by a pool of so many threads.
+        max_bytes: Bound of the calls that are ahead of the caller; one call is, however large.
+        max_calls: How many are under way at once, two at least; by a pool of as many threads.
     """
     todo = iter(calls)
     first = list(islice(todo, 2))

@@ -97,7 +97,7 @@ class Storage(Protocol):
         """
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
-        """Those of the files that are there, in their order, several asked for at a time.
+        """Find which of the files are there, in their order; several are asked for at a time.
 
         Links are not followed, in no part of a path: what is reached by one is not there.
         """

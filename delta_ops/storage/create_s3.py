@@ -127,7 +127,10 @@ def _marked(fs: Any, mark: str) -> dict[str, dict[str, str]]:
 
 
 def _status_of(error: Exception) -> int | None:
-    """Of the answer. Only AWS names the condition, by which s3fs tells 412 from bad requests."""
+    """HTTP status of the answer.
+
+    Only AWS names the condition, by which s3fs tells 412 from bad requests.
+    """
     for each in (error, error.__cause__):
         response = getattr(each, "response", None)
         if isinstance(response, dict):

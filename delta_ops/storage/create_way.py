@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 PART_BYTES = 16 << 20
-"""Of an upload in parts; what is no longer is uploaded by one request."""
+"""Size of a part of an upload; a file that is not larger is uploaded by one request."""
 
 
 class Upload(Protocol):

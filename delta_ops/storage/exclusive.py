@@ -40,7 +40,7 @@ def way_to_create(
     The first call of a process asks an endpoint that is not known, see `probe`.
 
     Args:
-        protocols: Of fsspec.
+        protocols: Names that fsspec has for the file system.
         fs: The file system.
         root: As `fs` names it.
         uri: For messages.

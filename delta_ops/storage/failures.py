@@ -56,7 +56,8 @@ def scrub(text: str, options: Mapping[str, object]) -> str:
 
     Args:
         text: What a file system says of its error.
-        options: Of that file system; every string in them counts as a secret, but for addresses.
+        options: What that file system was given; every string in them counts as a secret, but
+            for addresses.
     """
     # Longest first, since one value may be part of another.
     for secret in sorted(set(_strings_in(options)), key=len, reverse=True):

@@ -51,7 +51,7 @@ _OBJECT_STORES = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss",
 """Stores of whole objects: an upload is atomic and durable, and one listing covers a tree."""
 
 _LEVELS = 3
-"""Of directories that are listed one below the other, in search of enough to list in parallel."""
+"""How many levels of directories are listed in search of enough to list in parallel."""
 
 _JUDGED_TOGETHER = 1000
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
@@ -443,7 +443,7 @@ class FsspecStorage:
             return way_to_create(self._protocols, self._fs, self._root, self._uri, self._lock)
 
     def _left_by_bulk(self, paths: list[str]) -> list[str]:
-        """Those that one request for all of them does not delete, in order."""
+        """Paths that one request for all of them does not delete, in order."""
         delete = way_to_delete_many(self._protocols)
         if delete is None or len(paths) == 1:
             return paths

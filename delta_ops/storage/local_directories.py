@@ -20,7 +20,7 @@ class LocalDirectory(NamedTuple):
     descriptor: int | None
 
     def names(self) -> list[str]:
-        """Of all that is in it."""
+        """Names of all entries."""
         return os.listdir(self.place if self.descriptor is None else self.descriptor)
 
     def scan(self) -> AbstractContextManager[Iterator[os.DirEntry[Any]]]:
@@ -28,7 +28,7 @@ class LocalDirectory(NamedTuple):
         return os.scandir(self.place if self.descriptor is None else self.descriptor)
 
     def status(self) -> os.stat_result:
-        """Of the directory itself."""
+        """Status of the directory itself."""
         return os.stat(self.place if self.descriptor is None else self.descriptor)
 
     def status_of_names(self) -> Callable[[str], os.stat_result]:

@@ -382,7 +382,7 @@ def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
 
 
 def _content(place: str) -> bytes:
-    """Of a file; a small one is read without the calls that ask how large it is."""
+    """Content of a file; a small one is read without asking how large it is."""
     descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
         content = os.read(descriptor, _SMALL_BYTES)
@@ -420,7 +420,7 @@ def _delete(target: str) -> None:
 
 
 def _left_in(place: str, names: Sequence[str]) -> frozenset[str]:
-    """Those of the files in a directory that cannot be deleted; the others are gone, in order."""
+    """Delete files of a directory in order; the result is the names that cannot be deleted."""
     left: list[str] = []
     try:
         with opened(place) as directory:

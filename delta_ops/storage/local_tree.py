@@ -164,7 +164,7 @@ def _listed(
 
 
 def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str], list[str]]:
-    """Those of files, of directories, and of links."""
+    """Paths of the files, of the directories, and of the links."""
     files: list[str] = []
     directories: list[str] = []
     links: list[str] = []

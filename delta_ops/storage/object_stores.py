@@ -41,8 +41,8 @@ DeleteMany = Callable[[Any, Sequence[str]], Set[str]]
 DELETE_BATCH = 1000
 """What S3 takes in one request."""
 _CONNECTIONS = 2 * MAX_CONCURRENCY * MAX_CONCURRENCY
-"""Of a client, which all tables of the same options share: for the ranges that the threads of the
-pool, and as many who read without them, have asked for at once."""
+"""Connections of a client, which all tables of the same options share: enough for the ranges that
+the threads of the pool ask for at once, and for as many readers outside of it."""
 
 
 def way_to_list_from(protocols: tuple[str, ...]) -> ListFrom | None:

@@ -61,7 +61,7 @@ def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
     """Every object whose name begins with the prefix, in any order.
 
     Args:
-        pages: Of a store that keeps names in the order of their characters; called by threads.
+        pages: Lists a store that keeps names in the order of their characters; called by threads.
         prefix: Empty, or with a slash at its end.
 
     Raises:
@@ -167,8 +167,8 @@ def _length_of_runs(number: int, sizes: Sequence[int], of_a_page: int) -> int:
     """How many directories to list as one.
 
     Args:
-        number: There are so many.
-        sizes: Of some of them, the last of which may be larger.
+        number: How many directories there are.
+        sizes: Objects in some of them, the last of which may hold more.
         of_a_page: Objects that a page holds.
     """
     even = -(-number // _RUNS)

@@ -29,7 +29,7 @@ from delta_ops.storage.unchanging import read_unchanging
 _MAGIC = b"PAR1"
 _LENGTH_AND_MAGIC = 8
 _TAIL_BYTES = 64 << 10
-"""Of a file's end that are read unasked; holds the footer of most files, and small files whole."""
+"""Bytes at a file's end that are read unasked: the footer of most files, and small files whole."""
 _FOOTER_BYTES = 512 << 20
 """The longest footer that is read."""
 _HOLE_BYTES = 256 << 10
@@ -48,7 +48,7 @@ class Footer:
 
     metadata: pq.FileMetaData
     size: int
-    """Of the file, in bytes."""
+    """Bytes of the file."""
     content: bytes
     """The whole file where its end was all of it, else nothing."""
 
@@ -139,10 +139,10 @@ def plan_windows(
     """The windows that hold these columns of these row groups.
 
     Args:
-        footer: Of the file.
+        footer: The file's.
         leaves: Numbers of leaf columns.
         row_groups: Ascending.
-        max_bytes: Of a window; one row group is one, however large it is.
+        max_bytes: Size of a window; a row group fits into one, however large it is.
 
     Raises:
         ValueError: A column would lie outside of the file.
@@ -185,9 +185,9 @@ def open_window(footer: Footer, content: pa.Buffer, **options: Any) -> pq.Parque
     """The file, of which only a window's row groups and columns may be read.
 
     Args:
-        footer: Of the file.
+        footer: The file's.
         content: From `read_window`.
-        options: Of `pyarrow.parquet.ParquetFile`.
+        options: Passed to `pyarrow.parquet.ParquetFile`.
     """
     return pq.ParquetFile(pa.BufferReader(content), metadata=footer.metadata, **options)
 

@@ -54,7 +54,7 @@ class RangeCache:
         directory: Local, of this cache's own; made if it is not there, for its owner alone. Any
             number of tables and processes may share it. One that others than its owner can write
             to is not used.
-        max_bytes: That its files may take on the disk.
+        max_bytes: How much its files may take on the disk.
 
     Raises:
         InvalidRequestError: There is no directory, or no room in it.
@@ -82,7 +82,7 @@ class KeptRanges:
 
     Args:
         cache: Holds them.
-        identity: Of the file and its content, whatever its texts and numbers mean.
+        identity: Names the file and its content, whatever its texts and numbers mean.
     """
 
     cache: RangeCache

@@ -35,7 +35,7 @@ def upload_written(
 
     Args:
         write: May close what it writes to.
-        way: Of the store.
+        way: How the store creates files.
         fs: Its file system.
         path: The full path.
         in_parts: Asked once there is more than a part.
@@ -73,7 +73,7 @@ def upload_written(
 
 
 def _mark_of(way: Way, fs: Any, path: str) -> str | None:
-    """Of what is there; None if nothing is, or it cannot be said."""
+    """Mark of the file that is there; None if there is none, or its mark cannot be told."""
     with contextlib.suppress(Exception):  # file systems raise what their libraries raise
         return way.look(fs, path)
     return None

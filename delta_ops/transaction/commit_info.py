@@ -41,7 +41,7 @@ def file_metrics(files: Sequence[FileAction], num_rows: int) -> dict[str, int]:
     """The `operationMetrics` of every commit: files, rows and bytes.
 
     Args:
-        num_rows: Of the files that are added.
+        num_rows: Rows of the files that are added.
     """
     adds = [action for action in files if isinstance(action, AddFile)]
     removes = [action for action in files if isinstance(action, RemoveFile)]

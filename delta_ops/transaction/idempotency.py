@@ -12,7 +12,7 @@ from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.protocol.actions import SetTransaction
 
 MAINTENANCE_PREFIX = "delta_ops:"
-"""Of the application ids under which maintenance commits."""
+"""Beginning of the application ids under which maintenance commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

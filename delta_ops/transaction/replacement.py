@@ -55,8 +55,8 @@ def plan_replacement(
     """Sort the files that may hold matching rows.
 
     Args:
-        partition_time_zone: Of partition values of type timestamp that name none; the one in which
-            the rows of the mixed files are read.
+        partition_time_zone: Zone of partition values of type timestamp that name none; the rows of
+            the mixed files are read in it.
 
     Raises:
         InvalidRequestError: The predicate does not fit the table.

@@ -183,7 +183,7 @@ def test_clean_up_log(tmp_path: Path) -> None:
     root = tmp_path / "t"
     for number in range(4):
         da.write(root, pa.table({"id": [number]}), configuration={"delta.checkpointInterval": "2"})
-    for place in (root / "_delta_log").iterdir():
+    for place in sorted((root / "_delta_log").iterdir()):  # a clock that goes on
         age(place, 40)
     planned = output("clean-up-log", root, "--dry-run")
     assert (planned["earliest_version_before"], planned["earliest_version_after"]) == (0, 2)
@@ -227,6 +227,28 @@ def test_compact_log(tmp_path: Path) -> None:
             1,
             "no partition column",
             id="not a partition",
+        ),
+        pytest.param(["changes", "{table}"], 2, "--from-version", id="changes from nowhere"),
+        pytest.param(
+            ["changes", "{table}", "--from-version", "0", "--from-timestamp", "2026-01-01"],
+            2,
+            "--from-timestamp",
+            id="changes from two places",
+        ),
+        pytest.param(
+            [
+                *("changes", "{table}", "--from-version", "0"),
+                *("--to-version", "1", "--to-timestamp", "2026-01-01"),
+            ],
+            2,
+            "--to-timestamp",
+            id="changes to two places",
+        ),
+        pytest.param(
+            ["head", "{table}", "--version", "0", "--timestamp", "2026-01-01"],
+            2,
+            "--timestamp",
+            id="a version and a time",
         ),
         pytest.param(["show"], 2, "Missing argument 'TABLE'", id="no argument"),
         pytest.param(["explode"], 2, "No such command", id="no such command"),

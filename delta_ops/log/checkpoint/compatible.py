@@ -84,7 +84,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
 
 
 def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
-    """Of several, one that is whole: readers take the copy before all of them."""
+    """Find a top-level file that is whole: readers take the copy of it before all others."""
     sidecars = {info.path for info in list_sidecars(storage, directory)}
     lacking = None
     for info in storage.list_from(directory, version_prefix(version)):

@@ -84,7 +84,7 @@ class OpenCheckpoint:
     files: tuple[FileInfo, ...]
     """Parquet files."""
     adds: pa.Table = field(default_factory=ADD.empty_table)
-    """Those that stand in a top-level file of JSON."""
+    """Adds of a top-level file in JSON."""
     removes: pa.Table = field(default_factory=REMOVE.empty_table)
     footers: Mapping[str, Footer] = field(default_factory=dict)
     """By path, of the Parquet files that were read to open it."""

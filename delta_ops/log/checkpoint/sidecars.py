@@ -22,7 +22,7 @@ def list_sidecars(storage: Storage, directory: str) -> list[FileInfo]:
 def referenced_sidecars(
     storage: Storage, top_level: Sequence[FileInfo], candidates: Collection[str]
 ) -> set[str]:
-    """Those of some sidecars that any of the checkpoints names.
+    """Find which of some sidecars any of the checkpoints names.
 
     Reads as few checkpoints as it takes: none without candidates, and all where one is an orphan.
 
@@ -44,7 +44,7 @@ def referenced_sidecars(
 
 
 def named_sidecars(storage: Storage, top: FileInfo) -> set[str]:
-    """Those that a checkpoint names, by its top-level file; none if that is gone.
+    """Sidecars that a checkpoint names, by its top-level file; none if that is gone.
 
     Raises:
         LogCorruptError: It cannot be read.

@@ -31,7 +31,7 @@ from delta_ops.protocol.parsed_columns import Tree, arrow_type, parsed_stats, st
 # The reference leaves these out of a tombstone's row: nothing reads them once the file is gone.
 REMOVE_ROW = pa.struct([field for field in REMOVE if field.name not in ("tags", "stats")])
 BATCH_ROWS = 65_536
-"""Of a row group: each costs some milliseconds, and is in memory while it is written."""
+"""Rows of a row group, which costs some milliseconds, and is in memory while it is written."""
 
 
 _BATCH_BYTES = 64 << 20
@@ -158,7 +158,7 @@ class Content:
 
 
 def in_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of one chunk and so many rows; of fewer where rows are large."""
+    """Cut rows into tables of one chunk and `num_rows` rows; of fewer where rows are large."""
     pending: list[pa.Table] = []
     left_rows, left_bytes = num_rows, _BATCH_BYTES
     for table in tables:
@@ -177,7 +177,7 @@ def in_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
 
 
 def small_joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows with small tables put together: a row group costs much, and so does each."""
+    """Put small tables together: each becomes a row group, which costs much."""
     pending: list[pa.Table] = []
     for table in tables:
         if sum(map(len, pending)) + len(table) > _SMALL_ROWS:

@@ -84,7 +84,7 @@ def _of_version(snapshot: Snapshot) -> Iterator[FileInfo]:
 
 
 def _checkpoint_names(snapshot: Snapshot) -> Iterator[CheckpointName]:
-    """Of the files of the snapshot's version, whole checkpoints and parts."""
+    """Names of the checkpoint files of the snapshot's version, whole ones and parts."""
     for info in _of_version(snapshot):
         name = log_file_name(info.path.rpartition("/")[2])
         if isinstance(name, CheckpointName) and name.version == snapshot.version:

@@ -51,7 +51,7 @@ SIDECAR_ROWS = 50_000
 _AT_ONCE = 4
 """Sidecars that are under way: a store answers slowly, and to compress them takes a processor."""
 _AHEAD_BYTES = 64 << 20
-"""Of their rows in memory."""
+"""Size of their rows in memory."""
 KEY_HASH = "deltaOpsKeyHash"
 """A column of our sidecars beside `add` and `remove`, which other readers pass over: of each row a
 hash of what identifies its file, which is the same for a table at another place."""
@@ -81,7 +81,7 @@ class KnownSidecar(NamedTuple):
     kind: FileKind
     num_rows: int
     oldest_ms: int | None
-    """Of tombstones, the earliest time of deletion."""
+    """The earliest time of deletion of its tombstones; None for a sidecar of live files."""
 
 
 def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> WrittenSidecars:
@@ -139,9 +139,9 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
 
 
 def fold(sidecars: Sequence[KnownSidecar], num_new: int) -> list[KnownSidecar]:
-    """Of sidecars that could stay, those that do beside so many new rows.
+    """Choose the sidecars that stay beside `num_new` new rows.
 
-    Those that are less than half full, and not larger than what will be written anyway, are
+    Sidecars that are less than half full, and not larger than what will be written anyway, are
     written with it.
     """
     stay = []

@@ -55,7 +55,7 @@ class WrittenCheckpoint:
     num_actions: int
     num_add_files: int
     size_bytes: int
-    """Of all its files."""
+    """Size of all its files."""
     expired_tombstones: int
     """Left out because their retention is over."""
 
@@ -209,7 +209,7 @@ def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
 
 
 def progress(snapshot: Snapshot, done: int) -> Progress:
-    """So many live files are in a checkpoint; how many there will be is known at its end."""
+    """How many live files are in a checkpoint so far; the total is known only at its end."""
     return Progress(table=snapshot.uri, operation="checkpoint", done=done, total=None)
 
 

@@ -25,7 +25,7 @@ from delta_ops.maintenance.plan import Operation
 
 Verdict = Literal["ok", "due", "look"]
 Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "versions", "features"]
-"""Of a value and its threshold; a share is from 0 to 1, a ratio from 1 on."""
+"""Unit of a value and its threshold; a share is from 0 to 1, a ratio from 1 on."""
 Measure = Literal[
     "small_files",
     "commits_since_checkpoint",
@@ -58,15 +58,15 @@ class HealthThresholds:
     """
 
     small_files: int = 10
-    """So many files that optimize would put together are due."""
+    """Due from this many files on that optimize would put together."""
     commits_since_checkpoint: int | None = None
-    """So many are due; None: the table's `delta.checkpointInterval`."""
+    """Due from this many on; None: the table's `delta.checkpointInterval`."""
     commit_bytes_since_checkpoint: int = 64 << 20
-    """So many are due, however few the commits."""
+    """Due from this many on, however few the commits."""
     expired_tombstones: int = 1
-    """So many are due, if their files are still there."""
+    """Due from this many on, if their files are still there."""
     expired_log_files: int = 1
-    """So many are due."""
+    """Due from this many on."""
     deleted_rows: float = 0.1
     """This share of all rows is marked by deletion vectors."""
     partition_skew: float = 10.0

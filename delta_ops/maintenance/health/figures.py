@@ -57,15 +57,15 @@ class HealthFigures:
     num_files: int
     size_bytes: int
     num_rows: int
-    """Of the files whose statistics say so; rows that a deletion vector marks are counted."""
+    """Rows of the files whose statistics say so; rows that a deletion vector marks are counted."""
     small_files: int
     """Live files below three quarters of the target size."""
     mergeable_files: int
-    """Those of them that optimize would put together: a file that is alone stays small."""
+    """Small files that optimize would put together: a file that is alone stays small."""
     target_size_bytes: int
     largest_file_bytes: int
     num_partitions: int
-    """That have files; 1 for a table without partition columns."""
+    """Partitions that have at least one live file; 1 for a table without partition columns."""
     largest_partition_bytes: int
     files_with_stats: int
     """Live files whose statistics give the number of their rows."""
@@ -74,7 +74,7 @@ class HealthFigures:
     files_with_vectors: int
     """Live files with a deletion vector."""
     deleted_rows: int
-    """That the deletion vectors mark."""
+    """Rows that the deletion vectors mark."""
     checkpoint_version: int | None
     """None: there is no checkpoint."""
     checkpoint_interval: int
@@ -84,9 +84,9 @@ class HealthFigures:
     log_files: int
     log_bytes: int
     deletable_log_files: int
-    """That a clean-up would delete."""
+    """Log files that a clean-up would delete."""
     incomplete_checkpoint_files: int
-    """Of checkpoints that are not all there, which some engines take for whole ones."""
+    """Files of checkpoints that are not all there, which some engines take for whole ones."""
     stale_checkpoint_files: int
     """Incomplete checkpoint files that nobody is completing any more."""
     cleanup_is_enabled: bool
@@ -94,9 +94,9 @@ class HealthFigures:
     tombstones: int
     """Removed files that the log still names, waiting for vacuum or for their retention to end."""
     tombstone_bytes: int
-    """Of the tombstones that say how large their file was."""
+    """Size of the files of the tombstones that say how large their file was."""
     expired_tombstones: int
-    """Those whose retention is over."""
+    """Tombstones whose retention is over."""
     expired_file_is_there: bool
     """Whether one of a sample of the expired tombstones' files has not been deleted yet."""
     log_retention_ms: int

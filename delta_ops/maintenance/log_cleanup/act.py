@@ -163,7 +163,7 @@ def plan_of_listed(
 
     Args:
         snapshot: The latest version.
-        files: Those that are directly in the log directory.
+        files: All that are directly in the log directory.
 
     Raises:
         FileNotFoundError: One of them is gone.
@@ -263,7 +263,7 @@ def _deleted(
 
 
 def _named_since(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInfo]) -> set[str]:
-    """Those of the sidecars that a checkpoint names which is there at this moment."""
+    """Sidecars that a checkpoint refers to which is there at this moment."""
     files = log.storage.list_from(log.log_directory, "")
     return referenced_sidecars(
         log.storage, top_level_files(files, plan), {info.path for info in sidecars}

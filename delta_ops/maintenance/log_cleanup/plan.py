@@ -50,7 +50,7 @@ class LogCleanupPlan:
     cutoff_ms: int
     """Milliseconds since the Unix epoch; what was the latest version then can still be read."""
     boundary_version: int | None
-    """Of the checkpoint from which on everything stays; None: only leftovers may go."""
+    """Version of the checkpoint from which on everything stays; None: only leftovers may go."""
     earliest_before: int | None
     """The earliest version that can be read, with all after it."""
     earliest_after: int | None
@@ -58,17 +58,17 @@ class LogCleanupPlan:
     is_enabled: bool
     """`delta.enableExpiredLogCleanup`: whether clean-up may run without being asked."""
     compatible_version: int | None = None
-    """Of the newest checkpoint, where it needs a twin with a classic name before anything goes:
-    who knows no V2 checkpoints then learns from it that the table has them."""
+    """Version of the newest checkpoint, where it needs a twin with a classic name before anything
+    goes: who knows no V2 checkpoints then learns from it that the table has them."""
     incomplete: tuple[FileInfo, ...] = ()
-    """Of checkpoints that nobody finished, wherever in the log; see `incomplete_checkpoints`."""
+    """Files of checkpoints that nobody finished, anywhere in the log: `incomplete_checkpoints`."""
     checkpoints: tuple[FileInfo, ...] = ()
     compactions: tuple[FileInfo, ...] = ()
     commits: tuple[FileInfo, ...] = ()
     checksums: tuple[FileInfo, ...] = ()
-    """Of versions, and those that Hadoop keeps beside files of the log."""
+    """Checksums of versions, and those that Hadoop keeps beside files of the log."""
     sidecars: tuple[FileInfo, ...] = ()
-    """Those that no checkpoint names which stays."""
+    """Sidecars that no kept checkpoint refers to."""
     leftovers: tuple[FileInfo, ...] = ()
     """Unfinished files that are older than a day."""
 
@@ -114,7 +114,7 @@ def plan_clean_up_log(
     """Choose the files directly in the log directory to delete.
 
     Args:
-        files: Those that are directly in the log directory; any order.
+        files: All that are directly in the log directory; any order.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: How long a version can be read after the next one was committed.
         keep_versions: Versions that must stay readable however old they are.
@@ -197,7 +197,7 @@ def with_orphans(
 def old_sidecars(
     sidecars: Iterable[FileInfo], plan: LogCleanupPlan, *, now_ms: int
 ) -> list[FileInfo]:
-    """Those that would go if no checkpoint named them."""
+    """Sidecars that would go if no checkpoint named them."""
     before_ms = min(plan.cutoff_ms, now_ms - DAY_MS)
     return [
         info
@@ -209,7 +209,7 @@ def old_sidecars(
 
 
 def top_level_files(files: Iterable[FileInfo], plan: LogCleanupPlan) -> list[FileInfo]:
-    """Of checkpoints that stay, the files that may name sidecars; newest first."""
+    """Files of kept checkpoints that may name sidecars; newest first."""
     gone = {info.path for info in plan.checkpoints}
     return [
         info

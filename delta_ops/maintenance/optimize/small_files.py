@@ -43,7 +43,7 @@ def small_files(
 
 
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
-    """The same files with no more than a plan needs: statistics are not read."""
+    """Small files with no more than a plan needs: statistics are not read."""
     names = ["path", "partitionValues", "size", "modificationTime"]
     return _small_files(snapshot, target_size_bytes, None, names)
 

@@ -43,7 +43,7 @@ class RepairResult:
     already_committed: bool = False
     """True: a concurrent run did the same first, and this one changed nothing."""
     described_files: int = 0
-    """That have statistics again."""
+    """Files that have statistics again."""
     removed_files: int = 0
     """Whose entries left the table, because they are gone."""
     failures: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ def _commit(
 def _described(
     adds: Sequence[AddFile], snapshot: Snapshot, on_event: OnEvent
 ) -> tuple[list[AddFile], list[str]]:
-    """The same files with statistics, and a sentence for each that cannot be described."""
+    """Give files their statistics; also a sentence for each file that cannot be described."""
     described: list[AddFile] = []
     failures: list[str] = []
     for start in range(0, len(adds), _FOOTERS_AT_A_TIME):

@@ -36,7 +36,7 @@ class RepairPlan:
     """What was found."""
 
     version: int
-    """That the plan was made on."""
+    """Version that the plan was made on."""
     num_files: int
     """Live files that were looked for."""
     missing: tuple[AddFile, ...] = ()

@@ -64,7 +64,7 @@ def restore(
     Args:
         version: To be restored; or give `timestamp`, UTC unless it has a zone.
         ignore_missing_files: Restore without the rows whose files are gone, instead of refusing.
-        request_id: The same for every rerun of one request: it is carried out once, whatever has
+        request_id: Names one request in all its reruns: it is carried out once, whatever has
             been written since. Without it a rerun makes the table the older version once more.
         timeout: How long to begin again where another commit came first, which is undone then, and
             to wait for the end of a vacuum.

@@ -47,7 +47,7 @@ class RestorePlan:
     version: int
     """To be restored."""
     latest_version: int
-    """That the plan was made on."""
+    """Version that the plan was made on."""
     adds: tuple[AddFile, ...] = ()
     """As the older version has them."""
     removes: tuple[AddFile, ...] = ()

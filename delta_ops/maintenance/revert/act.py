@@ -54,7 +54,7 @@ def revert(
     """Undo the commit of a version.
 
     Args:
-        version: Of the commit.
+        version: The commit's.
         timeout: How long to begin again where another commit came first, and to wait for the end of
             a vacuum.
         hold_writers: Let writers that commit within the lock of `log` wait meanwhile.

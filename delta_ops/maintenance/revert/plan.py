@@ -39,9 +39,9 @@ class RevertPlan:
     """How the changes of one commit are undone."""
 
     version: int
-    """Of the commit."""
+    """Version of the commit."""
     latest_version: int
-    """That the plan was made on."""
+    """Version that the plan was made on."""
     adds: tuple[AddFile, ...] = ()
     """Files that the commit removed, as they were before."""
     removes: tuple[AddFile, ...] = ()
@@ -67,7 +67,7 @@ class Touch:
     """False: it only rearranged their rows."""
     paths: tuple[str, ...]
     app_ids: frozenset[str]
-    """Of its txns."""
+    """Application ids of its txns."""
 
 
 def plan_revert(

@@ -86,7 +86,7 @@ def _listing(
 def _found(
     storage: Storage, paths: Iterable[str], rules: PathRules, on_event: OnEvent
 ) -> Iterator[FileInfo]:
-    """Those of the paths that are there; knows the tables below this one that they lie in."""
+    """Files that are there; the rules learn of the tables below this one that they lie in."""
     remaining, number = iter(paths), 0
     asked: set[str] = set()
     while group := list(islice(remaining, _FOUND_AT_A_TIME)):

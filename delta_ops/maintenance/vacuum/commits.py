@@ -103,7 +103,7 @@ def commit_end(
 
     Args:
         deleted: How many files this process has deleted; None if it failed.
-        num_directories: That were looked at.
+        num_directories: How many were looked at.
     """
     status = "FAILED" if deleted is None else "COMPLETED"
     metrics = (

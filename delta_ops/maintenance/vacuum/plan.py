@@ -104,7 +104,7 @@ class PathRules:
         return reason is None
 
     def candidates(self, paths: Sequence[str]) -> list[str]:
-        """Those for which `is_candidate` holds, in any order.
+        """Paths for which `is_candidate` holds, in any order.
 
         Args:
             paths: In one directory, at least one.
@@ -123,7 +123,7 @@ class PathRules:
         return found
 
     def still_candidates(self, passed: Collection[FileInfo]) -> list[FileInfo]:
-        """Those that would pass again, now that more may be known: needed files, other tables."""
+        """Files that would pass again: needed files and other tables may have become known."""
         found = list(passed)
         if len(self.reachable) > self._num_reachable:
             found = [info for info in passed if info.path not in self.reachable]

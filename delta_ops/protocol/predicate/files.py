@@ -33,7 +33,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
 
     Args:
         predicate: As `resolve` returns it.
-        partitions: Of the predicate's columns those that are partition columns.
+        partitions: The partition columns that the predicate names.
         stats: As `add.stats` in the log, by file; null: nothing is known of the other columns.
     """
     domains = _partition_domains(predicate, partitions)

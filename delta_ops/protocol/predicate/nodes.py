@@ -101,7 +101,7 @@ class Not(_Combinable):
 
 @dataclass(frozen=True, slots=True)
 class Always(_Combinable):
-    """The same for every row."""
+    """True for every row, or false for every row."""
 
     value: bool
 

@@ -36,7 +36,7 @@ _MAX_NAN_COLUMNS = 4
 """Each doubles the work; a predicate with more is judged as if every row could be NaN."""
 
 Domains = Mapping[ColumnPath, Domain]
-"""Of the columns of which something is known."""
+"""What is known, by column; a column that is absent is not known."""
 
 
 class Outcomes(NamedTuple):
@@ -52,7 +52,8 @@ def outcomes(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes
 
     Args:
         predicate: As `resolve` returns it.
-        domains: Those of a column's NULL and values hold for every file.
+        domains: What is known of each column; what is known of its nulls and values holds for
+            every file.
         num_files: What the domains have entries for.
     """
     floats = [path for path, domain in domains.items() if domain.hides_nan]

@@ -21,7 +21,7 @@ from delta_ops.protocol.stats import ColumnPath
 
 
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
-    """The same predicate with names as the schema spells them and literals of the columns' types.
+    """Spell the names as the schema does, and turn the literals into the columns' types.
 
     Resolving again changes nothing.
 

@@ -181,7 +181,7 @@ def _in(node: exp.In) -> Predicate:
 
 
 def _kind(value: Any) -> object:
-    """The same for what Spark compares alike: integers and decimals are both exact."""
+    """A key that is equal for values that Spark compares alike: integers and decimals are exact."""
     if isinstance(value, datetime):
         return datetime, value.tzinfo is None
     return Decimal if type(value) is int else type(value)

@@ -138,7 +138,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cast(value: Any, node: exp.Cast) -> Any:
-    """Of a literal that keeps its value as the other type; `DATE '...'` and `1L` are casts too."""
+    """Cast a literal whose value stays the same; `DATE '...'` and `1L` are casts too."""
     if value is None:
         return None
     try:

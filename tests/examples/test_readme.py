@@ -1,0 +1,135 @@
+"""The examples of the README run as printed: in order, in one folder that is empty at first."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+
+PROJECT = Path(__file__).resolve().parents[2]
+README = PROJECT / "README.md"
+DOCUMENTS = [README, *sorted((PROJECT / "docs").rglob("*.md"))]
+
+# They are typed in the checkout, and install what this test runs with.
+ABOUT_THE_CHECKOUT = ("Two commands", "Install")
+
+_BLOCK_OR_HEADING = re.compile(
+    r"^#+ (?P<title>.*)$|^```(?P<language>.*)\n(?P<code>[^`]*)^```", re.MULTILINE
+)
+_LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+
+
+class Example(NamedTuple):
+    """What one process runs: the code blocks of a language that follow each other in a section."""
+
+    section: str
+    language: str
+    code: str
+
+
+def read_examples() -> Iterator[Example]:
+    section, blocks = "", []
+    for found in _BLOCK_OR_HEADING.finditer(README.read_text()):
+        if found["title"]:
+            section = found["title"]
+        else:
+            blocks.append((section, found["language"], found["code"]))
+    for (section, language), same in groupby(blocks, lambda block: block[:2]):
+        yield Example(section, language, "\n\n".join(code for _, _, code in same))
+
+
+EXAMPLES = list(read_examples())
+IN_A_PROJECT = [each for each in EXAMPLES if each.section not in ABOUT_THE_CHECKOUT]
+
+
+def run(command: list[str], folder: Path, settings: dict[str, str]) -> str:
+    """What a command that succeeds prints, errors and warnings too."""
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": tools, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_the_examples_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"PYTHONPATH": str(PROJECT), "DAGSTER_HOME": "", "DAGSTER_DISABLE_TELEMETRY": "yes"}
+    for example in IN_A_PROJECT:
+        if example.language == "bash":
+            run(["bash", "-euo", "pipefail", "-c", example.code], tmp_path, settings)
+        elif "pyspark" in example.code:
+            # A second JVM beside that of the session would take too much memory.
+            code = compile(example.code, f"README.md, {example.section}", "exec")
+            exec(code, {"__name__": "__main__"})
+        else:
+            run([sys.executable, "-c", example.code], tmp_path, settings)
+    assert sorted(da.to_table(DeltaLog("lake/orders"))["id"].to_pylist()) == [1, 2, 4, 5]
+    assert da.to_table(DeltaLog("lake/orders_per_day"))["count"].to_pylist() == [2]
+
+
+def test_an_example_needs_no_folder_that_only_root_can_make() -> None:
+    for example in IN_A_PROJECT:
+        assert re.findall(r"""(?<=["' =])/\w+""", example.code) == []
+
+
+def test_every_example_is_python_or_shell() -> None:
+    assert {example.language for example in EXAMPLES} == {"python", "bash"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("pyproject.toml", "README.md", "Makefile", "constraints.txt"):
+        shutil.copy(PROJECT / name, folder)
+    for name in ("delta_ops", "scripts"):
+        shutil.copytree(PROJECT / name, folder / name)
+    return folder
+
+
+def test_the_two_commands_are_there(checkout: Path) -> None:
+    (commands,) = (each.code for each in EXAMPLES if each.section == "Two commands")
+    # Make says what it would do and does nothing.
+    shown = run(["bash", "-euc", commands], checkout, {"MAKEFLAGS": "n"})
+    assert "examples.flights.demo" in shown
+    assert "pytest" in shown
+
+
+def test_the_package_is_installed_from_the_checkout(checkout: Path, tmp_path: Path) -> None:
+    (command,) = (each.code for each in EXAMPLES if each.section == "Install")
+    site = tmp_path / "site"
+    settings = {
+        "PIP_TARGET": str(site),
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+    }
+    assert "does not provide the extra" not in run(["bash", "-euc", command], checkout, settings)
+    assert (site / "bin" / "delta-ops").is_file()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    targets = _LINK.findall(document.read_text())
+    assert [each for each in targets if not (document.parent / each).exists()] == []
