@@ -15,6 +15,7 @@ COLUMNS: tuple[tuple[Operation, Engine], ...] = (
     ("write", "spark"),
     ("restore", "arrow"),
     ("vacuum", "arrow"),
+    ("checkpoint", "arrow"),
     ("clean up", "arrow"),
 )
 HEAD = """# Table features
@@ -27,8 +28,8 @@ rows. *Restore*: restore, revert and repair, which write no rows. *Clean up*: de
 files of the log. A feature of writers only asks nothing of readers.
 
 | feature | since reader / writer version | open | read: Arrow | Spark | write: Arrow | Spark | \
-restore | vacuum | clean up |
-|---|---|---|---|---|---|---|---|---|---|
+restore | vacuum | checkpoint | clean up |
+|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 

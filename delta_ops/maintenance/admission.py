@@ -24,23 +24,31 @@ FORMAT_FILE = "_delta_ops/format.json"
 _KNOWN_VERSIONS: frozenset[int] = frozenset()
 
 
-def validate_maintainable(snapshot: Snapshot) -> None:
-    """Refuse a table that we cannot write.
+def validate_checkpointable(snapshot: Snapshot) -> None:
+    """Refuse a table whose actions may say what our checkpoints would leave out.
+
+    Raises:
+        UnsupportedFeatureError: It uses a feature that is unknown here.
+    """
+    validate(snapshot.definition, "checkpoint", table=snapshot.uri)
+
+
+def validate_repairable(snapshot: Snapshot) -> None:
+    """Refuse a table of which we cannot name files again.
+
+    Raises:
+        UnsupportedFeatureError: With all that is not supported.
+    """
+    validate(snapshot.definition, "restore", table=snapshot.uri)
+
+
+def validate_rewritable(snapshot: Snapshot) -> None:
+    """Refuse a table whose rows we cannot write to other files.
 
     Raises:
         UnsupportedFeatureError: With all that is not supported.
     """
     validate(snapshot.definition, "write", table=snapshot.uri, engine=None)
-
-
-def validate_deletable(snapshot: Snapshot) -> None:
-    """Refuse a table from which we must not delete, since something unknown may need the files.
-
-    Raises:
-        UnsupportedFeatureError: It cannot be written, or it has a `_delta_ops` format unknown here.
-    """
-    validate_maintainable(snapshot)
-    _validate_format(snapshot)
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
@@ -57,7 +65,7 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
             "them that one needs since; nothing was deleted, and no vacuum of it is possible"
         )
     validate(snapshot.definition, "vacuum", table=snapshot.uri)
-    _validate_format(snapshot)
+    validate_format(snapshot)
 
 
 def validate_log_deletable(snapshot: Snapshot) -> None:
@@ -67,7 +75,7 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
     """
     validate(snapshot.definition, "clean up", table=snapshot.uri)
-    _validate_format(snapshot)
+    validate_format(snapshot)
 
 
 def validate_log_compactable(snapshot: Snapshot) -> None:
@@ -79,7 +87,12 @@ def validate_log_compactable(snapshot: Snapshot) -> None:
     validate(snapshot.definition, "compact", table=snapshot.uri)
 
 
-def _validate_format(snapshot: Snapshot) -> None:
+def validate_format(snapshot: Snapshot) -> None:
+    """Refuse to delete from a table that keeps things of ours which this version does not know.
+
+    Raises:
+        UnsupportedFeatureError: `_delta_ops/format.json` names a version unknown here.
+    """
     version = _format_version(snapshot.storage)
     if version is not None and version not in _KNOWN_VERSIONS:
         raise UnsupportedFeatureError(

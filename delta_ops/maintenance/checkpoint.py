@@ -22,7 +22,7 @@ from delta_ops.log.checkpoint_write.write import (
     write_checkpoint,
 )
 from delta_ops.log.segment import list_log
-from delta_ops.maintenance.admission import validate_maintainable
+from delta_ops.maintenance.admission import validate_checkpointable
 from delta_ops.protocol.file_names import version_prefix
 from delta_ops.storage import FileInfo
 from delta_ops.storage.store_clock import store_time_ms
@@ -122,10 +122,10 @@ def create_checkpoint(
 
     Raises:
         InvalidRequestError: As `plan_checkpoint`.
-        UnsupportedFeatureError: The table uses what we cannot write.
+        UnsupportedFeatureError: The table uses a feature that is unknown here.
     """
     snapshot = log.snapshot()
-    validate_maintainable(snapshot)
+    validate_checkpointable(snapshot)
     now_ms = (clock or system_clock)()
     stale = stale_files(list_log(log.storage, log.log_directory), now_ms)
     if snapshot.commits_since_checkpoint:

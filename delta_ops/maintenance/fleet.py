@@ -86,9 +86,11 @@ class TableMaintenance:
     @property
     def skipped(self) -> tuple[str, ...]:
         """The measures that an operation of ours would cure, if it could write to the table."""
-        if self.report is None or not self.report.figures.unsupported:
+        if self.report is None:
             return ()
-        return tuple(f.measure for f in self.report.findings if f.verdict == "due")
+        refused = self.report.figures.refused
+        due = (each for each in self.report.findings if each.verdict == "due")
+        return tuple(each.measure for each in due if each.operation in refused)
 
     @property
     def left(self) -> tuple[str, ...]:

@@ -18,15 +18,24 @@ vacuum run once in a while even when it is not due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
 from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.maintenance.admission import validate_deletable
+from delta_ops.maintenance.admission import (
+    validate_checkpointable,
+    validate_format,
+    validate_log_compactable,
+    validate_log_deletable,
+    validate_repairable,
+    validate_rewritable,
+    validate_vacuumable,
+)
 from delta_ops.maintenance.checkpoint import plan_checkpoint
 from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan
 from delta_ops.maintenance.optimize.plan import plan_optimize
@@ -39,6 +48,14 @@ Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log"
 """Log compaction is never due: only some engines gain by it, and who runs them asks for it. Repair
 is due by health only: it fills in statistics, and takes no entry out of the table."""
 
+_ADMISSION: Mapping[Operation, Callable[[Snapshot], None]] = {
+    "vacuum": validate_vacuumable,
+    "optimize": validate_rewritable,
+    "repair": validate_repairable,
+    "checkpoint": validate_checkpointable,
+    "clean_up_log": validate_log_deletable,
+    "compact_log": validate_log_compactable,
+}
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
 """Columns that `any_is_there` looks at."""
 _SAMPLE = 16
@@ -59,6 +76,9 @@ class MaintenancePlan:
     """Files of checkpoints that nobody finished; among the deletable ones."""
     operations: tuple[Operation, ...]
     """What is due, in the order in which it should run."""
+
+    refused: Mapping[Operation, tuple[str, ...]] = field(default_factory=dict)
+    """What would be due and must not touch the table, with the features that forbid it."""
 
     @property
     def has_work(self) -> bool:
@@ -86,10 +106,11 @@ def plan_maintenance(
     Raises:
         InvalidRequestError: A property of the table cannot be understood.
         VersionNotFoundError: A version that is to be kept cannot be read.
-        UnsupportedFeatureError: The table uses what we cannot write.
+        UnsupportedFeatureError: The table keeps things of ours that this version does not know.
     """
     snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
-    validate_deletable(snapshot)
+    validate_format(snapshot)
+    refused = refusals(snapshot)
     now_ms = clock()
     cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)
     checkpoint = plan_checkpoint(snapshot, stale=cleanup.incomplete)
@@ -112,8 +133,28 @@ def plan_maintenance(
         expired_tombstones=len(removed_before(tombstones, horizon_ms)),
         deletable_log_files=len(cleanup.files),
         incomplete_checkpoint_files=len(cleanup.incomplete),
-        operations=tuple(operation for operation, is_due in due.items() if is_due),
+        operations=tuple(each for each, is_due in due.items() if is_due and each not in refused),
+        refused={each: reason for each, reason in refused.items() if due.get(each)},
     )
+
+
+def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
+    """The operations that must not touch the table, with the features that forbid it.
+
+    Raises:
+        InvalidRequestError: The log goes on from another one.
+    """
+    try:
+        validate_format(snapshot)
+    except UnsupportedFeatureError as error:
+        return dict.fromkeys(_ADMISSION, error.features)
+    refused: dict[Operation, tuple[str, ...]] = {}
+    for operation, admit in _ADMISSION.items():
+        try:
+            admit(snapshot)
+        except UnsupportedFeatureError as error:
+            refused[operation] = error.features
+    return refused
 
 
 def any_is_there(

@@ -21,13 +21,16 @@ FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
 
 Engine = Literal["arrow", "spark"]
-Operation = Literal["open", "read", "write", "restore", "vacuum", "clean up", "compact"]
+Operation = Literal[
+    "open", "read", "write", "restore", "vacuum", "checkpoint", "clean up", "compact"
+]
 """What may be asked of a table.
 
 open: understand its log, so that its history, files and figures can be looked at.
 read, write: rows, by an engine.
 restore: commit without new rows, naming files that the log knows, with all that it knows of them.
 vacuum: know where the log names the files that the table needs.
+checkpoint: know all that an action may say, so that a checkpoint says it too.
 clean up, compact: know the files of the log, and that nothing of the table stands elsewhere.
 """
 
@@ -71,7 +74,7 @@ class Feature:
 
 _BOTH: frozenset[Engine] = frozenset({"arrow", "spark"})
 _ARROW: frozenset[Engine] = frozenset({"arrow"})
-_LOG: frozenset[Operation] = frozenset({"clean up", "compact"})
+_LOG: frozenset[Operation] = frozenset({"checkpoint", "clean up", "compact"})
 _FILES: frozenset[Operation] = _LOG | {"vacuum"}
 _OPEN: frozenset[Operation] = _FILES | {"open"}
 

@@ -59,6 +59,7 @@ _DONE: Mapping[Operation, str] = {
     "write": "written",
     "restore": "written",
     "vacuum": "vacuumed",
+    "checkpoint": "checkpointed",
     "clean up": "cleaned up",
     "compact": "compacted",
 }
@@ -219,7 +220,7 @@ def _unsupported(
 ) -> list[str]:
     """By name: features, versions, format, types, row rules."""
     found = list(unsupported_features(definition.protocol, operation, engine))
-    if operation in ("vacuum", "clean up", "compact"):  # which look at no rows
+    if operation in ("vacuum", "checkpoint", "clean up", "compact"):  # which look at no rows
         return found
     found += _unread_format(definition.metadata)
     if operation == "open":

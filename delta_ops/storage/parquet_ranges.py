@@ -110,7 +110,7 @@ def validate_chunks(
 
     Args:
         metadata: What is asked of `column` afterwards, for these leaves of these row groups.
-        size: Of the file, in bytes.
+        size: Bytes of the file.
 
     Raises:
         ValueError: With Arrow's words.

@@ -11,6 +11,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
 from delta_ops.events import Committed, Event
+from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import (
     MaintenancePlan,
     clean_up_log,
@@ -20,6 +21,7 @@ from delta_ops.maintenance import (
     plan_maintenance,
     vacuum,
 )
+from delta_ops.protocol.actions import Protocol
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table
 
@@ -220,3 +222,26 @@ def test_an_operation_that_there_is_not_is_refused_before_any_other(
     with pytest.raises(InvalidRequestError, match="choose from vacuum, optimize"):
         maintain(table.log, operations=operations)
     assert table.log.snapshot().checkpoint is None
+
+
+def test_a_table_whose_rows_we_cannot_write_gets_what_needs_no_rows(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(12):
+        table.write([number], hooks=())
+    table.write([99], mode="overwrite", hooks=())
+    vectors = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("deletionVectors",),
+        writer_features=("deletionVectors",),
+    )
+    create_commit(table.log.storage, table.log.log_directory, 13, [vectors])
+    table.pass_time(days=60)
+    before = table.rows()
+    found = plan(table)
+    assert found.operations == ("vacuum", "checkpoint")
+    result = maintain(table.log, clock=table.clock)
+    assert result.figures["vacuumed_files"] == 12
+    assert result.figures["checkpoints_written"] == 1
+    assert table.rows() == before
+    assert not plan(table).has_work

@@ -130,10 +130,8 @@ class HealthReport:
     @property
     def operations(self) -> tuple[Operation, ...]:
         """What is due and can be run, in the order in which it should run."""
-        if self.figures.unsupported:
-            return ()
         asked = {each.operation for each in self.findings if each.verdict == "due"}
-        return tuple(operation for operation in _ORDER if operation in asked)
+        return tuple(each for each in _ORDER if each in asked - self.figures.refused.keys())
 
 
 def health(
@@ -336,7 +334,8 @@ def _of_lost_commits(figures: HealthFigures) -> Finding:
 
 
 def _of_features(figures: HealthFigures) -> Finding:
-    advice = "maintain the table with an engine, or a delta_ops, that supports them"
+    operations = ", ".join(figures.refused)
+    advice = f"{operations}: run by an engine, or a delta_ops, that supports them"
     return Finding(
         measure="features",
         value=figures.unsupported,

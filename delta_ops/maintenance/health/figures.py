@@ -9,14 +9,15 @@ other writers may replace a commit, older commits are compared with their checks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import DeltaOpsError, UnsupportedFeatureError
+from delta_ops.errors import DeltaOpsError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files, stale_files
 from delta_ops.log.commit_file import CommitMark, read_txn_id
@@ -29,11 +30,10 @@ from delta_ops.log.segment import (
     segment_from_listing,
 )
 from delta_ops.log.snapshot import load_snapshot
-from delta_ops.maintenance.admission import validate_deletable
 from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan, plan_of_listed
 from delta_ops.maintenance.optimize.plan import plan_optimize, small_below
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
-from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, any_is_there
+from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, Operation, any_is_there, refusals
 from delta_ops.maintenance.reachable import removed_before
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -110,8 +110,13 @@ class HealthFigures:
     lost_commits: tuple[LostCommit, ...]
     """Versions whose checksum is of another commit, ascending."""
     protocol: Protocol
-    unsupported: tuple[str, ...]
-    """What keeps our maintenance away from the table."""
+    refused: Mapping[Operation, tuple[str, ...]]
+    """Operations that must not touch the table, with the features that forbid it."""
+
+    @property
+    def unsupported(self) -> tuple[str, ...]:
+        """What keeps some of our maintenance away from the table."""
+        return tuple(dict.fromkeys(chain.from_iterable(self.refused.values())))
 
     @property
     def promised_ms(self) -> int:
@@ -174,7 +179,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         readable_ms=_readable_ms(listing, earliest, now_ms),
         lost_commits=_lost_commits(log, listing, snapshot),
         protocol=snapshot.protocol,
-        unsupported=_unsupported(snapshot),
+        refused=refusals(snapshot),
     )
 
 
@@ -290,11 +295,3 @@ def _readable_ms(listing: LogListing, earliest: int | None, now_ms: int) -> int 
         since = checkpoints[0].parts[0] if checkpoints else None
     since_ms = times.get(earliest, since.modified_ms if since else now_ms)
     return max(0, now_ms - since_ms)
-
-
-def _unsupported(snapshot: Snapshot) -> tuple[str, ...]:
-    try:
-        validate_deletable(snapshot)
-    except UnsupportedFeatureError as error:
-        return error.features
-    return ()
