@@ -57,15 +57,14 @@ class OutsideFiles:
     def __init__(
         self, rule: OutsideRule = "read", storage_options: Mapping[str, Any] | None = None
     ) -> None:
-        if isinstance(rule, str) and rule not in ("read", "refuse"):
+        if not isinstance(rule, Mapping) and rule not in ("read", "refuse"):
             raise InvalidRequestError(
                 f'outside is {rule!r}; it is "read", "refuse", or storage options by prefix, such '
                 'as {"s3://other/": {}}'
             )
         self._rule = rule
         self._storage_options = dict(storage_options or {})
-        given = {} if isinstance(rule, str) else rule
-        self._by_prefix = {_prefix(prefix): dict(options) for prefix, options in given.items()}
+        self._by_prefix = _by_prefix(rule) if isinstance(rule, Mapping) else {}
         self._opened: dict[tuple[str, str | None], Readable] = {}
 
     def __repr__(self) -> str:
@@ -176,14 +175,22 @@ class TableFiles:
         return not is_absolute(path) or self.outside.is_admitted(path, self.uri)
 
 
-def _prefix(prefix: str) -> str:
-    if not isinstance(prefix, str) or not is_absolute(prefix):
-        shown = redact(prefix) if isinstance(prefix, str) else type(prefix).__name__
-        raise InvalidRequestError(
-            f"{shown!r} is no prefix of files outside of a table; give a URI or an absolute path, "
-            'such as "s3://other/" or "/lake/"'
-        )
-    return place_of(prefix).rstrip("/") + "/"
+def _by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for prefix, options in rule.items():
+        # Neither is shown: a credential may stand in both.
+        if not isinstance(prefix, str) or not is_absolute(prefix):
+            raise InvalidRequestError(
+                "a prefix of files outside of a table is no URI and no absolute path; write it "
+                'as "s3://other/" or "/lake/"'
+            )
+        if not isinstance(options, Mapping):
+            raise InvalidRequestError(
+                f"the storage options of the prefix {redact(prefix)} are no mapping; write them "
+                f'as {{"{redact(prefix)}": {{"key": ...}}}}'
+            )
+        found[place_of(prefix).rstrip("/") + "/"] = dict(options)
+    return found
 
 
 def _service(place: str) -> tuple[str, str]:

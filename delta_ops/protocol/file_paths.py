@@ -28,6 +28,7 @@ from delta_ops.errors import LogPathError
 _SAFE = "/_-!.~'()*,;:$&+=@"
 # A name may hold a colon; every URI of a file goes on from the root of its store.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
+_ABSOLUTE = f"^(/|{_SCHEME.pattern})"
 _FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
 _STORE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://([^/]*)/?(.*)", re.DOTALL)
 # Every name of a store, by the one that both Hadoop and fsspec know.
@@ -55,6 +56,11 @@ def encode_path(path: str) -> str:
 def is_absolute(path: str) -> bool:
     """True for a path with a scheme, or from the root of a file system."""
     return path.startswith("/") or _SCHEME.match(path) is not None
+
+
+def absolute_paths(paths: pa.ChunkedArray) -> list[str]:
+    """Those of canonical paths that lie outside of the table."""
+    return list(paths.filter(pc.match_substring_regex(paths, _ABSOLUTE)).to_pylist())
 
 
 def depend_on_root(log_paths: pa.Array) -> bool:

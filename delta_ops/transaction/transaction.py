@@ -369,10 +369,14 @@ class Transaction:
             self.definition,
             append_only=self._is_append_only,
             table=self.log.uri,
+            known=self._paths_named_again(),
         )
         validate_balance(self._files, self._rearranged, table=self.log.uri)
         if self._put_back and self._heeds_vacuum:
             self._validate_no_vacuum()
+
+    def _paths_named_again(self) -> frozenset[str]:
+        return frozenset(canonical_texts((a.path for a in self._named_again), self.log.uri))
 
     def _validate_no_vacuum(self) -> None:
         assert self.snapshot
@@ -570,7 +574,6 @@ class Transaction:
 
     def _footprint(self) -> Footprint:
         removed = (a.path for a in self._files if isinstance(a, RemoveFile))
-        again = (add.path for add in self._named_again)
         only_rearranges = (
             bool(self._files)
             and self._metadata is None
@@ -582,7 +585,7 @@ class Transaction:
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
             puts_back=bool(self._put_back) and self._heeds_vacuum,
-            named_again=frozenset(canonical_texts(again, self.log.uri)),
+            named_again=self._paths_named_again(),
             app_ids=frozenset(self._txns) | frozenset(self._txns_set_back),
             domains=frozenset(self._domains),
             changes_metadata=self._metadata is not None,
