@@ -126,13 +126,11 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
         DataFileError: The file is gone, or cannot be read.
         OutsideFileError: It lies outside of the table and may not be read there.
     """
-    storage, path = snapshot.table_files.find(stored.path)
-    with (
-        _reading(snapshot.table_files, snapshot.version, stored),
-        pq.ParquetFile(storage.open_input(path)) as file,
-    ):
-        stated = int(file.metadata.num_rows)
-        of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    with _reading(snapshot.table_files, snapshot.version, stored):
+        storage, path = snapshot.table_files.find(stored.path)
+        with pq.ParquetFile(storage.open_input(path)) as file:
+            stated = int(file.metadata.num_rows)
+            of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         if stated != sum(of_groups):
             raise ValueError(f"its footer says {stated} rows, and {sum(of_groups)} by row groups")
         return stated

@@ -98,6 +98,7 @@ class OutsideFiles:
         """The storage that holds a file, and the file's path in it; arguments as for `validate`.
 
         Raises:
+            FileNotFoundError: It is no file of the disk that it is on; in a store, reading tells.
             OutsideFileError: It may not be read.
             StorageError: Its storage could not be set up, for example without credentials.
             MissingDependencyError: The package for its kind of store is not installed.
@@ -107,6 +108,8 @@ class OutsideFiles:
         if opened is None:
             opened = open_storage(place.root, place.options)
             opened = self._opened.setdefault((place.root, place.prefix), opened)
+        if opened.has_native_input:
+            opened.stat(place.path)  # a disk has pipes and devices too, and who opens one waits
         return opened, place.path
 
     def _place(self, path: str, table: str) -> _Place:

@@ -102,8 +102,8 @@ def missing_error(
 
 
 def _is_there(files: TableFiles, path: str) -> bool:
-    storage, place = files.find(path)
     try:
+        storage, place = files.find(path)
         storage.stat(place)
     except FileNotFoundError:
         return False

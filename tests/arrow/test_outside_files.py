@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -144,6 +145,22 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, naming: Callable[[Path], N
     with pytest.raises(DataFileError, match="is gone") as error:
         da.to_table(clone)
     assert error.value.file == str(place)
+
+
+@pytest.mark.parametrize("kind", ["a data file", "a vector"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    """A log may name any place of a disk, and who opens a pipe waits for its writer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = data_file(tmp_path / "t", "x", pa.table({"id": pa.array([1, 2], pa.int64())}))
+    named = {
+        "a data file": replace(data, path=f"file:{pipe}"),
+        "a vector": replace(data, deletion_vector=absolute(stored_vector(tmp_path, [0]), pipe)),
+    }
+    log = create(tmp_path / "t", StructType((StructField("id", LONG),)), [named[kind]])
+    for read in (da.to_table, lambda log: da.count_rows(log, col("id") > 0)):
+        with pytest.raises(DataFileError, match="gone"):
+            read(log)
 
 
 def test_a_vector_that_is_gone_brings_no_row_back(tmp_path: Path) -> None:
