@@ -74,6 +74,20 @@ def test_a_prefix_has_options_of_its_own(
     assert rows(da.to_table(on_disk)) == rows(DATA)
 
 
+def test_options_of_one_store_do_not_go_to_another(
+    source: DeltaLog, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "access-of-the-environment")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-environment")
+    clone = DeltaLog(tmp_path, {"key": ACCESS_KEY, "secret": "secret-of-the-disk"})
+    shallow_clone(source.snapshot(), clone, named_by(source.uri))
+    with s3_server.recording() as requests:
+        assert rows(da.to_table(clone)) == rows(DATA)
+    assert requests
+    assert all("access-of-the-environment" in each.authorization for each in requests)
+
+
 def test_a_log_in_a_store_does_not_lead_to_this_machine(
     s3_server: S3Server, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction.transaction import tombstone
 from tests.arrow.foreign_table import data_file
 from tests.clones import content_of, named_by, shallow_clone
+from tests.file_lock import FileLock
 from tests.maintenance.restored_tables import commit, ids, with_vectors, write
 from tests.tables import staged
 
@@ -207,6 +208,16 @@ def test_a_restore_that_would_have_to_look_outside_is_refused_there(tmp_path: Pa
     with pytest.raises(OutsideFileError, match='outside="read"'):
         restore(refusing, version=1)
     assert ids(refusing) == [1]
+
+
+def test_a_restore_within_the_lock_of_writers_keeps_the_rule(tmp_path: Path) -> None:
+    overwrite(make_clone(tmp_path))
+    lock = FileLock(str(tmp_path / "lock"))
+    refusing = DeltaLog(tmp_path / "clone", lock=lock, outside="refuse")
+    with pytest.raises(OutsideFileError):
+        restore(refusing, version=1, hold_writers=True)
+    reading = DeltaLog(tmp_path / "clone", lock=lock)
+    assert restore(reading, version=1, hold_writers=True).version == 3
 
 
 def test_no_new_file_may_lie_outside(tmp_path: Path) -> None:
