@@ -1,7 +1,7 @@
 """Every error of delta_ops, grouped by what the caller does next.
 
     change the call   InvalidRequestError, TableNotFoundError, VersionNotFoundError,
-                      UnsupportedFeatureError, MissingDependencyError
+                      UnsupportedFeatureError, MissingDependencyError, OutsideFileError
     repair the table  LogCorruptError, LogPathError, DataFileError
     run again         CommitConflictError, StaleRunError
     look first        CommitStateUnknownError
@@ -75,6 +75,17 @@ class UnsupportedFeatureError(DeltaOpsError):
             f"{self.table} cannot be {self.to}: it uses {', '.join(self.features)}, which this "
             "version of delta_ops does not support. Use an engine that does, or drop the feature."
         )
+
+
+class OutsideFileError(DeltaOpsError):
+    """A file that the log names lies outside of the table, where it is not read."""
+
+    def __init__(self, table: str, file: str, reason: str) -> None:
+        super().__init__(table, file, reason)
+        self.table, self.file, self.reason = table, file, reason
+
+    def __str__(self) -> str:
+        return f"{self.table}: file {self.file} lies outside of the table: {self.reason}."
 
 
 class LogCorruptError(DeltaOpsError):

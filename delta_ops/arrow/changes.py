@@ -88,6 +88,7 @@ def read_changes(
             middle of a range may be found only when its rows are taken.
         VersionNotFoundError: A version of the range is not there, or was cleaned up.
         DataFileError: A file is gone, for example vacuumed, or cannot be read.
+        OutsideFileError: A file lies outside of the table and may not be read there.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     latest = source.snapshot()
@@ -232,7 +233,7 @@ class _Plan:
 
     def _scan(self, number: int, of_files: StructType) -> FileScan:
         return FileScan(
-            storage=self._log.storage,
+            files=self._end.table_files,
             version=number,
             schema=arrow_schema_from_schema(self.schema),
             columns=FileColumns(schema=of_files, mode=self._mode),

@@ -32,9 +32,10 @@ from delta_ops.arrow.row_groups import ChooseRowGroups
 from delta_ops.errors import DataFileError, StorageError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
+from delta_ops.log.outside_files import TableFiles
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
-from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage import FileInfo
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
     plan_windows,
@@ -84,7 +85,7 @@ class StoredFile:
 class FileScan:
     """What is wanted of each file of a version."""
 
-    storage: Storage
+    files: TableFiles
     version: int
     schema: pa.Schema
     """Columns of the rows that are read, in the order of the table."""
@@ -108,10 +109,11 @@ def read_data_file(
 
     Raises:
         DataFileError: The file or its deletion vector is gone, or cannot be read.
+        OutsideFileError: One of them lies outside of the table and may not be read there.
         StorageError: The store failed.
     """
     choose = _chooser(scan, stored)
-    with _reading(scan.storage, scan.version, stored):
+    with _reading(scan.files, scan.version, stored):
         for rows in _stored_rows(scan, stored, use_threads):
             chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
@@ -123,13 +125,13 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
 
     Raises:
         DataFileError: The file is gone, or cannot be read.
+        OutsideFileError: It lies outside of the table and may not be read there.
     """
-    with (
-        _reading(snapshot.storage, snapshot.version, stored),
-        pq.ParquetFile(snapshot.storage.open_input(stored.path)) as file,
-    ):
-        stated = int(file.metadata.num_rows)
-        of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    with _reading(snapshot.table_files, snapshot.version, stored):
+        storage, path = snapshot.table_files.find(stored.path)
+        with pq.ParquetFile(storage.open_input(path)) as file:
+            stated = int(file.metadata.num_rows)
+            of_groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         if stated != sum(of_groups):
             raise ValueError(f"its footer says {stated} rows, and {sum(of_groups)} by row groups")
         return stated
@@ -146,7 +148,7 @@ class _Rows(NamedTuple):
 
 
 def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator[_Rows]:
-    storage, path = scan.storage, stored.path
+    storage, path = scan.files.find(stored.path)
     if storage.has_native_input:
         source = storage.open_input(path)
         with closing(open_parquet(source)) as file:
@@ -251,7 +253,7 @@ def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | 
     """Which rows are wanted of some that follow each other; None where all are."""
 
     def load(vector: DeletionVector) -> BitMap64:
-        return load_deletion_vector(scan.storage, scan.version, stored.path, vector)
+        return load_deletion_vector(scan.files, scan.version, stored.path, vector)
 
     match stored.rows:
         case Deleted(vector):
@@ -308,9 +310,9 @@ def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 @contextmanager
-def _reading(storage: Storage, version: int, stored: StoredFile) -> Iterator[None]:
+def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[None]:
     """Errors of Arrow and of what the file says of itself, in our own words."""
-    table, path = storage.uri, stored.path
+    table, path = files.uri, stored.path
     try:
         yield
     except FileNotFoundError as error:
@@ -321,7 +323,8 @@ def _reading(storage: Storage, version: int, stored: StoredFile) -> Iterator[Non
         raise DataFileError(table, version, path, reason) from error
     except StorageError as error:
         # A store merely fails where a file is too short.
-        size = storage.stat(path).size
+        storage, place = files.find(path)
+        size = storage.stat(place).size
         if size >= stored.size:
             raise
         reason = f"has {size} bytes, and {stored.size} by the log; restore it from a backup"

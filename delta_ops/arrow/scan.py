@@ -53,6 +53,7 @@ def to_table(
     Raises:
         InvalidRequestError: A column is not there, or the predicate does not fit the table.
         DataFileError: A data file or a deletion vector is gone or cannot be read.
+        OutsideFileError: One lies outside of the table and may not be read there; see `DeltaLog`.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot, wanted = _opened(source, columns)
@@ -157,7 +158,7 @@ def _batches(
     mode = definition.mapping_mode
     partitioning = plan_partitioning(schema, definition, partition_time_zone)
     scan = FileScan(
-        storage=snapshot.storage,
+        files=snapshot.table_files,
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
         columns=FileColumns(schema=without(schema, partitioning.columns), mode=mode),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyroaring import BitMap64
 
 from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError, StorageError
+from delta_ops.log.outside_files import TableFiles
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import (
     MalformedVectorError,
@@ -16,52 +17,53 @@ from delta_ops.protocol.deletion_vectors import (
     stored_path,
     stored_range,
 )
-from delta_ops.storage import Storage
 
 
 def load_deletion_vector(
-    storage: Storage, version: int, file: str, vector: DeletionVector
+    files: TableFiles, version: int, file: str, vector: DeletionVector
 ) -> BitMap64:
     """The numbers of the deleted rows, from 0 in the order of the file.
 
     Args:
-        storage: Rooted at the table.
+        files: The files of the table.
         version: The table's, for messages.
         file: Whose rows they are, for messages.
         vector: As the log has it.
 
     Raises:
         DataFileError: The vector is gone, truncated, or contradicts its descriptor.
+        OutsideFileError: It lies outside of the table and may not be read there.
         StorageError: The store failed.
     """
     place = "in the log"
     try:
-        path = stored_path(vector, storage.uri)
+        path = stored_path(vector, files.uri)
         if path is None:
             return decode_inline(vector)
         place = path
-        return decode_stored(_content(storage, path, vector), vector)
+        return decode_stored(_content(files, path, vector), vector)
     except FileNotFoundError as error:
         reason = (
             f"has a deletion vector that is gone ({place}); restore it from a backup: without it, "
             "deleted rows would come back"
         )
-        raise DataFileError(storage.uri, version, file, reason) from error
+        raise DataFileError(files.uri, version, file, reason) from error
     except (MalformedVectorError, LogPathError, InvalidRequestError) as error:
         reason = (
             f"has a deletion vector ({place}) that cannot be used: {_first_line(error)}; restore "
             "it from a backup: without it, deleted rows would come back"
         )
-        raise DataFileError(storage.uri, version, file, reason) from error
+        raise DataFileError(files.uri, version, file, reason) from error
 
 
-def _content(storage: Storage, path: str, vector: DeletionVector) -> bytes:
+def _content(files: TableFiles, path: str, vector: DeletionVector) -> bytes:
     start, end = stored_range(vector)
+    storage, place = files.find(path)
     try:
-        (content,) = storage.read_ranges(path, [(start, end)])
+        (content,) = storage.read_ranges(place, [(start, end)])
     except StorageError as error:
         # A store merely fails where a file is too short.
-        if storage.stat(path).size < end:
+        if storage.stat(place).size < end:
             raise MalformedVectorError("its file ends before it does") from error
         raise
     return content

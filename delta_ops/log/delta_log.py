@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from copy import copy
 from datetime import datetime
 from typing import Any, SupportsIndex
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history import HistoryEntry, load_history, version_at
+from delta_ops.log.outside_files import OutsideFiles, OutsideRule
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
@@ -28,11 +30,14 @@ class DeltaLog:
         cache: Where this machine keeps what it reads of checkpoints, so that the next process
             need not ask the store for it. Of tables on S3, GCS and Azure; any other does not use
             it. Whoever may read the directory may read what is in it, whatever the store permits.
-        storage: Already opened, for callers that wrap one; `uri`, options, lock and cache are then
-            its own.
+        storage: Already opened, for callers that wrap one; `uri`, lock and cache are then its own,
+            and the options are those of files outside.
         log_directory: Relative to the table's root.
         base: A snapshot from another log of the same files that the first commit of this one
             follows; versions are counted on from it, and those before it are read from its log.
+        outside: Whether files are read that the log names outside of the table, as shallow clones
+            do: "read", or "refuse" for whoever does not trust the log. Or storage options by
+            prefix, `{"s3://other/": {...}}`, for stores that the table's own options do not open.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class DeltaLog:
         storage: Storage | None = None,
         log_directory: str = LOG_DIRECTORY,
         base: Snapshot | None = None,
+        outside: OutsideRule = "read",
     ) -> None:
         self.storage = (
             open_storage(uri, storage_options, lock=lock, cache=cache)
@@ -53,6 +59,7 @@ class DeltaLog:
         )
         self.log_directory = log_directory
         self.base = base
+        self.outside = OutsideFiles(outside, storage_options)
 
     @property
     def uri(self) -> str:
@@ -61,6 +68,12 @@ class DeltaLog:
 
     def __repr__(self) -> str:
         return f"DeltaLog({self.uri!r})"
+
+    def over(self, storage: Storage) -> DeltaLog:
+        """The same table by another storage of its root."""
+        log = copy(self)
+        log.storage = storage
+        return log
 
     def exists(self) -> bool:
         """Whether there is a table here."""
@@ -84,11 +97,16 @@ class DeltaLog:
         if not isinstance(version, SupportsIndex | None):
             raise InvalidRequestError(f"version {version!r} is no whole number")
         if timestamp is not None:
-            latest = open_snapshot(self.storage, self.log_directory, base=self.base)
+            latest = self._open()
             version = version_at(latest, timestamp)
             if version == latest.version:
                 return latest
-        return open_snapshot(self.storage, self.log_directory, version, self.base)
+        return self._open(version)
+
+    def _open(self, version: int | None = None) -> Snapshot:
+        return open_snapshot(
+            self.storage, self.log_directory, version, self.base, outside=self.outside
+        )
 
     def snapshot_if_exists(self) -> Snapshot | None:
         """The latest version, or None where there is no table yet."""

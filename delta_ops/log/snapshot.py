@@ -36,6 +36,7 @@ from delta_ops.log.checksum_read import validate_checkpoint
 from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
+from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
@@ -71,6 +72,8 @@ class Snapshot:
     commit_state: TableState = field(repr=False)
     """What the commits since the checkpoint, or all of them, have of it."""
     tail: Tail = field(repr=False)
+    outside: OutsideFiles = field(repr=False)
+    """How files are read that lie outside of the table."""
     base: Snapshot | None = field(repr=False, default=None)
     """What the first commit of the log follows, where there is no checkpoint."""
     read_checkpoint: OpenCheckpoint | None = field(repr=False, default=None)
@@ -124,6 +127,11 @@ class Snapshot:
     def uri(self) -> str:
         """The table's root."""
         return self.storage.uri
+
+    @property
+    def table_files(self) -> TableFiles:
+        """Where each file is that the log names."""
+        return TableFiles(self.storage, self.outside)
 
     @lazy
     def definition(self) -> TableDefinition:
@@ -303,7 +311,9 @@ class Snapshot:
             TableReplacedError: The table was deleted, or another stands in its place.
         """
         try:
-            latest = open_snapshot(self.storage, self.log_directory, base=self.base)
+            latest = open_snapshot(
+                self.storage, self.log_directory, base=self.base, outside=self.outside
+            )
         except TableNotFoundError as error:
             raise TableReplacedError(
                 self.uri, f"at version {self.version} has been deleted"
@@ -361,13 +371,19 @@ class Snapshot:
 
 
 def open_snapshot(
-    storage: Storage, log_directory: str, version: int | None = None, base: Snapshot | None = None
+    storage: Storage,
+    log_directory: str,
+    version: int | None = None,
+    base: Snapshot | None = None,
+    *,
+    outside: OutsideFiles,
 ) -> Snapshot:
     """The table at a version, or at its latest one.
 
     Args:
         base: A version from another log that the first commit of this one follows; versions
             before it are opened from that log.
+        outside: How files are read that lie outside of the table.
 
     Raises:
         TableNotFoundError: There is no table here.
@@ -376,12 +392,12 @@ def open_snapshot(
         UnsupportedFeatureError: The table cannot be read by us.
     """
     if base is not None and version is not None and version < base.version:
-        return open_snapshot(base.storage, base.log_directory, version, base.base)
+        return open_snapshot(base.storage, base.log_directory, version, base.base, outside=outside)
     base_version = base.version if base else None
 
     def look() -> Snapshot:
         segment = find_segment(storage, log_directory, version, base_version=base_version)
-        return load_snapshot(storage, log_directory, segment, base)
+        return load_snapshot(storage, log_directory, segment, base, outside=outside)
 
     return retry_if_vanished(storage, log_directory, look)
 
@@ -392,10 +408,13 @@ def load_snapshot(
     segment: Segment,
     base: Snapshot | None = None,
     ahead: Mapping[str, Sequence[str]] | None = None,
+    *,
+    outside: OutsideFiles,
 ) -> Snapshot:
     """Open the version that a segment makes up.
 
     Args:
+        outside: As for `open_snapshot`.
         ahead: As for `open_checkpoint`.
 
     Raises:
@@ -427,6 +446,7 @@ def load_snapshot(
         metadata=metadata,
         commit_state=of_commits,
         tail=tail,
+        outside=outside,
         base=base,
         read_checkpoint=opened,
         state_checksum=said,

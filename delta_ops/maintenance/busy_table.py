@@ -63,7 +63,7 @@ def _writers_held(log: DeltaLog) -> Iterator[DeltaLog]:
     latest = log.snapshot().version
     path = f"{log.log_directory}/{commit_name(latest + 1)}"
     with log.storage.holding_lock(path) as storage:
-        held = DeltaLog(log.uri, storage=storage, log_directory=log.log_directory, base=log.base)
+        held = log.over(storage)
         version = held.snapshot().version
         if version != latest:  # the lock may be one of that version alone
             raise CommitConflictError(log.uri, version, "came while the lock was waited for")

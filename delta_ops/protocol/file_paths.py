@@ -6,6 +6,8 @@ A path is decoded exactly once. Its canonical form is relative to the table's ro
 lies inside it, so that the same file named absolutely, with `file:`, or encoded otherwise by
 another writer is the same key. So it is with the names that one store has (`s3`, `s3a`), and with
 a local root that is a symbolic link: the table's own root is resolved, what the log names never is.
+A file that lies outside of the root has its absolute path or URI for a key. Steps up (`..`) are
+taken by the letter, as Hadoop takes them, and never out of a bucket.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from delta_ops.errors import LogPathError
 _SAFE = "/_-!.~'()*,;:$&+=@"
 # A name may hold a colon; every URI of a file goes on from the root of its store.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
+_ABSOLUTE = f"^(/|{_SCHEME.pattern})"
 _FILE_SCHEME = re.compile(r"file:(?:/(?!/)|///+|//localhost/+)", re.IGNORECASE)
 _STORE_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://([^/]*)/?(.*)", re.DOTALL)
 # Every name of a store, by the one that both Hadoop and fsspec know.
@@ -35,6 +38,7 @@ _STORES = {
     **dict.fromkeys(("abfs", "abfss", "az", "wasb", "wasbs"), "abfss"),
 }
 _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
+_STEPS = re.compile(r"(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
 _FEW = 100
 
@@ -54,10 +58,16 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
+def absolute_paths(paths: pa.ChunkedArray) -> list[str]:
+    """Those of canonical paths that lie outside of the table."""
+    return list(paths.filter(pc.match_substring_regex(paths, _ABSOLUTE)).to_pylist())
+
+
 def depend_on_root(log_paths: pa.Array) -> bool:
     """Whether the canonical form of one of them is another in a table at another place."""
     touched = log_paths.filter(pc.match_substring_regex(log_paths, _NEEDS_WORK))
-    return any(is_absolute(unquote(path)) for path in touched.to_pylist())
+    decoded = map(unquote, touched.to_pylist())
+    return any(is_absolute(path) or _climbs(posixpath.normpath(path)) for path in decoded)
 
 
 def canonical_path(log_path: str, table_uri: str) -> str:
@@ -69,7 +79,7 @@ def canonical_path(log_path: str, table_uri: str) -> str:
 
     Raises:
         LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
-            told which file it names, or it is relative and climbs out of the table.
+            told which file it names, or it climbs out of its bucket.
     """
     return _canonical(log_path, table_uri, partial(_roots, table_uri))
 
@@ -109,33 +119,45 @@ def _may_need_work(path: str) -> bool:
 
 def _canonical(log_path: str, table_uri: str, roots: Callable[[], Sequence[str]]) -> str:
     decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
-    if is_absolute(decoded):
-        place = _place(decoded)
+    if not is_absolute(decoded):
+        relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
+        if not _climbs(relative):
+            return relative
+    try:
+        if not is_absolute(decoded):
+            decoded = f"{place_of(table_uri).rstrip('/')}/{relative}"
+        place = place_of(decoded)
         root = next((root for root in roots() if place.startswith(root)), None)
-        if root is None:
-            return _as_the_table_names_it(place, table_uri)
-        decoded = place.removeprefix(root).lstrip("/")
-    relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
-    if relative == ".." or relative.startswith("../"):
+    except _ClimbsError as error:
         raise LogPathError(
-            table_uri, log_path, "this path climbs out of the table; remove the file from the log"
-        )
-    return relative
+            table_uri, log_path, "this path climbs out of its store; remove the file from the log"
+        ) from error
+    if root is None:
+        return _as_the_table_names_it(place, table_uri)
+    inner = place.removeprefix(root).lstrip("/")
+    return posixpath.normpath(inner) if _UNTIDY.search(inner) else inner
+
+
+def _climbs(normal: str) -> bool:
+    return normal == ".." or normal.startswith("../")
 
 
 def _roots(table_uri: str) -> list[str]:
     """Places that are the table's root, each with a slash at its end."""
-    places = {_place(table_uri)}
+    places = {place_of(table_uri)}
     places |= {os.path.realpath(place) for place in places if place.startswith("/")}
     return [place.rstrip("/") + "/" for place in places]
 
 
-def _place(uri: str) -> str:
+class _ClimbsError(ValueError):
+    """Steps lead above the root of a bucket, where there is nothing."""
+
+
+def place_of(uri: str) -> str:
     """An absolute path or URI under the one name that stands for all that mean the same."""
     is_file = _FILE_SCHEME.match(uri)
     local = f"/{uri[is_file.end() :]}" if is_file else uri
     if local.startswith("/"):
-        # In the keys of an object store they would be no steps.
         return posixpath.normpath(local) if _UNTIDY.search(local) else local
     match = _STORE_URI.fullmatch(uri)
     if match is None:
@@ -144,7 +166,22 @@ def _place(uri: str) -> str:
     store = _STORES.get(scheme.lower(), scheme.lower())
     if store == "abfss":
         authority = authority.lower().replace(".blob.", ".dfs.")
+    if _STEPS.search(key):
+        key = posixpath.normpath(key)
+        if _climbs(key):
+            raise _ClimbsError(uri)
     return f"{store}://{authority}/{key}"
+
+
+def split_place(path: str) -> tuple[str, str] | None:
+    """The root of the store that an absolute path lies in, and the path from there; a disk has one.
+
+    None where its store is none that is named by a scheme and an authority.
+    """
+    if path.startswith("/"):
+        return "/", path[1:]
+    match = _STORE_URI.fullmatch(path)
+    return (f"{match[1]}://{match[2]}", match[3]) if match else None
 
 
 def _as_the_table_names_it(place: str, table_uri: str) -> str:

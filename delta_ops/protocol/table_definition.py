@@ -248,7 +248,8 @@ def _is_lost(rule: RowRule, operation: Operation, engine: Engine) -> bool:
 def _validate_schema(definition: TableDefinition, table: str) -> None:
     columns = definition.partition_columns
     try:
-        spelt = {name: find_field(definition.schema, name).name for name in columns}
+        schema = definition.schema
+        spelt = {name: find_field(schema, name).name for name in columns}
     except InvalidRequestError as error:
         raise LogCorruptError(table, "metaData", error.message.rstrip(".")) from error
     for name, other in spelt.items():

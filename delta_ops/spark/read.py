@@ -29,6 +29,7 @@ from delta_ops.spark.expressions import named, physical_text, to_column
 from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.storage import Storage
+from delta_ops.storage.paths import redact
 
 Source = DeltaLog | Snapshot | str | os.PathLike[str]
 
@@ -59,7 +60,8 @@ def read(
 
     Raises:
         InvalidRequestError: A column is not there or named twice, the predicate does not fit the
-            table, or Spark cannot reach the table's storage.
+            table, or Spark cannot reach the storage of a file.
+        OutsideFileError: A file lies outside of the table and may not be read there.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     snapshot = _snapshot(source)
@@ -80,7 +82,7 @@ def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile])
     for add in adds:
         if add.deletion_vector is not None:
             raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")
-        path = spark_path(snapshot.storage, canonical_path(add.path, snapshot.uri))
+        path = _spark_file(snapshot, canonical_path(add.path, snapshot.uri))
         texts = tuple(add.partition_values.get(name) for name in types)
         by_values.setdefault(texts, []).append((path, add.size, add.modification_time))
     groups = [
@@ -133,12 +135,12 @@ def spark_path(storage: Storage, path: str) -> str:
     """A file of the table as Spark takes it.
 
     Args:
-        path: Canonical; "" is the table's root.
+        path: Canonical, inside the table; "" is its root.
 
     Raises:
         InvalidRequestError: It is not on a local disk.
     """
-    place = path if is_absolute(path) else storage.locate(path)
+    place = storage.locate(path)
     place = place.removeprefix("file://") if place.startswith("file:///") else place
     place = place.removeprefix("file:")
     if not place.startswith("/") or place.startswith("//"):
@@ -147,6 +149,19 @@ def spark_path(storage: Storage, path: str) -> str:
             "other storage; use delta_ops.arrow"
         )
     return f"file:{place}"
+
+
+def _spark_file(snapshot: Snapshot, path: str) -> str:
+    """A file that the log names, as Spark takes it, by its canonical path."""
+    if not is_absolute(path):
+        return spark_path(snapshot.storage, path)
+    snapshot.outside.validate(path, snapshot.uri)
+    if not path.startswith("/"):
+        raise InvalidRequestError(
+            f"{snapshot.uri}: file {redact(path)} is not on a local disk, and this version of "
+            "delta_ops.spark reaches no other storage; use delta_ops.arrow"
+        )
+    return f"file:{path}"
 
 
 def _snapshot(source: Source) -> Snapshot:
@@ -185,7 +200,7 @@ def _groups_of_snapshot(
     ):
         texts = tuple(physical_text(values[name]) for name in snapshot.partition_columns)
         # Joined here: there are many, and `locate` takes ten times as long.
-        place = spark_path(snapshot.storage, path) if is_absolute(path) else f"{root}/{path}"
+        place = _spark_file(snapshot, path) if is_absolute(path) else f"{root}/{path}"
         by_values.setdefault(texts, []).append((place, size, modified_ms or 0))
     return [FileGroup(values=texts, files=of_one) for texts, of_one in by_values.items()]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import local_path_of
-from delta_ops.storage.contract import FileInfo, Storage
+from delta_ops.storage.contract import FileInfo, Readable, Storage
 from delta_ops.storage.local_storage import LocalStorage
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.range_cache import RangeCache
 
-__all__ = ["FileInfo", "Lock", "RangeCache", "Storage", "open_storage"]
+__all__ = ["FileInfo", "Lock", "RangeCache", "Readable", "Storage", "open_storage"]
 
 
 def open_storage(

@@ -48,15 +48,8 @@ OnLink = Callable[[str, str | None], None]
 none."""
 
 
-class Storage(Protocol):
-    """See the module's docstring for what every implementation guarantees.
-
-    Raises of every method: `FileNotFoundError` where a file that must be there is not,
-    `FileExistsError` where one must not be there and is, `errors.StorageError` for everything else
-    (no space, no permission, no connection), with the path and the cure; `InvalidRequestError` for
-    a path that `paths.validate` refuses or that leaves the root. After a `StorageError` of a
-    `create` or `replace` it is not known whether the file is there: read it.
-    """
+class Readable(Protocol):
+    """The part of a storage that reads single files, and writes nothing."""
 
     @property
     def uri(self) -> str:
@@ -78,6 +71,36 @@ class Storage(Protocol):
 
     def locate(self, path: str) -> str:
         """The absolute URI or local path of `path`, as other engines take it; "" is the root."""
+
+    def stat(self, path: str) -> FileInfo:
+        """Size and time of one file."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file."""
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes [start, end) of each range, in the order asked for.
+
+        Raises:
+            StorageError: The file ends before a range does.
+        """
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file for random access, as Arrow's readers take it; the caller closes it.
+
+        What goes wrong later, while it is read, is raised as it comes: an `OSError`, mostly.
+        """
+
+
+class Storage(Readable, Protocol):
+    """See the module's docstring for what every implementation guarantees.
+
+    Raises of every method: `FileNotFoundError` where a file that must be there is not,
+    `FileExistsError` where one must not be there and is, `errors.StorageError` for everything else
+    (no space, no permission, no connection), with the path and the cure; `InvalidRequestError` for
+    a path that `paths.validate` refuses or that leaves the root. After a `StorageError` of a
+    `create` or `replace` it is not known whether the file is there: read it.
+    """
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """Files directly in `directory` whose name is `start` or after it, ordered by name.
@@ -112,25 +135,6 @@ class Storage(Protocol):
     def is_directory(self, path: str) -> bool:
         """Whether there is a directory, which a link is not; what is in it is not listed in full
         where the store can tell otherwise."""
-
-    def stat(self, path: str) -> FileInfo:
-        """Size and time of one file."""
-
-    def read(self, path: str) -> bytes:
-        """The whole file."""
-
-    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes [start, end) of each range, in the order asked for.
-
-        Raises:
-            StorageError: The file ends before a range does.
-        """
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """The file for random access, as Arrow's readers take it; the caller closes it.
-
-        What goes wrong later, while it is read, is raised as it comes: an `OSError`, mostly.
-        """
 
     def holding_lock(self, path: str) -> AbstractContextManager[Storage]:
         """Hold the lock that the user supplied as for creating `path`; what to use meanwhile.

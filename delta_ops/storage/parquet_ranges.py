@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow._parquet import ParquetReader
 
-from delta_ops.storage.contract import FileInfo, Storage
+from delta_ops.storage.contract import FileInfo, Readable
 from delta_ops.storage.unchanging import read_unchanging
 
 _MAGIC = b"PAR1"
@@ -67,7 +67,7 @@ class Window:
         return sum(end - start for start, end in self.ranges)
 
 
-def read_footer(storage: Storage, file: FileInfo) -> Footer:
+def read_footer(storage: Readable, file: FileInfo) -> Footer:
     """The footer of a Parquet file that never changes.
 
     Args:
@@ -165,7 +165,7 @@ def plan_windows(
         yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))
 
 
-def read_window(storage: Storage, file: FileInfo, footer: Footer, window: Window) -> pa.Buffer:
+def read_window(storage: Readable, file: FileInfo, footer: Footer, window: Window) -> pa.Buffer:
     """The bytes of a window where they are in the file, as `open_window` takes them.
 
     Raises:

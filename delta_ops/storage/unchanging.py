@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delta_ops.storage.contract import FileInfo, Storage
+from delta_ops.storage.contract import FileInfo, Readable
 
 
 def read_unchanging(
-    storage: Storage, file: FileInfo, ranges: Sequence[tuple[int, int]]
+    storage: Readable, file: FileInfo, ranges: Sequence[tuple[int, int]]
 ) -> list[bytes]:
     """Like `Storage.read_ranges`; what the cache lacks is asked for, and kept."""
     kept = storage.kept_ranges(file)
@@ -27,7 +27,7 @@ def read_unchanging(
     return [read[each] if (data := loaded[each]) is None else data for each in ranges]
 
 
-def read_unchanging_whole(storage: Storage, file: FileInfo) -> bytes:
+def read_unchanging_whole(storage: Readable, file: FileInfo) -> bytes:
     """Like `Storage.read`, of a file whose size is known; kept if it has that size."""
     kept = storage.kept_ranges(file)
     if kept is None:
@@ -40,7 +40,7 @@ def read_unchanging_whole(storage: Storage, file: FileInfo) -> bytes:
     return data
 
 
-def forget_unchanging(storage: Storage, file: FileInfo) -> None:
+def forget_unchanging(storage: Readable, file: FileInfo) -> None:
     """Keep nothing of a file that cannot be decoded: the store is asked for it again."""
     kept = storage.kept_ranges(file)
     if kept is not None:

@@ -2,7 +2,8 @@
 
 A few are asked for one by one; of many, a listing of the table tells which are there. A listing
 passes over links and names that it takes for hidden, so what it does not show is asked for too:
-a file is missing only if the store says of it that it does not exist.
+a file is missing only if the store says of it that it does not exist. A file outside of the table
+is asked for in its own store.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from functools import partial
 
 from delta_ops.errors import DataFileError, InvalidRequestError, LogPathError
 from delta_ops.log import Snapshot
+from delta_ops.log.outside_files import TableFiles
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_path
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import in_parallel
 
 _ASKED_ONE_BY_ONE = 1000
@@ -23,66 +24,60 @@ _ASKED_ONE_BY_ONE = 1000
 _SHOWN = 5
 
 
-def missing_paths(storage: Storage, paths: Collection[str]) -> set[str]:
+def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
     """Those that are not in the store.
 
     Args:
-        paths: Canonical, inside the table.
+        paths: Canonical.
 
     Raises:
+        OutsideFileError: One lies outside of the table and may not be looked for there.
         StorageError: The store failed, so that it is not known.
     """
     wanted = set(paths)
-    if len(wanted) > _ASKED_ONE_BY_ONE:
-        wanted -= {info.path for info in storage.list_tree("")}
-    return confirmed_missing(storage, wanted)
+    if sum(not is_absolute(path) for path in wanted) > _ASKED_ONE_BY_ONE:
+        wanted -= {info.path for info in files.storage.list_tree("")}
+    return confirmed_missing(files, wanted)
 
 
-def confirmed_missing(storage: Storage, paths: Iterable[str]) -> set[str]:
+def confirmed_missing(files: TableFiles, paths: Iterable[str]) -> set[str]:
     """Those of which the store says that they do not exist."""
     asked = sorted(paths)
-    is_there = in_parallel(partial(_is_there, storage), asked)
+    is_there = in_parallel(partial(_is_there, files), asked)
     return {path for path, there in zip(asked, is_there, strict=True) if not there}
-
-
-def paths_inside(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile]:
-    """The files by canonical path; those that lie outside the table are left out."""
-    by_path = ((canonical_path(add.path, snapshot.uri), add) for add in adds)
-    return {path: add for path, add in by_path if not is_absolute(path)}
 
 
 def vector_path(file: FileAction, snapshot: Snapshot) -> str | None:
     """The canonical path of the file that holds the deletion vector; None if there is none.
 
     Raises:
-        InvalidRequestError: It lies outside the table, or cannot be understood, so that nobody can
-            say whether it is there.
+        InvalidRequestError: It cannot be understood, so that nobody can say whether it is there.
     """
     if file.deletion_vector is None:
         return None
     try:
-        path = stored_path(file.deletion_vector, snapshot.uri)
+        return stored_path(file.deletion_vector, snapshot.uri)
     except (MalformedVectorError, LogPathError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise InvalidRequestError(
             f"{snapshot.uri}: the deletion vector of file {file.path} cannot be found ({reason}); "
             "repair the log from a backup"
         ) from error
-    if path is not None and is_absolute(path):
-        raise InvalidRequestError(
-            f"{snapshot.uri}: the deletion vector of file {file.path} lies outside the table "
-            f"({path}), where it is not looked for; use the engine that keeps it there"
-        )
-    return path
 
 
 def missing_of(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
-    """The files that are gone, or whose deletion vector is: their rows cannot be told any more."""
-    needed = {path: [add] for path, add in paths_inside(adds, version).items()}
+    """The files that are gone, or whose deletion vector is: their rows cannot be told any more.
+
+    Raises:
+        InvalidRequestError: Where a deletion vector is kept cannot be understood.
+        OutsideFileError: One lies outside of the table and may not be looked for there.
+        StorageError: The store failed, so that it is not known.
+    """
+    needed = {canonical_path(add.path, version.uri): [add] for add in adds}
     for add in adds:
         if (path := vector_path(add, version)) is not None:
             needed.setdefault(path, []).append(add)
-    gone = missing_paths(version.storage, needed)
+    gone = missing_paths(version.table_files, needed)
     return list({add.path: add for path in sorted(gone) for add in needed[path]}.values())
 
 
@@ -106,9 +101,10 @@ def missing_error(
     )
 
 
-def _is_there(storage: Storage, path: str) -> bool:
+def _is_there(files: TableFiles, path: str) -> bool:
     try:
-        storage.stat(path)
+        storage, place = files.find(path)
+        storage.stat(place)
     except FileNotFoundError:
         return False
     return True

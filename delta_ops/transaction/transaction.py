@@ -378,10 +378,14 @@ class Transaction:
             self.definition,
             append_only=self._is_append_only,
             table=self.log.uri,
+            known=self._paths_named_again(),
         )
         validate_balance(self._draft.files, self._draft.rearranged, table=self.log.uri)
         if self.snapshot is not None and self._draft.put_back and self._draft.heeds_vacuum:
             validate_no_vacuum(self.snapshot, now_ms=self.clock())
+
+    def _paths_named_again(self) -> frozenset[str]:
+        return frozenset(canonical_texts((a.path for a in self._draft.named_again), self.log.uri))
 
     def commit(
         self,
@@ -527,14 +531,13 @@ class Transaction:
     def _footprint(self) -> Footprint:
         draft = self._draft
         removed = (action.path for action in draft.removed)
-        again = (add.path for add in draft.named_again)
         rests_on_no_row = draft.is_rearrangement or self._operation == "vacuum"
         level = self.properties.isolation_level if not self._is_serial else "Serializable"
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
             puts_back=bool(draft.put_back) and draft.heeds_vacuum,
-            named_again=frozenset(canonical_texts(again, self.log.uri)),
+            named_again=self._paths_named_again(),
             app_ids=frozenset(draft.txns) | frozenset(draft.txns_set_back),
             domains=frozenset(draft.domains),
             changes_metadata=draft.metadata is not None,

@@ -8,7 +8,7 @@ sees: an engine checks them and attests it in `Staged.row_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow.parquet as pq
 
@@ -73,9 +73,18 @@ def validate_footer(footer: pq.FileMetaData, schema: StructType, path: str) -> N
 
 
 def validate_actions(
-    files: Sequence[FileAction], definition: TableDefinition, *, append_only: bool, table: str
+    files: Sequence[FileAction],
+    definition: TableDefinition,
+    *,
+    append_only: bool,
+    table: str,
+    known: Collection[str] = (),
 ) -> None:
     """Refuse file actions that contradict each other or the table.
+
+    Args:
+        known: Canonical paths of files that the log has named before: these may lie outside of the
+            table, where nothing new may.
 
     Raises:
         InvalidRequestError: With the file and the rule.
@@ -86,6 +95,10 @@ def validate_actions(
         _validate_twice_named(files, paths, table)
     for action, path in zip(files, paths, strict=True):
         if isinstance(action, AddFile):
+            if not is_absolute(path):
+                validate(path)
+            elif path not in known:
+                raise InvalidRequestError(f"{table}: file {path} lies outside the table")
             _validate_add(action, path, types, table)
     removed = [a for a in files if isinstance(a, RemoveFile) and a.data_change]
     if append_only and removed:
@@ -159,9 +172,6 @@ def _paths_of(files: Sequence[FileAction], table: str) -> list[str]:
 
 def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table: str) -> None:
     """What a reader would stumble over is refused: with it, all of the table is lost to readers."""
-    if is_absolute(path):
-        raise InvalidRequestError(f"{table}: file {path} lies outside the table")
-    validate(path)
     if add.size < 0:
         raise InvalidRequestError(f"{table}: file {path} has {add.size} bytes; give its real size")
     if add.partition_values.keys() != types.keys():

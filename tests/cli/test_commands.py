@@ -17,6 +17,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.protocol.file_names import checkpoint_part_name
+from tests.clones import named_by, shallow_clone
 from tests.tables import by_deltalake, rows
 
 DAY_S = 86_400
@@ -64,6 +65,18 @@ def test_show(table: Path) -> None:
     assert shown["properties"]["delta.checkpointInterval"] == "100"
     assert [field["name"] for field in shown["schema"]["fields"]] == ["id", "day"]
     assert shown["checkpoint_version"] is None
+
+
+def test_a_shallow_clone_is_shown_with_the_files_of_its_source(table: Path) -> None:
+    clone = DeltaLog(table.parent / "clone")
+    shallow_clone(DeltaLog(table).snapshot(), clone, named_by(f"file:{table}"))
+    own = [file["path"] for file in output("files", table)]
+    assert [file["path"] for file in output("files", clone.uri)] == [f"{table}/{p}" for p in own]
+    assert output("show", clone.uri)["num_files"] == output("show", table)["num_files"] == 3
+    assert output("history", clone.uri)["operation"] == "CLONE"
+    assert output("count", clone.uri)["num_rows"] == 3
+    ids = [sorted(row["id"] for row in output("head", each)) for each in (table, clone.uri)]
+    assert ids == [[1, 1, 2], [1, 1, 2]]
 
 
 def test_show_for_people(table: Path) -> None:

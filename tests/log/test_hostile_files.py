@@ -21,6 +21,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError, LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.deletion_vector_read import load_deletion_vector
+from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.maintenance import clean_up_log, health, vacuum
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.file_names import checkpoint_name, checksum_name, commit_name
@@ -203,5 +204,6 @@ def test_an_absurd_vector_takes_no_memory_and_deletes_nothing(
     vector = DeletionVector(
         storage_type="u", path_or_inline_dv="0" * 20, **{**described, **changes}
     )
+    files = TableFiles(DeltaLog(tmp_path).storage, OutsideFiles())
     with pytest.raises(DataFileError, match="cannot be used"):
-        load_deletion_vector(DeltaLog(tmp_path).storage, 0, "x.parquet", vector)
+        load_deletion_vector(files, 0, "x.parquet", vector)

@@ -235,12 +235,12 @@ def test_what_a_tombstone_names_is_no_orphan(tmp_path: Path) -> None:
     assert not repair(log, clock=later).plan.orphans
 
 
-def test_files_outside_the_table_are_not_looked_for(tmp_path: Path) -> None:
+def test_files_outside_the_table_are_looked_for_too(tmp_path: Path) -> None:
     log = history(tmp_path / "t")
     add = data_file(tmp_path, "elsewhere.parquet", pa.table({"id": [1]}))
     commit(log, replace(add, path=f"file://{tmp_path}/elsewhere.parquet"))
     result = repair(log, remove_missing=True)
-    assert (result.version, result.plan.outside, result.plan.num_files) == (None, 1, 2)
+    assert (result.version, result.plan.outside, result.plan.num_files) == (None, 0, 3)
 
 
 def test_the_plan_compares_a_listing_with_the_log(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from delta_ops.protocol.file_paths import (
     canonical_path,
     canonical_paths,
     canonical_texts,
+    depend_on_root,
     encode_path,
     is_absolute,
 )
@@ -109,12 +110,55 @@ def test_every_spelling_has_one_key(log_path: str, table_uri: str, canonical: st
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["../x.parquet", "a/../../x.parquet", "%2e%2e/x.parquet", "..", "s3://b/t/../x.parquet"],
+    ("log_path", "table_uri", "canonical"),
+    [
+        pytest.param("../x", "/lake/t", "/lake/x", id="beside the table"),
+        pytest.param("a/../../u/x", "/lake/t", "/lake/u/x", id="in a neighbour"),
+        pytest.param("%2e%2e/x%20y", "/lake/t", "/lake/x y", id="dots that are escaped"),
+        pytest.param("../../../x", "/lake/t", "/x", id="above the root of a disk"),
+        pytest.param("../t/x", "/lake/t", "x", id="out and in again"),
+        pytest.param("../t/./a//x", "/lake/t", "a/x", id="out and in again, untidy"),
+        pytest.param("../u/x", "s3://b/t", "s3://b/u/x", id="in a bucket"),
+        pytest.param("../u/x", "s3a://b/lake/t", "s3a://b/lake/u/x", id="as the table names it"),
+        pytest.param("../t/x", "s3://b/t", "x", id="out and in again in a bucket"),
+        pytest.param("s3://b/t/../x", "s3://b/t", "s3://b/x", id="an object beside the table"),
+        pytest.param("s3a://b/u/../t/x", "s3://b/t", "x", id="an object of the table"),
+        pytest.param("s3://c/a/../x", "s3://b/t", "s3://c/x", id="an object elsewhere"),
+        pytest.param("../u/x", "memory://a/t", "memory://a/u/x", id="in memory"),
+        pytest.param(
+            "../u/x",
+            "abfss://c@a.dfs.core.windows.net/t",
+            "abfss://c@a.dfs.core.windows.net/u/x",
+            id="in a container",
+        ),
+    ],
 )
-def test_a_path_that_climbs_out_of_the_table_is_an_error(path: str) -> None:
-    with pytest.raises(LogCorruptError, match="climbs out of the table"):
+def test_steps_up_are_taken_from_the_root_of_the_table(
+    log_path: str, table_uri: str, canonical: str
+) -> None:
+    assert canonical_path(log_path, table_uri) == canonical
+    assert canonical_texts([log_path], table_uri) == [canonical]
+    among = pa.array(["y"] * 200 + [log_path])
+    assert canonical_paths(among, table_uri).to_pylist() == ["y"] * 200 + [canonical]
+
+
+@pytest.mark.parametrize("path", ["../../x", "a/../../../x", "%2e%2e/../x", "s3://b/../x"])
+def test_a_path_that_climbs_out_of_its_bucket_is_an_error(path: str) -> None:
+    with pytest.raises(LogCorruptError, match="climbs out of its store"):
         canonical_path(path, "s3://b/t")
+
+
+@pytest.mark.parametrize(
+    ("path", "depends"),
+    [
+        pytest.param("a/../x", False, id="a step within the table"),
+        pytest.param("../x", True, id="a step out of it"),
+        pytest.param("%2e%2e/x", True, id="an escaped one"),
+        pytest.param("/lake/x", True, id="an absolute path"),
+    ],
+)
+def test_what_depends_on_where_the_table_is(path: str, depends: bool) -> None:
+    assert depend_on_root(pa.array(["y", path])) is depends
 
 
 def test_a_root_that_is_a_link_has_both_names(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col
-from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
+from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError, OutsideFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import encode_path
@@ -30,6 +30,7 @@ from delta_ops.spark.expressions import to_column
 from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.transaction import Staged
+from tests.clones import content_of, named_by, shallow_clone
 from tests.spark.frames import rows_of
 from tests.tables import SHARED, needs_shared, rows
 
@@ -191,6 +192,39 @@ def test_a_file_may_lie_outside_of_the_table(tmp_path: Path, spark: SparkSession
     log = DeltaLog(tmp_path / "two")
     create_commit(log.storage, log.log_directory, 1, [outside])
     assert rows_of(ds.read(spark, tmp_path / "two")) == rows(ROWS)
+
+
+@pytest.mark.parametrize("way_up", [False, True], ids=["absolute", "by steps up"])
+def test_a_shallow_clone_has_the_rows_of_its_source(
+    tmp_path: Path, spark: SparkSession, way: str, way_up: bool
+) -> None:
+    source, clone = DeltaLog(tmp_path / "a b"), DeltaLog(tmp_path / "clone")
+    da.write(source, ROWS, partition_by=["p"])
+    name = named_by("../a%20b" if way_up else (tmp_path / "a b").as_uri().replace("///", "/"))
+    shallow_clone(source.snapshot(), clone, name)
+    before = content_of(tmp_path / "a b")
+    assert rows(pa.Table.from_pylist(rows_of(ds.read(spark, clone)))) == rows(ROWS)
+    found = rows_of(ds.read(spark, clone, ["id"], col("p") == "b"))
+    assert found == [{"id": 3}]
+    more = spark.createDataFrame([(9, "b", 9.0)], "id long, p string, x double")
+    ds.write(more, clone, mode="overwrite", replace_where=col("id") >= 3)
+    assert sorted(row["id"] for row in rows_of(ds.read(spark, clone))) == [1, 2, 9]
+    assert content_of(tmp_path / "a b") == before
+
+
+def test_a_file_outside_that_spark_may_not_or_cannot_read_is_named(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    source = DeltaLog(tmp_path / "source")
+    da.write(source, ROWS)
+    clone = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "c"), named_by("../source"))
+    (add,) = source.snapshot().add_files()
+    with pytest.raises(OutsideFileError, match='outside="read"') as error:
+        ds.read(spark, DeltaLog(clone.uri, outside="refuse"))
+    assert error.value.file == f"{source.uri}/{add.path}"
+    in_s3 = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "d"), named_by("s3://b/t"))
+    with pytest.raises(InvalidRequestError, match=r"s3a://b/t/.*use delta_ops\.arrow"):
+        ds.read(spark, in_s3)
 
 
 @pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet"])

@@ -193,7 +193,9 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
         try:
             segment = segment_from_listing(listing, log.uri, None)
             ahead = {"add": _ADDS, "remove": _REMOVES}
-            return load_snapshot(log.storage, log.log_directory, segment, ahead=ahead)
+            return load_snapshot(
+                log.storage, log.log_directory, segment, ahead=ahead, outside=log.outside
+            )
         except (FileNotFoundError, DeltaOpsError):
             pass
     return log.snapshot()

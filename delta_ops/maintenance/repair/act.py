@@ -21,7 +21,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import in_parallel
@@ -73,8 +73,8 @@ def repair(
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        InvalidRequestError: Every file is gone, so that the store is more likely not the right one;
-            or the table is append-only and would lose rows.
+        InvalidRequestError: Every file is gone, or every one outside of the table, so that the
+            store is more likely not the right one; or the table is append-only and would lose rows.
         CommitConflictError: Somebody changed one of these files meanwhile; nothing was committed.
         StorageError: The store failed, so that it is not known what is there.
         UnsupportedFeatureError: The table uses what we cannot repair.
@@ -90,6 +90,13 @@ def repair(
             f"{log.uri}: every file of the table is gone, of {plan.num_files:,}; look whether this "
             "is the right place, and its store is mounted and complete. If they are lost for good, "
             "overwrite the table"
+        )
+    elsewhere = [add for add in removed if is_absolute(canonical_path(add.path, snapshot.uri))]
+    if elsewhere and len(elsewhere) == plan.num_elsewhere:
+        raise InvalidRequestError(
+            f"{log.uri}: every file outside of the table is gone, of {plan.num_elsewhere:,}, such "
+            f"as {elsewhere[0].path}; look whether its store is mounted and complete. If they are "
+            "lost for good, overwrite the table"
         )
     if dry_run:
         transaction.remove(removed)
@@ -122,9 +129,12 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
     listed = list(snapshot.storage.list_tree("", on_link=links.__setitem__))
     compared = partial(plan_repair, snapshot, now_ms=now_ms, retention_ms=retention_ms, links=links)
     plan = compared(listed)
+    files = snapshot.table_files
     doubtful = {canonical_path(add.path, snapshot.uri) for add in plan.missing}
-    doubtful |= {path for add in plan.missing_vectors if (path := vector_path(add, snapshot))}
-    there = doubtful - confirmed_missing(snapshot.storage, doubtful)
+    # What is found to be there needs its vector.
+    vectors = (vector_path(add, snapshot) for add in (*plan.missing, *plan.missing_vectors))
+    doubtful |= {path for path in vectors if path and files.is_admitted(path)}
+    there = doubtful - confirmed_missing(files, doubtful)
     if not there:
         return plan
     found = [FileInfo(path, size=0, modified_ms=now_ms) for path in sorted(there)]

@@ -3,10 +3,12 @@
 Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 
 1. A live file that the store does not have is missing; whether it is so, the store is asked again
-   before anything is done about it. A file outside the table is not looked for.
+   before anything is done about it. One outside of the table is looked for in its own store, unless
+   the table's handle refuses to.
 2. A live file whose deletion vector is missing can only be reported: with the vector left out
    deleted rows would come back, with the file left out live ones would go.
 3. A live file without `numRecords` has no statistics to go by: readers open it for every query.
+   One outside of the table belongs to somebody else and is not described.
 4. A file that neither a live one nor a tombstone names, however old, is an orphan: the leftover of
    a writer that died, or what the log has forgotten. It is reported, never deleted: see vacuum.
 """
@@ -25,7 +27,7 @@ from delta_ops.maintenance.reachable import real_paths
 from delta_ops.maintenance.vacuum.plan import plan_vacuum
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
-from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
 from delta_ops.transaction.missing_files import vector_path
@@ -48,7 +50,9 @@ class RepairPlan:
     orphans: tuple[FileInfo, ...] = ()
     """Files that the log does not name; no hidden ones, and none that is being written."""
     outside: int = 0
-    """Live files outside the table, which were not looked for."""
+    """Live files outside the table that may not be read and were not looked for."""
+    num_elsewhere: int = 0
+    """Live files outside the table that were looked for, among `num_files`."""
 
     @property
     def has_work(self) -> bool:
@@ -85,8 +89,8 @@ def plan_repair(
     infos = list(listed)
     there = {info.path for info in infos}
     live = _suspects(snapshot, there)
-    missing = tuple(add for path, add in live.inside if path not in there)
-    present = [add for path, add in live.inside if path in there]
+    missing = tuple(add for path, add in live.suspects if path not in there)
+    present = [(path, add) for path, add in live.suspects if path in there]
     named = live.paths | _removed_paths(snapshot)
     orphans = plan_vacuum(
         infos,
@@ -98,12 +102,15 @@ def plan_repair(
     )
     return RepairPlan(
         version=snapshot.version,
-        num_files=live.num_inside,
+        num_files=live.num_files,
         missing=missing,
-        missing_vectors=tuple(a for a in present if not _has_vector(a, snapshot, there)),
-        without_statistics=tuple(add for add in present if not has_row_count(add)),
+        missing_vectors=tuple(a for _, a in present if not _has_vector(a, snapshot, there)),
+        without_statistics=tuple(
+            add for path, add in present if not is_absolute(path) and not has_row_count(add)
+        ),
         orphans=orphans.files,
-        outside=live.num_outside,
+        outside=live.num_refused,
+        num_elsewhere=live.num_elsewhere,
     )
 
 
@@ -118,18 +125,21 @@ class _Live:
 
     paths: set[str]
     """Canonical, with those of their deletion vectors."""
-    inside: list[tuple[str, AddFile]]
+    suspects: list[tuple[str, AddFile]]
     """By canonical path: of files that are gone, have a vector, or lack a row count."""
-    num_inside: int
-    num_outside: int
+    num_files: int
+    num_elsewhere: int
+    """Outside of the table, among `num_files`."""
+    num_refused: int
+    """Outside of the table, not among `num_files`."""
 
 
 def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
     """One pass over the live files; only those that something may be wrong with become values."""
     known = pa.array(list(there), pa.string())
     all_paths: set[str] = set()
-    inside: list[tuple[str, AddFile]] = []
-    num_inside = num_outside = 0
+    suspects: list[tuple[str, AddFile]] = []
+    num_files = num_elsewhere = num_refused = 0
     for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
         paths = table[CANONICAL_PATH]
         all_paths.update(paths.to_pylist())
@@ -137,15 +147,23 @@ def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
         has_vector = pc.is_valid(table["deletionVector"])
         uncounted = [num_records(text) is None for text in table["stats"].to_pylist()]
         suspect = table.filter(pc.or_(pc.or_(gone, has_vector), pa.array(uncounted, pa.bool_())))
-        outside = sum(map(is_absolute, paths.filter(gone).to_pylist()))
-        num_outside += outside
-        num_inside += len(table) - outside
+        outside = absolute_paths(paths)
+        refused = {path for path in outside if not snapshot.table_files.is_admitted(path)}
+        num_refused += sum(path in refused for path in outside)
+        num_elsewhere += sum(path not in refused for path in outside)
+        num_files += len(table) - sum(path in refused for path in outside)
         for add in add_files(suspect.select(ADD.names)):
             path = canonical_path(add.path, snapshot.uri)
-            if not is_absolute(path):
-                inside.append((path, add))
+            if path not in refused:
+                suspects.append((path, add))
                 all_paths.update(filter(None, [vector_path(add, snapshot)]))
-    return _Live(paths=all_paths, inside=inside, num_inside=num_inside, num_outside=num_outside)
+    return _Live(
+        paths=all_paths,
+        suspects=suspects,
+        num_files=num_files,
+        num_elsewhere=num_elsewhere,
+        num_refused=num_refused,
+    )
 
 
 def _removed_paths(snapshot: Snapshot) -> set[str]:
@@ -161,4 +179,4 @@ def _removed_paths(snapshot: Snapshot) -> set[str]:
 
 def _has_vector(add: AddFile, snapshot: Snapshot, there: set[str]) -> bool:
     path = vector_path(add, snapshot)
-    return path is None or path in there
+    return path is None or path in there or not snapshot.table_files.is_admitted(path)

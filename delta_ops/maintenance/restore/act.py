@@ -81,6 +81,8 @@ def restore(
             committed, the error says so.
         CommitConflictError: Somebody changed the table meanwhile, or a vacuum is going on; nothing
             was committed.
+        OutsideFileError: A file that comes back lies outside of the table and may not be looked for
+            there.
         UnsupportedFeatureError: The table uses what we cannot restore.
     """
     if (version is None) == (timestamp is None):

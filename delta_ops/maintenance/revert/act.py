@@ -69,6 +69,8 @@ def revert(
             committed, the error says so.
         CommitConflictError: Somebody changed these files meanwhile, or a vacuum is going on;
             nothing was committed.
+        OutsideFileError: A file that comes back lies outside of the table and may not be looked for
+            there.
         UnsupportedFeatureError: The table uses what we cannot revert.
     """
 

@@ -1,0 +1,77 @@
+"""Shallow clones that delta-spark makes, and clones of ours as it reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, Snapshot
+from delta_ops.maintenance import restore, vacuum
+from tests.clones import content_of, named_by, shallow_clone
+from tests.peers.delta_spark import DeltaSpark
+from tests.tables import rows
+
+
+def make_source(delta_spark: DeltaSpark, table: Path) -> None:
+    for statement in (
+        "CREATE TABLE {t} (id BIGINT, p STRING) USING delta PARTITIONED BY (p) TBLPROPERTIES "
+        "('delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true')",
+        "INSERT INTO {t} SELECT /*+ COALESCE(1) */ id, IF(id % 2 = 0, 'x y', '50% é') "
+        "FROM range(10)",
+        "DELETE FROM {t} WHERE id IN (1, 4)",
+    ):
+        delta_spark.sql(statement.replace("{t}", f"delta.`{table}`"))
+
+
+def test_a_clone_by_delta_spark_has_the_same_rows_in_every_version(
+    delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    source, clone = tmp_path / "a b", tmp_path / "clone"
+    make_source(delta_spark, source)
+    delta_spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{source}`")
+    delta_spark.sql(f"INSERT INTO delta.`{clone}` VALUES (100, 'x y')")
+    delta_spark.sql(f"DELETE FROM delta.`{clone}` WHERE id IN (5, 6)")
+    log, before = DeltaLog(clone), content_of(source)
+    assert "p" in kinds_of_vectors(log.snapshot(0))
+    for version in range(3):
+        expected = rows(delta_spark.read(clone, version))
+        assert rows(da.to_table(log.snapshot(version))) == expected
+    theirs = delta_spark.changes(clone, startingVersion="1")
+    ours = da.read_changes(log, 1).read_all()
+    assert feed(ours.to_pylist()) == feed(theirs.to_pylist())
+
+    vacuum(log)
+    restore(log, version=0)
+    assert (
+        rows(delta_spark.read(clone))
+        == rows(da.to_table(log))
+        == rows(da.to_table(DeltaLog(source)))
+    )
+    assert content_of(source) == before
+
+
+def test_delta_spark_takes_steps_up_from_the_root_of_the_table_too(
+    delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    source, clone = tmp_path / "a b", tmp_path / "clone"
+    make_source(delta_spark, source)
+    log = shallow_clone(DeltaLog(source).snapshot(), DeltaLog(clone), named_by("../a%20b"))
+    assert rows(da.to_table(log)) == rows(da.to_table(DeltaLog(source)))
+    without_vectors = tmp_path / "plain"
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{without_vectors}` USING delta AS SELECT * FROM delta.`{source}`"
+    )
+    plain = DeltaLog(without_vectors)
+    steps = shallow_clone(plain.snapshot(), DeltaLog(tmp_path / "steps"), named_by("../plain"))
+    assert rows(delta_spark.read(tmp_path / "steps")) == rows(da.to_table(steps))
+
+
+def kinds_of_vectors(snapshot: Snapshot) -> set[str]:
+    found = (add.deletion_vector for add in snapshot.add_files())
+    return {vector.storage_type for vector in found if vector}
+
+
+def feed(changes: list[dict[str, object]]) -> list[str]:
+    names = ("id", "p", "_change_type", "_commit_version")
+    return sorted(json.dumps([row[name] for name in names]) for row in changes)
