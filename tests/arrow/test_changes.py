@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
+from delta_ops.maintenance import repair as mend
 from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile
 from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
 from delta_ops.transaction.transaction import tombstone
@@ -219,6 +220,30 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     (tmp_path / "x").unlink()
     with pytest.raises(DataFileError, match="version 1: data file x is gone"):
         changes(log, 1)
+
+
+def test_the_feed_goes_through_a_repair_of_lost_files(tmp_path: Path) -> None:
+    lost, kept = file(tmp_path, "x", 1), file(tmp_path, "y", 2)
+    log = table_of(tmp_path, [lost], [kept])
+    (tmp_path / "x").unlink()
+    commit(log, 3, [remove(lost)], operation="FSCK")
+    commit(log, 4, [remove(kept)])
+    assert changes(log, 2) == [(2, "a", "insert", 2), (2, "a", "delete", 4)]
+
+
+@pytest.mark.parametrize("repair", ["ours", "deltalake"])
+def test_the_feed_goes_through_a_repair_by(tmp_path: Path, repair: str) -> None:
+    write_deltalake(str(tmp_path), ids(1), configuration=FEED)
+    write_deltalake(str(tmp_path), ids(2), mode="append")
+    lost = DeltaLog(tmp_path).snapshot(0).files(["path"])["path"].to_pylist()
+    (tmp_path / lost[0]).unlink()
+    if repair == "ours":
+        mend(DeltaLog(tmp_path), remove_missing=True)
+    else:
+        DeltaTable(str(tmp_path)).repair()
+    found = da.read_changes(DeltaLog(tmp_path), 1, columns=["id", "_commit_version"]).read_all()
+    assert found.to_pylist() == [{"id": 2, "_commit_version": 1}]
+    assert DeltaLog(tmp_path).snapshot().version == 2
 
 
 def test_a_commit_that_was_cleaned_up_is_named(tmp_path: Path) -> None:
