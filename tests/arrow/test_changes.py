@@ -163,6 +163,48 @@ def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
     assert da.read_changes(log, 0).read_all()["n"].to_pylist() == [None, None]
 
 
+def with_later_fields(root: Path) -> DeltaLog:
+    """Version 1 has rows; version 2 adds a column, and fields of a struct and of a list's."""
+    s, v = StructField("a", LONG), StructField("v", LONG)
+    before = StructType((StructField("s", StructType((s,))),))
+    after = StructType(
+        (
+            StructField("s", StructType((s, StructField("b", StructType((v,)))))),
+            StructField("n", INTEGER),
+        )
+    )
+    log = create(root, before, [], FEED)
+    rows = pa.table({"s": pa.array([{"a": 1}, None], pa.struct([("a", pa.int64())]))})
+    commit(log, 1, [data_file(root, "x", rows)])
+    commit(log, 2, [create(root / "other", after, [], FEED).snapshot().metadata])
+    return log
+
+
+def test_fields_that_came_later_are_null_in_the_schema_of_the_latest_version(
+    tmp_path: Path,
+) -> None:
+    found = da.read_changes(with_later_fields(tmp_path), 1, 1, schema="latest").read_all()
+    assert found.select(["s", "n"]).to_pylist() == [
+        {"s": {"a": 1, "b": None}, "n": None},
+        {"s": None, "n": None},
+    ]
+
+
+def test_a_range_has_the_columns_of_its_last_version(tmp_path: Path) -> None:
+    log = with_later_fields(tmp_path)
+    own = da.read_changes(log, 1, 1).read_all()
+    assert own.select([0]).to_pylist() == [{"s": {"a": 1}}, {"s": None}]
+    assert "n" not in own.column_names
+    through = da.read_changes(log, 1, 2).read_all()
+    assert through["s"].to_pylist() == [{"a": 1, "b": None}, None]
+
+
+def test_a_schema_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    log = table_of(tmp_path)
+    with pytest.raises(InvalidRequestError, match='give "end" or "latest"'):
+        da.read_changes(log, 0, schema="first")  # type: ignore[arg-type]
+
+
 def test_a_type_that_became_another_is_refused(tmp_path: Path) -> None:
     changed = StructType((StructField("id", STRING), StructField("p", STRING)))
     log = table_of(tmp_path, [file(tmp_path, "x", 1)])
