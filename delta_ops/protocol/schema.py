@@ -127,6 +127,8 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
 
+_COLLATIONS, _BY_BYTES = "__COLLATIONS", "UTF8_BINARY"
+
 INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {
     BYTE: (-(2**7), 2**7 - 1),
     SHORT: (-(2**15), 2**15 - 1),
@@ -173,6 +175,19 @@ def find_field(schema: StructType, name: str) -> StructField:
         names = ", ".join(each.name for each in found)
         raise InvalidRequestError(f"Column {name} is ambiguous: it could be any of {names}.")
     return found[0]
+
+
+def collation(field: StructField) -> str | None:
+    """The rule by which a string field is compared; None where that is its UTF-8 bytes.
+
+    Source: Spark's `StructField`, whose metadata name it under `__COLLATIONS`.
+    """
+    names = field.metadata.get(_COLLATIONS)
+    if field.data_type != STRING or not isinstance(names, dict):
+        return None
+    # A string has one entry: its own, under the name that it had when it was made.
+    others = (str(name) for name in names.values())
+    return next((name for name in others if name.rpartition(".")[2] != _BY_BYTES), None)
 
 
 def validate_distinct(schema: StructType, table: str) -> None:

@@ -16,7 +16,7 @@ from delta_ops.protocol.predicate.nodes import (
     Predicate,
     leaves_of,
 )
-from delta_ops.protocol.schema import DataType, StructType, find_field
+from delta_ops.protocol.schema import DataType, StructField, StructType, collation, find_field
 from delta_ops.protocol.stats import ColumnPath
 
 
@@ -38,7 +38,8 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             literals = (None if v is None else _literal(v, path, data_type) for v in values)
             return In(path, tuple(literals), data_type)
         case IsNull(column):
-            return IsNull(*_locate(column, schema))
+            path, found = _locate(column, schema)
+            return IsNull(path, found.data_type)
         case And(operands):
             return And(tuple(resolve(each, schema) for each in operands))
         case Or(operands):
@@ -65,25 +66,31 @@ def resolved_type(leaf: Leaf) -> DataType:
 
 
 def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, DataType]:
-    path, data_type = _locate(column, schema)
-    if not is_comparable(data_type):
+    path, found = _locate(column, schema)
+    if not is_comparable(found.data_type):
         raise InvalidRequestError(
-            f"Column {'.'.join(path)} of type {data_type.name} cannot be compared with a value; "
-            "compare a field of it, or test it for null."
+            f"Column {'.'.join(path)} of type {found.data_type.name} cannot be compared with a "
+            "value; compare a field of it, or test it for null."
         )
-    return path, data_type
+    if (name := collation(found)) is not None:
+        # By bytes rows would be missed that are equal by the collation; so would files.
+        raise InvalidRequestError(
+            f"Column {'.'.join(path)} has the collation {name}, by which we cannot compare: read "
+            "without this predicate and filter the rows, or test the column for null."
+        )
+    return path, found.data_type
 
 
-def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, DataType]:
+def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
     found = find_field(schema, column[0])
     if len(column) == 1:
-        return (found.name,), found.data_type
+        return (found.name,), found
     if not isinstance(found.data_type, StructType):
         raise InvalidRequestError(
             f"Column {found.name} is of type {found.data_type.name} and has no field {column[1]}."
         )
-    path, data_type = _locate(column[1:], found.data_type)
-    return (found.name, *path), data_type
+    path, field = _locate(column[1:], found.data_type)
+    return (found.name, *path), field
 
 
 def _literal(value: object, path: ColumnPath, data_type: DataType) -> object:
