@@ -18,15 +18,17 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from delta_ops.errors import (
+    DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
     TableNotFoundError,
     VersionNotFoundError,
 )
+from delta_ops.lazy import lazy
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.segment import LogListing, earliest_version, list_log
-from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import in_parallel
 
@@ -80,6 +82,7 @@ def load_history(
     if not commits and base is None and list_log(storage, directory).latest_version is None:
         raise TableNotFoundError(storage.uri)
     times = _raised({version: each.info.modified_ms for version, each in commits.items()})
+    own_times = _OwnTimes(storage, directory, base)
     versions = sorted(times, reverse=True)
     for version in versions if limit is None else versions[:limit]:
         commit = read_commit_if_there(commits[version].storage, commits[version].directory, version)
@@ -87,6 +90,8 @@ def load_history(
             continue
         values = commit.info.values if commit.info else {}
         own_time = _in_commit_timestamp(values)
+        if own_time is not None and not own_times.count_at(version):
+            own_time = None
         yield HistoryEntry(
             version=version,
             timestamp_ms=times[version] if own_time is None else own_time,
@@ -97,6 +102,28 @@ def load_history(
             user_metadata=_text(values.get("userMetadata")),
             commit_info=values,
         )
+
+
+class _OwnTimes:
+    """Whether times count that commits carry: they may be left from before they were dropped."""
+
+    def __init__(self, storage: Storage, directory: str, base: Snapshot | None) -> None:
+        self._open = partial(open_snapshot, storage, directory, base=base)
+
+    def count_at(self, version: int) -> bool:
+        return self._since is not None and version >= self._since
+
+    @lazy
+    def _since(self) -> int | None:
+        """The first version; None if they do not count at the latest one.
+
+        Only a table that can be opened tells it; of another one they are taken as they stand.
+        """
+        try:
+            enabled = _enablement(self._open())
+        except DeltaOpsError:
+            return 0
+        return None if enabled is None else enabled.version
 
 
 def _commits_with_base(
