@@ -59,6 +59,7 @@ class _Logged(NamedTuple):
 
     storage: Storage
     directory: str
+    version: int
     info: FileInfo
 
 
@@ -132,7 +133,7 @@ def _commits_with_base(
     """Commits by version, and the earliest version from which every later one can be read."""
     listing = list_log(storage, directory)
     earliest = earliest_version(listing)
-    own = {v: _Logged(storage, directory, info) for v, info in listing.commits.items()}
+    own = {v: _Logged(storage, directory, v, info) for v, info in listing.commits.items()}
     if base is None:
         return own, earliest
     below, first = _commits_with_base(base.storage, base.log_directory, base.base)
@@ -316,7 +317,8 @@ def load_in_commit_times(
     found: dict[int, int] = {}
 
     def time_of(version: int) -> int:
-        logged = _Logged(snapshot.storage, snapshot.log_directory, listing.commits[version])
+        info = listing.commits[version]
+        logged = _Logged(snapshot.storage, snapshot.log_directory, version, info)
         found[version] = _read_timestamp(logged)
         return found[version]
 
@@ -450,19 +452,23 @@ def _iso(ms: int) -> str:
 
 
 def version_of_transaction(
-    storage: Storage, directory: str, app_id: str, version: int
+    storage: Storage, directory: str, app_id: str, version: int, *, base: Snapshot | None = None
 ) -> int | None:
     """The version whose commit carries a txn; None if its commit file cannot be found.
 
     A commit that is damaged is passed over: the txn is known from elsewhere, and an old commit may
     be one that no version needs any more.
+
+    Args:
+        base: What the first commit of the log follows.
     """
-    newest_first = sorted(list_log(storage, directory).commits, reverse=True)
+    commits, _ = _commits_with_base(storage, directory, base)
+    newest_first = [commits[number] for number in sorted(commits, reverse=True)]
     # It is among the last ones, nearly always; else as many are read at once as have been already.
     start, end = 0, 1
     while start < len(newest_first):
         group = newest_first[start:end]
-        for commit in in_parallel(partial(_read_if_possible, storage, directory), group):
+        for commit in in_parallel(_read_if_possible, group):
             for txn in commit.transactions if commit else ():
                 if commit and (txn.app_id, txn.version) == (app_id, version):
                     return commit.version
@@ -470,8 +476,8 @@ def version_of_transaction(
     return None
 
 
-def _read_if_possible(storage: Storage, directory: str, version: int) -> Commit | None:
+def _read_if_possible(logged: _Logged) -> Commit | None:
     try:
-        return read_commit_if_there(storage, directory, version)
+        return read_commit_if_there(logged.storage, logged.directory, logged.version)
     except LogCorruptError:
         return None
