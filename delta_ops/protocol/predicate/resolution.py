@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from typing import NamedTuple
+
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate.nodes import (
@@ -12,11 +15,21 @@ from delta_ops.protocol.predicate.nodes import (
     IsNull,
     Leaf,
     Not,
+    Operator,
     Or,
     Predicate,
     leaves_of,
 )
-from delta_ops.protocol.schema import DataType, StructField, StructType, collation, find_field
+from delta_ops.protocol.schema import (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    StructField,
+    StructType,
+    collation,
+    find_field,
+)
 from delta_ops.protocol.stats import ColumnPath
 
 
@@ -32,9 +45,13 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     match predicate:
         case Comparison(column, operator, value):
             path, data_type = _comparable(column, schema)
+            if data_type == DATE and isinstance(value, datetime):
+                return _date_against_time(path, operator, _midnight_before(value, path))
             return Comparison(path, operator, _literal(value, path, data_type), data_type)
         case In(column, values):
             path, data_type = _comparable(column, schema)
+            if data_type == DATE:
+                return _date_in(path, values)
             literals = (None if v is None else _literal(v, path, data_type) for v in values)
             return In(path, tuple(literals), data_type)
         case IsNull(column):
@@ -95,3 +112,46 @@ def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructF
 
 def _literal(value: object, path: ColumnPath, data_type: DataType) -> object:
     return literal_of_type(value, data_type, column=".".join(path))
+
+
+class _Midnight(NamedTuple):
+    """The beginning of a day, at or before a time."""
+
+    day: date
+    is_exact: bool
+    """The time itself is that midnight."""
+
+
+def _midnight_before(time: datetime, path: ColumnPath) -> _Midnight:
+    """An instant is taken in UTC, as everywhere; a local time is what it says."""
+    zoned = time.tzinfo is not None
+    local: datetime = _literal(time, path, TIMESTAMP if zoned else TIMESTAMP_NTZ)  # type: ignore[assignment]
+    return _Midnight(local.date(), local.time() == datetime.min.time())
+
+
+def _date_against_time(path: ColumnPath, operator: Operator, time: _Midnight) -> Predicate:
+    """The comparison of a date, which is its midnight to Spark, with a time, by dates alone."""
+    day = time.day
+    if time.is_exact:
+        return Comparison(path, operator, day, DATE)
+    up_to, after = Comparison(path, "<=", day, DATE), Comparison(path, ">", day, DATE)
+    match operator:
+        case "<" | "<=":
+            return up_to
+        case ">" | ">=":
+            return after
+        case "==":
+            return And((up_to, after))  # false, or null where the date is
+        case "!=":
+            return Or((up_to, after))
+
+
+def _date_in(path: ColumnPath, values: tuple[object, ...]) -> Predicate:
+    """One of several dates and times: a time that is no midnight equals no date."""
+    times = [_midnight_before(v, path) for v in values if isinstance(v, datetime)]
+    others = [v for v in values if not isinstance(v, datetime)]
+    listed = [None if v is None else _literal(v, path, DATE) for v in others]
+    listed += [time.day for time in times if time.is_exact]
+    if times and not listed:
+        return _date_against_time(path, "==", times[0])
+    return In(path, tuple(listed), DATE)
