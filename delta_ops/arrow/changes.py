@@ -18,6 +18,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
@@ -106,7 +107,7 @@ def read_changes(
     plan = _Plan(source, end, shape, of_range, wanted, predicate, partition_time_zone)
     files = plan.files(source.snapshot(first)) if first <= last else iter(())
     select = plan_selection(arrow_schema_from_schema(plan.schema), arrow_schema_from_schema(wanted))
-    rows = map(select, read_all(source.storage, files))
+    rows = map(plan_padding(wanted), map(select, read_all(source.storage, files)))
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), rows)
 
 

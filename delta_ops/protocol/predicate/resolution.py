@@ -27,8 +27,10 @@ from delta_ops.protocol.schema import (
     DataType,
     StructField,
     StructType,
+    char_length,
     collation,
     find_field,
+    holds_char,
 )
 from delta_ops.protocol.stats import ColumnPath
 
@@ -44,16 +46,17 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """
     match predicate:
         case Comparison(column, operator, value):
-            path, data_type = _comparable(column, schema)
-            if data_type == DATE and isinstance(value, datetime):
+            path, found = _comparable(column, schema)
+            if found.data_type == DATE and isinstance(value, datetime):
                 return _date_against_time(path, operator, _midnight_before(value, path))
-            return Comparison(path, operator, _literal(value, path, data_type), data_type)
+            literals, width = _literals((value,), path, found)
+            return Comparison(path, operator, literals[0], found.data_type, width)
         case In(column, values):
-            path, data_type = _comparable(column, schema)
-            if data_type == DATE:
+            path, found = _comparable(column, schema)
+            if found.data_type == DATE:
                 return _date_in(path, values)
-            literals = (None if v is None else _literal(v, path, data_type) for v in values)
-            return In(path, tuple(literals), data_type)
+            literals, width = _literals(values, path, found)
+            return In(path, literals, found.data_type, width)
         case IsNull(column):
             path, found = _locate(column, schema)
             return IsNull(path, found.data_type)
@@ -82,7 +85,7 @@ def resolved_type(leaf: Leaf) -> DataType:
     return leaf.data_type
 
 
-def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, DataType]:
+def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
     path, found = _locate(column, schema)
     if not is_comparable(found.data_type):
         raise InvalidRequestError(
@@ -95,7 +98,27 @@ def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, Dat
             f"Column {'.'.join(path)} has the collation {name}, by which we cannot compare: read "
             "without this predicate and filter the rows, or test the column for null."
         )
-    return path, found.data_type
+    if len(path) > 1 and holds_char(find_field(schema, path[0])):
+        raise InvalidRequestError(
+            f"Column {path[0]} has fields of the type CHAR, which we cannot compare: read without "
+            "this predicate and filter the rows, or test the field for null."
+        )
+    return path, found
+
+
+def _literals(
+    values: tuple[object, ...], path: ColumnPath, field: StructField
+) -> tuple[tuple[object, ...], int | None]:
+    """The values as the column's type has them, and to how many characters both sides are padded.
+
+    Source: Spark's `ApplyCharTypePadding`.
+    """
+    found = tuple(None if v is None else _literal(v, path, field.data_type) for v in values)
+    width = char_length(field)
+    if width is None:
+        return found, None
+    width = max([width, *(len(str(each)) for each in found if each is not None)])
+    return tuple(None if each is None else str(each).ljust(width) for each in found), width
 
 
 def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
