@@ -4,9 +4,9 @@ Source: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile", 
 
 Where a commit has change data files, they are all there is to read of it. Else its rows follow from
 its adds and removes that change data, see `commit_changes`. Rows come as the last version of the
-range has its columns, through whatever they were called before; where the feed was off for a
-version, a column had a type that is none of its own, or column mapping was given up, the range is
-refused.
+range has its columns, or the latest version, through whatever they were called before;
+where the feed was off for a version, a column had a type that is none of its own, or column mapping
+was given up, the range is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Literal
 
 import pyarrow as pa
 
+from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
@@ -66,6 +68,7 @@ def read_changes(
     end_timestamp: str | datetime | None = None,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
+    schema: Literal["end", "latest"] = "end",
     partition_time_zone: str = "UTC",
 ) -> pa.RecordBatchReader:
     """The rows that commits changed, in the order of the commits.
@@ -80,6 +83,8 @@ def read_changes(
             (insert, delete, update_preimage, update_postimage), `_commit_version` and
             `_commit_timestamp`.
         predicate: Keeps the rows for which it is true; it may name any of these columns.
+        schema: Whether the columns are those of the last version of the range, or of the latest
+            version of the table. A column or a field that came later than a row is null in it.
         partition_time_zone: As in `to_table`.
 
     Raises:
@@ -94,15 +99,27 @@ def read_changes(
     latest = source.snapshot()
     first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
     end = latest if last == latest.version else source.snapshot(last)
+    shape = _shape(end, latest, schema)
     validate(end.definition, "read", table=end.uri)
-    schema = StructType((*end.schema.fields, *_OF_CHANGES))
-    _validate_names(end)
-    wanted = project(schema, columns)
-    plan = _Plan(source, end, schema, wanted, predicate, partition_time_zone)
+    validate(shape.definition, "read", table=end.uri)
+    _validate_names(shape)
+    of_range = StructType((*shape.schema.fields, *_OF_CHANGES))
+    wanted = project(of_range, columns)
+    plan = _Plan(source, end, shape, of_range, wanted, predicate, partition_time_zone)
     files = plan.files(source.snapshot(first)) if first <= last else iter(())
     select = plan_selection(arrow_schema_from_schema(plan.schema), arrow_schema_from_schema(wanted))
-    rows = map(select, read_all(source.storage, files))
+    rows = map(plan_padding(wanted), map(select, read_all(source.storage, files)))
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), rows)
+
+
+def _shape(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
+    """The version whose columns the changes have."""
+    match schema:
+        case "end":
+            return end
+        case "latest":
+            return latest
+    raise InvalidRequestError(f'there is no schema {schema!r} of changes; give "end" or "latest"')
 
 
 def _range(
@@ -166,18 +183,19 @@ class _Plan:
         self,
         log: DeltaLog,
         end: Snapshot,
+        shape: Snapshot,
         schema: StructType,
         wanted: StructType,
         predicate: Predicate | None,
         partition_time_zone: str,
     ) -> None:
-        self._log, self._end = log, end
+        self._log, self._end, self._shape = log, end, shape
         self.schema, self._condition = plan_condition(schema, wanted, predicate)
         self._time_zone = partition_time_zone
         # Where mapping came in the middle of the range, physical names are those of before it.
-        self._mode = end.definition.mapping_mode
+        self._mode = shape.definition.mapping_mode
         self._key: Callable[[StructField], str] = (
-            physical_name if end.definition.is_mapped else lambda each: each.name.lower()
+            physical_name if shape.definition.is_mapped else lambda each: each.name.lower()
         )
 
     def files(self, start: Snapshot) -> Iterator[tuple[FileScan, StoredFile]]:
@@ -220,7 +238,7 @@ class _Plan:
         }
         partitioning = Partitioning(
             columns=tuple(each for each in self.schema.fields if self._key(each) in partitions),
-            is_mapped=self._end.definition.is_mapped,
+            is_mapped=self._shape.definition.is_mapped,
             time_zone=self._time_zone,
         )
         of_log = [*partitioning.columns, *_OF_CHANGES]
@@ -250,14 +268,14 @@ class _Plan:
         if is_mapped(metadata) and self._mode == "none":
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
-                f"{self._end.version}: column mapping was given up in between; end before that "
+                f"{self._shape.version}: column mapping was given up in between; end before that "
                 "version, or begin with it"
             )
         schema = schema_from_json(metadata.schema_string)
-        for path, was, becomes in unreadable_columns(schema, self._end.schema, self._key):
+        for path, was, becomes in unreadable_columns(schema, self._shape.schema, self._key):
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
-                f"{self._end.version}: column {path} was {was.name} and became {becomes.name}; "
+                f"{self._shape.version}: column {path} was {was.name} and became {becomes.name}; "
                 "end before the commit that changed it, or begin after it"
             )
 

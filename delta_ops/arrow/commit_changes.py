@@ -3,7 +3,9 @@
 Source: PROTOCOL.md, "Reader Requirements for AddCDCFile", "Deletion Vectors".
 
 A file added is rows inserted, one removed rows deleted, as far as a deletion vector leaves them;
-where only the vector of a file is another one, what the two differ in. No I/O.
+where only the vector of a file is another one, what the two differ in. A repair that gives up
+entries of lost files (operation `FSCK`) is passed over: their rows were gone before, and nobody can
+tell them. No I/O.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from delta_ops.protocol.arrow_schemas import add_files, remove_files
 from delta_ops.protocol.file_paths import canonical_path
 
 _INSERT, _DELETE = "insert", "delete"
+_REPAIR = "FSCK"
+"""The operation by which delta-rs and we commit that; the reference has none."""
 
 
 class FileChange(NamedTuple):
@@ -37,6 +41,8 @@ def changes_of_files(commit: Commit, table: str) -> Iterator[FileChange]:
     Args:
         table: The table's root.
     """
+    if commit.operation == _REPAIR:
+        return
     adds = [add for add in add_files(commit.adds) if add.data_change]
     removes = [remove for remove in remove_files(commit.removes) if remove.data_change]
     added = {canonical_path(add.path, table): add for add in adds}

@@ -26,6 +26,7 @@ from pyroaring import BitMap64
 
 from delta_ops.arrow.dictionary_pages import decoded_bytes
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
+from delta_ops.arrow.legacy_days import LegacyCalendarError
 from delta_ops.arrow.nesting import in_pieces
 from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
@@ -331,6 +332,9 @@ def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[No
         raise DataFileError(table, version, path, reason) from error
     except OtherTypeError as error:
         reason = f"cannot be read ({error}); read a version, or changes to one, that has its type"
+        raise DataFileError(table, version, path, reason) from error
+    except LegacyCalendarError as error:
+        reason = f"cannot be read exactly ({error}); leave out the column, or read it with Spark"
         raise DataFileError(table, version, path, reason) from error
     except MemoryError as error:
         reason = (

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.arrow.legacy_days import plan_rebase
 from delta_ops.arrow.nesting import (
     Convert,
     Rules,
@@ -31,6 +33,7 @@ from delta_ops.arrow.nesting import (
 from delta_ops.arrow.variant_columns import StoredVariant, mark_variant, plan_variant
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import field_id, physical_name, renamed
+from delta_ops.protocol.legacy_calendar import LegacyCalendar, legacy_calendar
 from delta_ops.protocol.schema import (
     VARIANT,
     ArrayType,
@@ -99,7 +102,10 @@ class FileColumns:
     def _plan(self, read: pa.Schema) -> ToColumns:
         names = _Names(_stored_name(self.mode), _naming(self.mode))
         source = _as_planned(list(read), self.schema, names, ())
-        return plan_fields(source, list(arrow_schema_from_schema(self.schema)), "", _STORED)
+        rules = _STORED
+        if (calendar := legacy_calendar(read.metadata)).is_used:
+            rules = _STORED._replace(leaf=partial(_legacy_leaf, calendar))
+        return plan_fields(source, list(arrow_schema_from_schema(self.schema)), "", rules)
 
 
 def lacks_ids(stored: pa.Schema) -> bool:
@@ -266,6 +272,15 @@ def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
         # Delta has microseconds: of what other writers left, the rest is dropped, as Spark does.
         return lambda array: _floored(array).cast(target)
     return lambda array: cast(array, target)
+
+
+def _legacy_leaf(
+    calendar: LegacyCalendar, source: pa.DataType, target: pa.DataType, path: str
+) -> Convert:
+    convert = _leaf(source, target, path)
+    is_local = pt.is_timestamp(target) and target.tz is None and pt.is_timestamp(source)
+    rebase = None if is_local else plan_rebase(source, calendar, path)
+    return convert if rebase is None else lambda array: convert(rebase(array))
 
 
 def _floored(nanoseconds: pa.Array) -> Any:

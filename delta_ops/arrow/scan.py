@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
@@ -59,6 +60,7 @@ def to_table(
     snapshot, wanted = _opened(source, columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
+    batches = map(plan_padding(wanted), batches)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
 
@@ -72,7 +74,8 @@ def to_batches(
     """The rows of `to_table` as batches; a few of them are in memory at a time."""
     snapshot, wanted = _opened(source, columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
-    return _batches(snapshot, files, wanted, predicate, partition_time_zone)
+    batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
+    return map(plan_padding(wanted), batches)
 
 
 def count_rows(
@@ -128,7 +131,7 @@ def read_files(
     columns: Sequence[str],
     predicate: Predicate | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The matching rows of these live files, in the order of the files.
+    """The matching rows of these live files as they are stored, in the order of the files.
 
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.

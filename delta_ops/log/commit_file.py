@@ -87,6 +87,11 @@ class Commit:
         return self.info.values if self.info else {}
 
     @property
+    def operation(self) -> str | None:
+        """What its writer did, by its own word for it."""
+        return _text(self._info_values, "operation")
+
+    @property
     def in_commit_timestamp(self) -> int | None:
         """Its own time, in ms since the Unix epoch; None where it carries none."""
         value = self._info_values.get("inCommitTimestamp")

@@ -107,12 +107,11 @@ def known_files(
 
 def count_files(snapshot: Snapshot) -> Figures:
     """The figures of a version, from the sizes of all its files."""
-    sizes = [table["size"] for table in snapshot.stream_live(["size"])]
-    joined = pa.chunked_array([c for each in sizes for c in each.chunks], pa.int64())
+    sizes = snapshot.sizes()
     return Figures(
-        num_files=len(joined),
-        size_bytes=pc.sum(joined, min_count=0).as_py(),
-        histogram=histogram_of_sizes(joined.combine_chunks()),
+        num_files=len(sizes),
+        size_bytes=pc.sum(sizes, min_count=0).as_py(),
+        histogram=histogram_of_sizes(sizes.combine_chunks()),
     )
 
 

@@ -18,15 +18,18 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from delta_ops.errors import (
+    DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
     TableNotFoundError,
     VersionNotFoundError,
 )
+from delta_ops.lazy import lazy
 from delta_ops.log.commit_file import Commit, read_commit_if_there, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
+from delta_ops.log.outside_files import OutsideFiles
 from delta_ops.log.segment import LogListing, earliest_version, list_log
-from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import in_parallel
 
@@ -59,6 +62,7 @@ class _Logged(NamedTuple):
 
     storage: Storage
     directory: str
+    version: int
     info: FileInfo
 
 
@@ -82,10 +86,13 @@ def load_history(
     if not commits and base is None and list_log(storage, directory).latest_version is None:
         raise TableNotFoundError(storage.uri)
     times = _raised({version: each.info.modified_ms for version, each in commits.items()})
+    own_times = _OwnTimes(storage, directory, base)
     versions = sorted(times, reverse=True)
     for version, commit in _read_in_groups(commits, versions[:limit]):
         values = commit.info.values if commit.info else {}
         own_time = _in_commit_timestamp(values)
+        if own_time is not None and not own_times.count_at(version):
+            own_time = None
         yield HistoryEntry(
             version=version,
             timestamp_ms=times[version] if own_time is None else own_time,
@@ -129,7 +136,7 @@ def _groups(commits: Mapping[int, _Logged], versions: Sequence[int]) -> Iterator
     group: list[int] = []
     most, size = 1, 0
     for version in versions:
-        storage, _, info = commits[version]
+        storage, info = commits[version].storage, commits[version].info
         is_full = len(group) == most or size + info.size > _GROUP_BYTES
         if group and (is_full or storage is not commits[group[0]].storage):
             yield group
@@ -140,13 +147,37 @@ def _groups(commits: Mapping[int, _Logged], versions: Sequence[int]) -> Iterator
         yield group
 
 
+class _OwnTimes:
+    """Whether times count that commits carry: they may be left from before they were dropped."""
+
+    def __init__(self, storage: Storage, directory: str, base: Snapshot | None) -> None:
+        self._open = partial(
+            open_snapshot, storage, directory, base=base, outside=OutsideFiles("refuse", None)
+        )
+
+    def count_at(self, version: int) -> bool:
+        return self._since is not None and version >= self._since
+
+    @lazy
+    def _since(self) -> int | None:
+        """The first version; None if they do not count at the latest one.
+
+        Only a table that can be opened tells it; of another one they are taken as they stand.
+        """
+        try:
+            enabled = _enablement(self._open())
+        except DeltaOpsError:
+            return 0
+        return None if enabled is None else enabled.version
+
+
 def _commits_with_base(
     storage: Storage, directory: str, base: Snapshot | None
 ) -> tuple[dict[int, _Logged], int | None]:
     """Commits by version, and the earliest version from which every later one can be read."""
     listing = list_log(storage, directory)
     earliest = earliest_version(listing)
-    own = {v: _Logged(storage, directory, info) for v, info in listing.commits.items()}
+    own = {v: _Logged(storage, directory, v, info) for v, info in listing.commits.items()}
     if base is None:
         return own, earliest
     below, first = _commits_with_base(base.storage, base.log_directory, base.base)
@@ -330,7 +361,8 @@ def load_in_commit_times(
     found: dict[int, int] = {}
 
     def time_of(version: int) -> int:
-        logged = _Logged(snapshot.storage, snapshot.log_directory, listing.commits[version])
+        info = listing.commits[version]
+        logged = _Logged(snapshot.storage, snapshot.log_directory, version, info)
         found[version] = _read_timestamp(logged)
         return found[version]
 
@@ -464,19 +496,23 @@ def _iso(ms: int) -> str:
 
 
 def version_of_transaction(
-    storage: Storage, directory: str, app_id: str, version: int
+    storage: Storage, directory: str, app_id: str, version: int, *, base: Snapshot | None = None
 ) -> int | None:
     """The version whose commit carries a txn; None if its commit file cannot be found.
 
     A commit that is damaged is passed over: the txn is known from elsewhere, and an old commit may
     be one that no version needs any more.
+
+    Args:
+        base: What the first commit of the log follows.
     """
-    newest_first = sorted(list_log(storage, directory).commits, reverse=True)
+    commits, _ = _commits_with_base(storage, directory, base)
+    newest_first = [commits[number] for number in sorted(commits, reverse=True)]
     # It is among the last ones, nearly always; else as many are read at once as have been already.
     start, end = 0, 1
     while start < len(newest_first):
         group = newest_first[start:end]
-        for commit in in_parallel(partial(_read_if_possible, storage, directory), group):
+        for commit in in_parallel(_read_if_possible, group):
             for txn in commit.transactions if commit else ():
                 if commit and (txn.app_id, txn.version) == (app_id, version):
                     return commit.version
@@ -484,8 +520,8 @@ def version_of_transaction(
     return None
 
 
-def _read_if_possible(storage: Storage, directory: str, version: int) -> Commit | None:
+def _read_if_possible(logged: _Logged) -> Commit | None:
     try:
-        return read_commit_if_there(storage, directory, version)
+        return read_commit_if_there(logged.storage, logged.directory, logged.version)
     except LogCorruptError:
         return None

@@ -143,7 +143,7 @@ def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
     if _all_differ(adds, removes):
         return Tail(adds=adds, removes=removes)
     keys, is_add = _in_order_of_decision(adds.keys, removes.keys, newest_first)
-    decides = _is_first(keys)
+    decides = first_of_each(keys)
     return Tail(
         adds=adds.filter(decides.filter(is_add)),
         removes=removes.filter(decides.filter(pc.invert(is_add))),
@@ -203,6 +203,16 @@ def in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Tabl
         yield pa.concat_tables(pending)
 
 
+def first_of_each(keys: pa.ChunkedArray) -> pa.Array:
+    """For each key, whether it is the first of its kind."""
+    encoded = pc.dictionary_encode(keys, memory_pool=_POOL)
+    # Codes are given in the order of appearance: a new one is greater than all before it.
+    codes = pa.concat_arrays([chunk.indices for chunk in encoded.chunks])
+    greatest = pc.cumulative_max(codes)
+    before = pa.concat_arrays([pa.array([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
+    return pc.greater(greatest, before)
+
+
 def _in_order_of_decision(
     add_keys: pa.ChunkedArray, remove_keys: pa.ChunkedArray, newest_first: Sequence[Commit]
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
@@ -225,16 +235,6 @@ def _all_differ(*files: FileRows) -> bool:
         return False
     hashes = _joined(*(each.rows[PATH_HASH] for each in files))
     return len(pc.unique(hashes, memory_pool=_POOL)) == len(hashes)
-
-
-def _is_first(keys: pa.ChunkedArray) -> pa.Array:
-    """Whether each key is the first of its kind."""
-    encoded = pc.dictionary_encode(keys, memory_pool=_POOL)
-    # Codes are given in the order of appearance: a new one is greater than all before it.
-    codes = pa.concat_arrays([chunk.indices for chunk in encoded.chunks])
-    greatest = pc.cumulative_max(codes)
-    before = pa.concat_arrays([pa.array([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
-    return pc.greater(greatest, before)
 
 
 def _identified(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:

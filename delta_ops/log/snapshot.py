@@ -37,6 +37,7 @@ from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
+from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
 from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
@@ -349,25 +350,62 @@ class Snapshot:
 
     @lazy
     def _totals(self) -> tuple[int, int]:
-        files, size = 0, 0
-        for table in self.stream_live(["size"]):
-            files += len(table)
-            size += pc.sum(table["size"], min_count=0).as_py()
-        return files, size
+        sizes = self.sizes()
+        return len(sizes), pc.sum(sizes, min_count=0).as_py()
+
+    def sizes(self) -> pa.ChunkedArray:
+        """Bytes of each live file, in no particular order."""
+        if not self._may_repeat_files:
+            tables = list(self.stream_live(["size"]))
+        elif self._counted_files is not None:
+            tables = list(self.stream_live(["size"]))
+            if sum(map(len, tables)) != self._counted_files:
+                tables = [self._add_table(["size"], None, "UTC")]
+        else:
+            tables, marks = [], []
+            for table in self.stream_live(["size", "path", "deletionVector"]):
+                tables.append(table.select(["size"]))
+                marks.append(marks_of(table, self.uri))
+            if not all_differ(marks):
+                tables = [self._add_table(["size"], None, "UTC")]
+        return pa.concat_tables(tables)["size"]
+
+    @property
+    def _may_repeat_files(self) -> bool:
+        """Whether anything is there that another writer reconciled."""
+        return self.checkpoint is not None or (
+            self.base is not None and self.base._may_repeat_files
+        )
+
+    @property
+    def _counted_files(self) -> int | None:
+        """How many files this version has by its checksum.
+
+        A stream of as many names none of them twice.
+        """
+        said = self.state_checksum.checksum
+        return said.num_files if said is not None and said.version == self.version else None
 
     def _add_table(
         self, columns: Sequence[str], predicate: Predicate | None, time_zone: str
     ) -> pa.Table:
+        key = ["path", "deletionVector"]
         if predicate is None:
-            return pa.concat_tables(self.stream_live(columns))
+            adds = pa.concat_tables(self.stream_live(list(dict.fromkeys([*columns, *key]))))
+            if self._may_repeat_files and len(adds) != self._counted_files:
+                adds = without_repeated(adds, self.uri)
+            return adds.select(list(columns))
         looked_at = pruning.sources_of_predicate(predicate, self.definition)
-        wanted = list(dict.fromkeys([*columns, *looked_at]))
+        wanted = list(dict.fromkeys([*columns, *looked_at, *key]))
         live = self.stream_live(wanted)
         matching = (
             pruning.matching(table, predicate, self.definition, self.uri, time_zone)
             for table in live
         )
-        return pa.concat_tables(matching).select(list(columns))
+        adds = pa.concat_tables(matching)
+        if self._may_repeat_files:
+            adds = without_repeated(adds, self.uri)
+        return adds.select(list(columns))
 
 
 def open_snapshot(

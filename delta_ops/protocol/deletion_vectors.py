@@ -37,6 +37,8 @@ _SIZE_BYTES = _CHECKSUM_BYTES = 4
 _FIRST_OFFSET = 1
 """After the byte that tells the version of the file's format."""
 _UUID_TEXT = 20
+_PADDING, _MAX_PADDING = "#", 3
+"""The last letter of the alphabet: no group of four bytes begins with it."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_RFC1924 = str.maketrans(_Z85, _RFC1924)
@@ -178,10 +180,30 @@ def _decoded(text: str, size: int) -> bytes:
     """
     if len(text) % 5 or not set(text) <= set(_Z85):
         raise MalformedVectorError(f"{text[:40]!r} is no base85 text")
-    try:
-        decoded = base64.b85decode(text.translate(_TO_RFC1924))
-    except ValueError as error:
-        raise MalformedVectorError(f"{text[:40]!r} is no base85 text") from error
+    whole, last = text[:-5], text[-5:]
+    if last.startswith(_PADDING):
+        decoded = _decoded_groups(whole) + _padded_group(last)
+    else:
+        decoded = _decoded_groups(text)
     if not 0 <= size <= len(decoded) < size + 4:
         raise MalformedVectorError(f"its text holds {len(decoded)} bytes, and {size} by the log")
     return decoded[:size]
+
+
+def _decoded_groups(text: str) -> bytes:
+    try:
+        return base64.b85decode(text.translate(_TO_RFC1924))
+    except ValueError as error:
+        raise MalformedVectorError(f"{text[:40]!r} is no base85 text") from error
+
+
+def _padded_group(text: str) -> bytes:
+    """One to three bytes, as the z85 library of Rust writes them, and so kernel-rs and delta-rs.
+
+    A padding letter at the beginning stands for each byte that the group lacks.
+    """
+    lacking = min(len(text) - len(text.lstrip(_PADDING)), _MAX_PADDING)
+    group = _decoded_groups("0" * lacking + text[lacking:])
+    if any(group[:lacking]):
+        raise MalformedVectorError(f"{text!r} holds more than {4 - lacking} bytes")
+    return group[lacking:]

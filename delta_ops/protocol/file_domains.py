@@ -87,6 +87,16 @@ class Domain(NamedTuple):
         """Where all values are NaN."""
         return self._replace(low=_NAN_KEY, high=_NAN_KEY, hides_nan=False)
 
+    def padded_to(self, width: int) -> Domain:
+        """Where shorter texts end with spaces; of what is no value itself, nothing is known.
+
+        Some writers pad the values, some do not, and a bound may have been cut.
+        """
+        if self.codes is None:
+            unknown = pa.nulls(len(self.low), self.low.type)
+            return self._replace(low=unknown, high=unknown)
+        return self._replace(low=pc.utf8_rpad(self.low, width), high=pc.utf8_rpad(self.high, width))
+
     def without_high(self) -> Domain:
         """Where NaN is the greatest value."""
         return self._replace(high=pa.nulls(len(self.high), self.high.type), hides_nan=False)

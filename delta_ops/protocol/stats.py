@@ -23,6 +23,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import pyarrow.parquet as pq
 
+from delta_ops.protocol.legacy_calendar import legacy_calendar
 from delta_ops.protocol.schema import (
     DATE,
     DOUBLE,
@@ -147,6 +148,7 @@ def stats_from_footer(
     found = _footer_columns(metadata)
     numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
     groups = [metadata.row_group(i) for i in numbers]
+    is_legacy = legacy_calendar(metadata.metadata).is_used
     nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
     data_columns = _without(schema, partition_columns)
     for path, data_type in indexed_leaves(data_columns, settings):
@@ -155,6 +157,8 @@ def stats_from_footer(
             continue
         column = metadata.schema.column(index)
         merged = _merge([group.column(index) for group in groups], column, data_type)
+        if is_legacy and data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+            merged = merged._replace(low=None, high=None)  # numbers of another calendar
         if data_type in (FLOAT, DOUBLE) and not nan_is_seen and path not in columns_without_nan:
             merged = merged._replace(high=None)
         prefix = settings.string_prefix_length

@@ -72,6 +72,13 @@ def matches(predicate: Predicate, schema: StructType) -> Column:
     return sf.coalesce(to_column(predicate, schema), sf.lit(False))
 
 
+def padded(text: Column, width: int | None) -> Column:
+    """The text, with spaces up to so many characters; as it is for None or if it is longer."""
+    if width is None:
+        return text
+    return sf.when(sf.length(text) < width, sf.rpad(text, width, " ")).otherwise(text)
+
+
 def named(name: str) -> Column:
     """The column of this very name, which may hold dots."""
     return sf.col(f"`{name.replace('`', '``')}`")
@@ -136,9 +143,11 @@ def _literal(value: Any, data_type: DataType) -> Column:
 def _expression(predicate: Predicate) -> Column:
     match predicate:
         case Comparison(column, operator, value):
-            return _comparison(_field(column), operator, value, resolved_type(predicate))
+            compared = padded(_field(column), predicate.padded_to)
+            return _comparison(compared, operator, value, resolved_type(predicate))
         case In(column, values):
-            return _in(_field(column), values, resolved_type(predicate))
+            compared = padded(_field(column), predicate.padded_to)
+            return _in(compared, values, resolved_type(predicate))
         case IsNull(column):
             return _field(column).isNull()
         case And(operands):

@@ -14,7 +14,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import DeltaLog, Snapshot
@@ -22,10 +22,10 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.protocol.schema import StructField, StructType, char_length, find_field
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index, file_list
-from delta_ops.spark.expressions import named, physical_text, to_column
+from delta_ops.spark.expressions import named, padded, physical_text, to_column
 from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.storage import Storage
@@ -71,7 +71,7 @@ def read(
     rows = read_groups(spark, snapshot, groups)
     if predicate is not None:
         rows = rows.filter(to_column(predicate, snapshot.schema))
-    return rows.select(*map(named, wanted))
+    return rows.select(*(_shown(find_field(snapshot.schema, name)) for name in wanted))
 
 
 def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
@@ -124,6 +124,13 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
         logger.info("%s is read without a file index: %s", snapshot.uri, error)
         rows = file_list.scan(spark, groups, data, partitions, READ_OPTIONS)
     return rows.select(*(named(field.name) for field in schema.fields))
+
+
+def _shown(field: StructField) -> Column:
+    width = char_length(field)
+    return (
+        named(field.name) if width is None else padded(named(field.name), width).alias(field.name)
+    )
 
 
 def session_time_zone(spark: SparkSession) -> str:

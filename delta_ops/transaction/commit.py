@@ -214,7 +214,10 @@ def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
 
 def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
     """The time that the snapshot's commit carries, after which ours has to be."""
-    commit = read_commit_if_there(log.storage, log.log_directory, snapshot.version)
+    holder = snapshot  # of the commit: the log that ours goes on from, if it has none of its own
+    while holder.base is not None and snapshot.version <= holder.base.version:
+        holder = holder.base
+    commit = read_commit_if_there(holder.storage, holder.log_directory, snapshot.version)
     if commit is None:
         _raise_if_cleaned_up(log, snapshot.version + 1)
     if commit is None or commit.in_commit_timestamp is None:

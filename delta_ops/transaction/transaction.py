@@ -362,7 +362,11 @@ class Transaction:
             return None
         first = txns[0]
         carried_by = version_of_transaction(
-            self.log.storage, self.log.log_directory, first.app_id, stored[first.app_id].version
+            self.log.storage,
+            self.log.log_directory,
+            first.app_id,
+            stored[first.app_id].version,
+            base=self.log.base,
         )
         return CommitResult(version=carried_by, already_committed=True, attempts=0)
 

@@ -63,8 +63,8 @@ def create(
     return log
 
 
-def commit(log: DeltaLog, version: int, actions: Iterable[Action]) -> None:
-    info = CommitInfo(values={"timestamp": version, "operation": "TEST"})
+def commit(log: DeltaLog, version: int, actions: Iterable[Action], operation: str = "TEST") -> None:
+    info = CommitInfo(values={"timestamp": version, "operation": operation})
     create_commit(log.storage, log.log_directory, version, [info, *actions])
 
 

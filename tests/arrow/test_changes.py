@@ -10,12 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import DataFileError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
+from delta_ops.maintenance import repair as mend
 from delta_ops.protocol.actions import Action, AddCdcFile, AddFile, RemoveFile
 from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType
 from delta_ops.transaction.changes import tombstone
@@ -162,6 +163,48 @@ def test_a_column_that_came_later_is_null_before(tmp_path: Path) -> None:
     assert da.read_changes(log, 0).read_all()["n"].to_pylist() == [None, None]
 
 
+def with_later_fields(root: Path) -> DeltaLog:
+    """Version 1 has rows; version 2 adds a column, and fields of a struct and of a list's."""
+    s, v = StructField("a", LONG), StructField("v", LONG)
+    before = StructType((StructField("s", StructType((s,))),))
+    after = StructType(
+        (
+            StructField("s", StructType((s, StructField("b", StructType((v,)))))),
+            StructField("n", INTEGER),
+        )
+    )
+    log = create(root, before, [], FEED)
+    rows = pa.table({"s": pa.array([{"a": 1}, None], pa.struct([("a", pa.int64())]))})
+    commit(log, 1, [data_file(root, "x", rows)])
+    commit(log, 2, [create(root / "other", after, [], FEED).snapshot().metadata])
+    return log
+
+
+def test_fields_that_came_later_are_null_in_the_schema_of_the_latest_version(
+    tmp_path: Path,
+) -> None:
+    found = da.read_changes(with_later_fields(tmp_path), 1, 1, schema="latest").read_all()
+    assert found.select(["s", "n"]).to_pylist() == [
+        {"s": {"a": 1, "b": None}, "n": None},
+        {"s": None, "n": None},
+    ]
+
+
+def test_a_range_has_the_columns_of_its_last_version(tmp_path: Path) -> None:
+    log = with_later_fields(tmp_path)
+    own = da.read_changes(log, 1, 1).read_all()
+    assert own.select([0]).to_pylist() == [{"s": {"a": 1}}, {"s": None}]
+    assert "n" not in own.column_names
+    through = da.read_changes(log, 1, 2).read_all()
+    assert through["s"].to_pylist() == [{"a": 1, "b": None}, None]
+
+
+def test_a_schema_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    log = table_of(tmp_path)
+    with pytest.raises(InvalidRequestError, match='give "end" or "latest"'):
+        da.read_changes(log, 0, schema="first")  # type: ignore[arg-type]
+
+
 def test_a_type_that_became_another_is_refused(tmp_path: Path) -> None:
     changed = StructType((StructField("id", STRING), StructField("p", STRING)))
     log = table_of(tmp_path, [file(tmp_path, "x", 1)])
@@ -219,6 +262,30 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     (tmp_path / "x").unlink()
     with pytest.raises(DataFileError, match="version 1: data file x is gone"):
         changes(log, 1)
+
+
+def test_the_feed_goes_through_a_repair_of_lost_files(tmp_path: Path) -> None:
+    lost, kept = file(tmp_path, "x", 1), file(tmp_path, "y", 2)
+    log = table_of(tmp_path, [lost], [kept])
+    (tmp_path / "x").unlink()
+    commit(log, 3, [remove(lost)], operation="FSCK")
+    commit(log, 4, [remove(kept)])
+    assert changes(log, 2) == [(2, "a", "insert", 2), (2, "a", "delete", 4)]
+
+
+@pytest.mark.parametrize("repair", ["ours", "deltalake"])
+def test_the_feed_goes_through_a_repair_by(tmp_path: Path, repair: str) -> None:
+    write_deltalake(str(tmp_path), ids(1), configuration=FEED)
+    write_deltalake(str(tmp_path), ids(2), mode="append")
+    lost = DeltaLog(tmp_path).snapshot(0).files(["path"])["path"].to_pylist()
+    (tmp_path / lost[0]).unlink()
+    if repair == "ours":
+        mend(DeltaLog(tmp_path), remove_missing=True)
+    else:
+        DeltaTable(str(tmp_path)).repair()
+    found = da.read_changes(DeltaLog(tmp_path), 1, columns=["id", "_commit_version"]).read_all()
+    assert found.to_pylist() == [{"id": 2, "_commit_version": 1}]
+    assert DeltaLog(tmp_path).snapshot().version == 2
 
 
 def test_a_commit_that_was_cleaned_up_is_named(tmp_path: Path) -> None:

@@ -7,14 +7,19 @@ import pickle
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
+from delta_ops.log.history import version_of_transaction
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import SetTransaction
 from tests.tables import add, live_paths, remove, staged, write_log
+
+IN_COMMIT = "delta.enableInCommitTimestamps"
 
 
 @pytest.fixture(params=[False, True], ids=["base of commits", "base of a checkpoint"])
@@ -142,6 +147,44 @@ def test_times_grow_from_the_base_on(branch: DeltaLog, tmp_path: Path) -> None:
     at(tmp_path, branch, 10, 20, 30, 40, 5)
     assert [e.timestamp_ms for e in branch.history(2)] == [30_001, 30_000]
     assert branch.snapshot(timestamp=time(30)).version == 2
+
+
+def test_the_first_commit_comes_after_the_time_that_the_base_carries(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}), configuration={IN_COMMIT: "true"})
+    main = DeltaLog(tmp_path).snapshot()
+    (before,) = [entry.timestamp_ms for entry in DeltaLog(tmp_path).history()]
+    branch = DeltaLog(tmp_path, log_directory="_delta_ops/b/_delta_log", base=main)
+    twig = DeltaLog(tmp_path, log_directory="_delta_ops/c/_delta_log", base=branch.snapshot())
+    for log in (branch, twig):
+        txn = begin(log, clock=lambda: before - 5)
+        txn.stage(da.stage_write(txn, pa.table({"id": [2]})))
+        assert txn.commit(operation="WRITE").version == 1
+        assert [entry.timestamp_ms for entry in log.history()] == [before + 1, before]
+
+
+def test_a_txn_of_the_base_is_told_with_its_version(branch: DeltaLog) -> None:
+    commit(branch, "b3")
+    txn = begin(branch)
+    txn.set_transaction(("a", 1))
+    done = txn.done_before()
+    assert done is not None
+    assert (done.version, done.already_committed) == (0, True)
+
+
+def test_a_txn_that_the_log_of_the_base_got_later_is_not_in_the_branch(
+    branch: DeltaLog, tmp_path: Path
+) -> None:
+    main = begin(DeltaLog(tmp_path))
+    main.set_transaction(("b", 1))
+    main.stage(staged(add("y")))
+    main.commit(operation="WRITE")
+    txn = begin(branch)
+    txn.set_transaction(("b", 1))
+    assert txn.done_before() is None
+    assert (
+        version_of_transaction(branch.storage, branch.log_directory, "b", 1, base=branch.base)
+        is None
+    )
 
 
 def test_the_history_goes_on_into_the_base_and_not_beside_it(branch: DeltaLog) -> None:

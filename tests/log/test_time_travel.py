@@ -14,7 +14,7 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFou
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
 from delta_ops.log.history import version_at
-from delta_ops.protocol.actions import Action, CommitInfo
+from delta_ops.protocol.actions import Action, CommitInfo, Protocol
 from tests.tables import PROTOCOL, add, metadata
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -195,6 +195,33 @@ def test_a_property_is_true_in_any_case(tmp_path: Path) -> None:
 def test_own_times_may_begin_in_mid_history(tmp_path: Path, seconds: float, version: int) -> None:
     log = with_own_times(tmp_path, None, None, 2000, 2010, 3000, enabled_at=2)
     assert log.snapshot(timestamp=at(seconds)).version == version
+
+
+def test_own_times_that_were_dropped_do_not_count(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, 10, 20)
+    create_commit(log.storage, log.log_directory, 3, [CommitInfo(values={}), metadata()])
+    set_time(tmp_path, 3, 1003)
+    assert [entry.timestamp_ms for entry in log.history()] == [ms(1003 - n) for n in range(4)]
+    assert log.snapshot(timestamp=at(1001.5)).version == 1
+    with pytest.raises(VersionNotFoundError):
+        log.snapshot(timestamp=at(10))
+
+
+def test_own_times_of_before_they_were_dropped_and_taken_up_again_do_not_count(
+    tmp_path: Path,
+) -> None:
+    log = with_own_times(tmp_path, None, 10, None, 2000, enabled_at=3)
+    assert [entry.timestamp_ms for entry in log.history()] == [
+        ms(2000),
+        *map(ms, (1002, 1001, 1000)),
+    ]
+
+
+def test_own_times_of_a_table_that_cannot_be_opened_are_told_as_they_stand(tmp_path: Path) -> None:
+    log = with_own_times(tmp_path, 0, 10)
+    unknown = Protocol(min_reader_version=99, min_writer_version=99)
+    create_commit(log.storage, log.log_directory, 2, [unknown])
+    assert [entry.timestamp_ms for entry in log.history()][1:] == [ms(10), ms(0)]
 
 
 def test_a_commit_that_should_have_its_own_time_and_has_none_is_named(tmp_path: Path) -> None:

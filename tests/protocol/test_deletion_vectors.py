@@ -84,6 +84,52 @@ def test_a_vector_in_a_file_is_what_was_written(numbers: set[int]) -> None:
     assert set(decode_stored(content, vector)) == numbers
 
 
+def padded_text_of(data: bytes) -> str:
+    """As the z85 library of Rust has it: `#` at the beginning of a group for each byte it lacks."""
+    lacking = -len(data) % 4
+    whole = len(data) - len(data) % 4
+    if not lacking:
+        return text_of(data)
+    last = text_of(bytes(lacking) + data[whole:])
+    return text_of(data[:whole]) + "#" * lacking + last[lacking:]
+
+
+@given(row_numbers)
+def test_a_vector_with_the_padding_of_rust_is_what_was_written(numbers: set[int]) -> None:
+    rows = BitMap64(numbers)
+    text = padded_text_of(data_of(rows))
+    assert set(decode_inline(replace(inline(rows), path_or_inline_dv=text))) == numbers
+
+
+@pytest.mark.parametrize("lacking", [1, 2, 3])
+def test_the_padding_of_rust_stands_for_the_bytes_that_the_last_group_lacks(lacking: int) -> None:
+    data = data_of(BitMap64([3]))
+    data += bytes((-len(data) - lacking) % 4)  # what follows a bitmap is passed over
+    vector = DeletionVector(
+        storage_type="i",
+        path_or_inline_dv=padded_text_of(data),
+        size_in_bytes=len(data),
+        cardinality=1,
+    )
+    assert list(decode_inline(vector)) == [3]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param("#z000", id="more than three bytes"),
+        pytest.param("##zzz", id="more than two bytes"),
+        pytest.param("####0", id="no byte at all"),
+        pytest.param("#####", id="nothing but padding"),
+    ],
+)
+def test_padding_that_is_none_of_rust_is_refused(last: str) -> None:
+    vector = inline(BitMap64([3]))
+    damaged = vector.path_or_inline_dv[:-5] + last
+    with pytest.raises(MalformedVectorError):
+        decode_inline(replace(vector, path_or_inline_dv=damaged))
+
+
 def test_the_example_of_the_protocol() -> None:
     vector = DeletionVector(
         storage_type="i",

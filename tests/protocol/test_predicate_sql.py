@@ -257,7 +257,6 @@ def test_a_literal_becomes_a_value_of_its_column(text: str, value: object) -> No
         pytest.param("string", "True", id="a string is no condition"),
         pytest.param("boolean = 1", "True or False", id="a number for a boolean"),
         pytest.param("binary = 'a'", "bytes", id="a text for bytes"),
-        pytest.param("`date` = TIMESTAMP '2026-01-31'", "a datetime.date", id="a time for a date"),
         pytest.param("`timestamp` = TIMESTAMP_NTZ '2026-01-31'", "has a time zone", id="no zone"),
         pytest.param("timestamp_ntz = TIMESTAMP '2026-01-31'", "without a time zone", id="a zone"),
         pytest.param("none = 1", "no column none", id="no such column"),

@@ -23,16 +23,17 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import STRING, StructField, StructType, schema_to_json
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
 from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.transaction import Staged
+from tests.arrow.foreign_table import data_file as foreign_file
 from tests.clones import content_of, named_by, shallow_clone
 from tests.spark.frames import rows_of
-from tests.tables import SHARED, needs_shared, rows
+from tests.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
 
 pytestmark = pytest.mark.spark
 
@@ -124,6 +125,27 @@ def test_a_file_without_a_column_has_null_in_it(
     add_file(tmp_path, pa.table({"id": [9]}), "elsewhere/nine.parquet")
     read = ds.read(spark, tmp_path, predicate=col("id") == 9)
     assert rows_of(read) == [{"id": 9, "p": None, "x": None}]
+
+
+def test_char_columns_are_read_and_compared_with_their_padding(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    char = {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
+    schema = StructType(tuple(StructField(name, STRING, metadata=char) for name in ("c", "p")))
+    log = DeltaLog(tmp_path)
+    described = metadata(schema_string=schema_to_json(schema), partition_columns=("p",))
+    create_commit(log.storage, log.log_directory, 0, [PROTOCOL, described])
+    for p, texts in {"x": ["a", "abc"], "y  ": ["a  ", None]}.items():
+        file = foreign_file(tmp_path, f"{p}.parquet", pa.table({"c": pa.array(texts, pa.string())}))
+        version = log.snapshot().version + 1
+        named = replace(file, path=encode_path(file.path), partition_values={"p": p})
+        create_commit(log.storage, log.log_directory, version, [named])
+    for predicate in (None, col("c") == "a", col("p") == "x", col("c").isin(["a", "abc  "])):
+        assert rows_of(ds.read(spark, log, predicate=predicate)) == rows(
+            da.to_table(log, predicate=predicate)
+        )
+    found = rows_of(ds.read(spark, log, predicate=(col("c") == "a") & (col("p") <= "x")))
+    assert found == [{"c": "a  ", "p": "x  "}]
 
 
 def test_the_logs_partition_value_wins_over_the_files(

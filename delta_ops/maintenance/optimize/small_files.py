@@ -58,7 +58,9 @@ def _small_files(
         if predicate is not None:
             small = matching(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_with_all_columns(small))
-    return [add for add in found if not is_absolute(canonical_path(add.path, snapshot.uri))]
+    # A checkpoint may name a file twice; its rows are there once.
+    by_path = {canonical_path(add.path, snapshot.uri): add for add in found}
+    return [add for path, add in by_path.items() if not is_absolute(path)]
 
 
 def _validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:

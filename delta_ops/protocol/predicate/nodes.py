@@ -56,6 +56,8 @@ class Comparison(_Combinable):
     """Never None."""
     data_type: DataType | None = field(default=None, compare=False, repr=False)
     """The column's; None until the predicate is resolved."""
+    padded_to: int | None = field(default=None, compare=False, repr=False)
+    """Of a CHAR column: values of fewer characters count as padded with spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class In(_Combinable):
     values: tuple[Any, ...]
     """None is null."""
     data_type: DataType | None = field(default=None, compare=False, repr=False)
+    """As in `Comparison`."""
+    padded_to: int | None = field(default=None, compare=False, repr=False)
     """As in `Comparison`."""
 
 

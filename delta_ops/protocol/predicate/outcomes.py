@@ -84,6 +84,8 @@ def _evaluate(predicate: Predicate, domains: Domains, num_files: int) -> Outcome
     domain = domains.get(predicate.column)
     if domain is None:
         return _constant(True, True, True, num_files)
+    if not isinstance(predicate, IsNull) and predicate.padded_to is not None:
+        domain = domain.padded_to(predicate.padded_to)
     found = _of_leaf(predicate, domain)
     return found if domain.codes is None else Outcomes(*(each.take(domain.codes) for each in found))
 

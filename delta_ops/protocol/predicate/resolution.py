@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from typing import NamedTuple
+
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate.nodes import (
@@ -12,11 +15,23 @@ from delta_ops.protocol.predicate.nodes import (
     IsNull,
     Leaf,
     Not,
+    Operator,
     Or,
     Predicate,
     leaves_of,
 )
-from delta_ops.protocol.schema import DataType, StructType, find_field
+from delta_ops.protocol.schema import (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    StructField,
+    StructType,
+    char_length,
+    collation,
+    find_field,
+    holds_char,
+)
 from delta_ops.protocol.stats import ColumnPath
 
 
@@ -31,14 +46,20 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """
     match predicate:
         case Comparison(column, operator, value):
-            path, data_type = _comparable(column, schema)
-            return Comparison(path, operator, _literal(value, path, data_type), data_type)
+            path, found = _comparable(column, schema)
+            if found.data_type == DATE and isinstance(value, datetime):
+                return _date_against_time(path, operator, _midnight_before(value, path))
+            literals, width = _literals((value,), path, found)
+            return Comparison(path, operator, literals[0], found.data_type, width)
         case In(column, values):
-            path, data_type = _comparable(column, schema)
-            literals = (None if v is None else _literal(v, path, data_type) for v in values)
-            return In(path, tuple(literals), data_type)
+            path, found = _comparable(column, schema)
+            if found.data_type == DATE:
+                return _date_in(path, values)
+            literals, width = _literals(values, path, found)
+            return In(path, literals, found.data_type, width)
         case IsNull(column):
-            return IsNull(*_locate(column, schema))
+            path, found = _locate(column, schema)
+            return IsNull(path, found.data_type)
         case And(operands):
             return And(tuple(resolve(each, schema) for each in operands))
         case Or(operands):
@@ -64,27 +85,96 @@ def resolved_type(leaf: Leaf) -> DataType:
     return leaf.data_type
 
 
-def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, DataType]:
-    path, data_type = _locate(column, schema)
-    if not is_comparable(data_type):
+def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
+    path, found = _locate(column, schema)
+    if not is_comparable(found.data_type):
         raise InvalidRequestError(
-            f"Column {'.'.join(path)} of type {data_type.name} cannot be compared with a value; "
-            "compare a field of it, or test it for null."
+            f"Column {'.'.join(path)} of type {found.data_type.name} cannot be compared with a "
+            "value; compare a field of it, or test it for null."
         )
-    return path, data_type
+    if (name := collation(found)) is not None:
+        # By bytes rows would be missed that are equal by the collation; so would files.
+        raise InvalidRequestError(
+            f"Column {'.'.join(path)} has the collation {name}, by which we cannot compare: read "
+            "without this predicate and filter the rows, or test the column for null."
+        )
+    if len(path) > 1 and holds_char(find_field(schema, path[0])):
+        raise InvalidRequestError(
+            f"Column {path[0]} has fields of the type CHAR, which we cannot compare: read without "
+            "this predicate and filter the rows, or test the field for null."
+        )
+    return path, found
 
 
-def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, DataType]:
+def _literals(
+    values: tuple[object, ...], path: ColumnPath, field: StructField
+) -> tuple[tuple[object, ...], int | None]:
+    """The values as the column's type has them, and to how many characters both sides are padded.
+
+    Source: Spark's `ApplyCharTypePadding`.
+    """
+    found = tuple(None if v is None else _literal(v, path, field.data_type) for v in values)
+    width = char_length(field)
+    if width is None:
+        return found, None
+    width = max([width, *(len(str(each)) for each in found if each is not None)])
+    return tuple(None if each is None else str(each).ljust(width) for each in found), width
+
+
+def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
     found = find_field(schema, column[0])
     if len(column) == 1:
-        return (found.name,), found.data_type
+        return (found.name,), found
     if not isinstance(found.data_type, StructType):
         raise InvalidRequestError(
             f"Column {found.name} is of type {found.data_type.name} and has no field {column[1]}."
         )
-    path, data_type = _locate(column[1:], found.data_type)
-    return (found.name, *path), data_type
+    path, field = _locate(column[1:], found.data_type)
+    return (found.name, *path), field
 
 
 def _literal(value: object, path: ColumnPath, data_type: DataType) -> object:
     return literal_of_type(value, data_type, column=".".join(path))
+
+
+class _Midnight(NamedTuple):
+    """The beginning of a day, at or before a time."""
+
+    day: date
+    is_exact: bool
+    """The time itself is that midnight."""
+
+
+def _midnight_before(time: datetime, path: ColumnPath) -> _Midnight:
+    """An instant is taken in UTC, as everywhere; a local time is what it says."""
+    zoned = time.tzinfo is not None
+    local: datetime = _literal(time, path, TIMESTAMP if zoned else TIMESTAMP_NTZ)  # type: ignore[assignment]
+    return _Midnight(local.date(), local.time() == datetime.min.time())
+
+
+def _date_against_time(path: ColumnPath, operator: Operator, time: _Midnight) -> Predicate:
+    """The comparison of a date, which is its midnight to Spark, with a time, by dates alone."""
+    day = time.day
+    if time.is_exact:
+        return Comparison(path, operator, day, DATE)
+    up_to, after = Comparison(path, "<=", day, DATE), Comparison(path, ">", day, DATE)
+    match operator:
+        case "<" | "<=":
+            return up_to
+        case ">" | ">=":
+            return after
+        case "==":
+            return And((up_to, after))  # false, or null where the date is
+        case "!=":
+            return Or((up_to, after))
+
+
+def _date_in(path: ColumnPath, values: tuple[object, ...]) -> Predicate:
+    """One of several dates and times: a time that is no midnight equals no date."""
+    times = [_midnight_before(v, path) for v in values if isinstance(v, datetime)]
+    others = [v for v in values if not isinstance(v, datetime)]
+    listed = [None if v is None else _literal(v, path, DATE) for v in others]
+    listed += [time.day for time in times if time.is_exact]
+    if times and not listed:
+        return _date_against_time(path, "==", times[0])
+    return In(path, tuple(listed), DATE)

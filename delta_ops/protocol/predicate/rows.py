@@ -55,9 +55,11 @@ def to_arrow(predicate: Predicate, schema: StructType) -> pc.Expression:
 def _expression(predicate: Predicate) -> Any:
     match predicate:
         case Comparison(column, operator, value):
-            return _comparison(column, operator, value, resolved_type(predicate))
+            compared = _value(column, predicate.padded_to)
+            return _comparison(compared, operator, value, resolved_type(predicate))
         case In(column, values):
-            return _in(column, values, resolved_type(predicate))
+            found = _in(_value(column, predicate.padded_to), values, resolved_type(predicate))
+            return pc.if_else(_field(column).is_valid(), found, pa.scalar(None, pa.bool_()))
         case IsNull(column):
             return _field(column).is_null()
         case And(operands):
@@ -78,11 +80,16 @@ def _field(column: ColumnPath) -> Any:
     return pc.field(column[0]) if len(column) == 1 else pc.field(column)
 
 
-def _comparison(column: ColumnPath, operator: Operator, value: Any, data_type: DataType) -> Any:
+def _value(column: ColumnPath, padded_to: int | None) -> Any:
+    found = _field(column)
+    return found if padded_to is None else pc.utf8_rpad(found, padded_to, " ")
+
+
+def _comparison(column: Any, operator: Operator, value: Any, data_type: DataType) -> Any:
     compare = _OPERATORS[operator]
     if data_type not in (FLOAT, DOUBLE):
-        return compare(_field(column), pa.scalar(value, arrow_type_from_type(data_type)))
-    number = _field(column).cast(pa.float64())
+        return compare(column, pa.scalar(value, arrow_type_from_type(data_type)))
+    number = column.cast(pa.float64())
     nan = pc.is_nan(number)
     if isnan(value):
         # The other numbers are all below NaN, as False is below True.
@@ -103,22 +110,22 @@ def _nan_against_nan(operator: Operator, nan: Any) -> Any:
             return nan & ~nan
 
 
-def _in(column: ColumnPath, values: tuple[Any, ...], data_type: DataType) -> Any:
+def _in(column: Any, values: tuple[Any, ...], data_type: DataType) -> Any:
+    """Not of nulls, which are for the caller."""
     listed = [value for value in values if value is not None]
     is_float = data_type in (FLOAT, DOUBLE)
     found = _is_in_floats(column, listed) if is_float else _is_in(column, listed, data_type)
-    null = pa.scalar(None, pa.bool_())
     if None in values:
-        found = pc.if_else(found, pa.scalar(True), null)
-    return pc.if_else(_field(column).is_valid(), found, null)
+        found = pc.if_else(found, pa.scalar(True), pa.scalar(None, pa.bool_()))
+    return found
 
 
-def _is_in(column: ColumnPath, listed: list[Any], data_type: DataType) -> Any:
-    return _field(column).isin(pa.array(listed, arrow_type_from_type(data_type)))
+def _is_in(column: Any, listed: list[Any], data_type: DataType) -> Any:
+    return column.isin(pa.array(listed, arrow_type_from_type(data_type)))
 
 
-def _is_in_floats(column: ColumnPath, listed: list[float]) -> Any:
+def _is_in_floats(column: Any, listed: list[float]) -> Any:
     # Arrow looks values up by their bits; adding zero turns -0.0 into 0.0.
-    number = pc.add(_field(column).cast(pa.float64()), pa.scalar(0.0))
+    number = pc.add(column.cast(pa.float64()), pa.scalar(0.0))
     found = number.isin(pa.array([v + 0.0 for v in listed if not isnan(v)], pa.float64()))
     return found | pc.is_nan(number) if any(map(isnan, listed)) else found

@@ -1,0 +1,90 @@
+"""Repeated files: files that a checkpoint names more than once, which it must not, count once.
+
+Source: PROTOCOL.md, "Action Reconciliation" (a checkpoint holds each file once).
+
+To compare all paths takes nearly as long as to read them. So whole numbers made of the ends of the
+paths are compared first, and paths only where two of these are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.log.replay import file_rows, first_of_each
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
+
+_WINDOWS = (-32, -24, -16)
+"""Where the eight bytes begin that are looked at: before them stand directories, and behind them
+`.parquet`."""
+_WINDOW_BYTES = 8
+_FACTOR = 0x9E3779B97F4A7C1
+"""Odd, so that no bit of what it multiplies is lost."""
+# Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
+_POOL = pa.system_memory_pool()
+
+
+def without_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
+    """The rows without the ones of files that stand in earlier rows.
+
+    Args:
+        adds: Columns `path` and `deletionVector`, as in the log, among others; with
+            `CANONICAL_PATH` it takes less time.
+        table_uri: The table's root.
+    """
+    if len(adds) < 2:
+        return adds
+    adds = evened(adds)
+    keys = _keys(adds, table_uri)
+    marks = _marks_of(keys)
+    if all_differ([marks]):
+        return adds
+    counts = pc.value_counts(marks, memory_pool=_POOL)
+    shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    may_repeat = pc.is_in(marks, value_set=shared)
+    is_first = first_of_each(keys.filter(may_repeat))
+    if pc.all(is_first).as_py():
+        return adds
+    stays = pc.invert(may_repeat).combine_chunks()
+    return adds.filter(pc.replace_with_mask(stays, may_repeat.combine_chunks(), is_first))
+
+
+def marks_of(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
+    """A number for each row, equal for rows of one file; columns as for `without_repeated`."""
+    return _marks_of(_keys(adds, table_uri))
+
+
+def all_differ(marks: Sequence[pa.ChunkedArray]) -> bool:
+    """True only if no file stands there twice."""
+    joined = pa.chunked_array([chunk for each in marks for chunk in each.chunks], pa.int64())
+    return len(pc.unique(joined, memory_pool=_POOL)) == len(joined)
+
+
+def _keys(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
+    if CANONICAL_PATH in adds.column_names and adds["deletionVector"].null_count == len(adds):
+        return adds[CANONICAL_PATH]
+    return file_rows(adds.select(["path", "deletionVector"]), table_uri).keys
+
+
+def _marks_of(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([_marks(chunk) for chunk in keys.chunks], pa.int64())
+
+
+def _marks(keys: pa.Array) -> pa.Array:
+    """A number for each key, equal where keys are; short keys have one number among them."""
+    is_short = pc.less(pc.binary_length(keys), -_WINDOWS[0])
+    long = pc.if_else(is_short, " " * -_WINDOWS[0], keys).cast(pa.binary())
+    marks = pa.repeat(pa.scalar(0, pa.int64()), len(long))
+    for start in _WINDOWS:
+        marks = pc.add(pc.multiply(marks, _FACTOR), _numbers(long, start))
+    return marks
+
+
+def _numbers(texts: pa.BinaryArray, start: int) -> pa.Array:
+    """Eight bytes of each, from a place before the end, as one number."""
+    cut = pc.binary_slice(texts, start, start + _WINDOW_BYTES)
+    _, _, data = cut.buffers()
+    numbers = pa.Array.from_buffers(pa.int64(), cut.offset + len(cut), [None, data])
+    return numbers.slice(cut.offset)

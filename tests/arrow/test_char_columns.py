@@ -1,0 +1,96 @@
+"""CHAR columns: padded to readers, whatever their writer left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from tests.arrow.foreign_table import create, data_file, stats
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def of_type(name: str, sql_type: str, data_type: StructType | None = None) -> StructField:
+    return StructField(name, data_type or STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": sql_type})
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    """Two partitions, one value stored with its padding and the others without."""
+    nested = StructType((StructField("f", STRING),))
+    schema = StructType(
+        (
+            StructField("id", LONG),
+            of_type("c", "char(3)"),
+            of_type("v", "varchar(3)"),
+            of_type("s", "struct<f:char(3)>", nested),
+            of_type("p", "char(4)"),
+        )
+    )
+
+    def file(name: str, p: str | None, ids: list[int], texts: list[str | None]) -> object:
+        rows = pa.table({"id": ids, "c": texts, "v": texts, "s": [{"f": t} for t in texts]})
+        known = [t for t in texts if t is not None]
+        said = stats(
+            numRecords=len(ids),
+            minValues={"c": min(known), "v": min(known)},
+            maxValues={"c": max(known), "v": max(known)},
+            nullCount={"c": len(texts) - len(known)},
+        )
+        return data_file(tmp_path, name, rows, partition_values={"p": p}, stats=said)
+
+    adds = [file("x", "nl", [1, 2], ["a", None]), file("y", "be  ", [3, 4], ["a  ", "é"])]
+    adds.append(file("z", None, [5], ["abc"]))
+    return create(tmp_path, schema, adds, FEED, ("p",))  # type: ignore[arg-type]
+
+
+def test_values_come_with_their_padding(log: DeltaLog) -> None:
+    found = da.to_table(log)
+    assert found["c"].to_pylist() == ["a  ", None, "a  ", "é  ", "abc"]
+    assert found["p"].to_pylist() == ["nl  ", "nl  ", "be  ", "be  ", None]
+    assert found["v"].to_pylist() == ["a", None, "a  ", "é", "abc"]
+    (first, *_) = da.to_batches(log, ["c"])
+    assert first["c"][0].as_py() == "a  "
+    changes = da.read_changes(log, 0, columns=["c", "p"]).read_all()
+    assert changes.to_pylist()[0] == {"c": "a  ", "p": "nl  "}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "ids"),
+    [
+        pytest.param(col("c") == "a", [1, 3], id="equal, without padding"),
+        pytest.param(col("c") == "a  ", [1, 3], id="equal, with padding"),
+        pytest.param(col("c") == "a     ", [1, 3], id="equal, with more padding"),
+        pytest.param(col("c") == "abcd", [], id="longer than the type"),
+        pytest.param(col("c") != "a", [4, 5], id="not equal"),
+        pytest.param(col("c") <= "a", [1, 3], id="at most"),
+        pytest.param(col("c") > "a", [4, 5], id="above"),
+        pytest.param(col("c").isin(["a", "é    "]), [1, 3, 4], id="in"),
+        pytest.param(~col("c").isin(["a", None]), [], id="in, with null"),
+        pytest.param(col("c").is_null(), [2], id="null"),
+        pytest.param(col("p") == "nl", [1, 2], id="a partition, without padding"),
+        pytest.param(col("p") == "be", [3, 4], id="a partition that is stored with it"),
+        pytest.param(col("p").isin(["be ", "nl "]), [1, 2, 3, 4], id="partitions"),
+        pytest.param(col("v") == "a", [1], id="a VARCHAR is compared as it is"),
+    ],
+)
+def test_comparisons_are_padded(log: DeltaLog, predicate: Predicate, ids: list[int]) -> None:
+    assert da.to_table(log, ["id"], predicate)["id"].to_pylist() == ids
+    assert da.count_rows(log, predicate) == len(ids)
+
+
+def test_partitions_are_left_out_by_their_padded_values(log: DeltaLog) -> None:
+    assert len(log.snapshot().files(["path"], col("p") == "be")) == 1
+    assert len(log.snapshot().files(["path"], col("p") > "nl")) == 0
+
+
+def test_a_field_of_that_type_is_not_compared(log: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="fields of the type CHAR"):
+        da.to_table(log, predicate=col("s", "f") == "a")
