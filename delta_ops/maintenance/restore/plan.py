@@ -44,8 +44,9 @@ _TIMES_IN_COMMITS = (
 class RestorePlan:
     """How the latest version becomes the older one."""
 
-    version: int
-    """To be restored."""
+    version: int | None
+    """To be restored; None if that was done before and the version of the time that was asked for
+    was cleaned up since."""
     latest_version: int
     """That the plan was made on."""
     adds: tuple[AddFile, ...] = ()
