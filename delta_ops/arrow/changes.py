@@ -17,6 +17,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
@@ -90,6 +91,7 @@ def read_changes(
         DataFileError: A file is gone, for example vacuumed, or cannot be read.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
+    validate_arguments(read_changes, locals())
     latest = source.snapshot()
     first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
     end = latest if last == latest.version else source.snapshot(last)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
@@ -55,6 +56,7 @@ def to_table(
         DataFileError: A data file or a deletion vector is gone or cannot be read.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
+    validate_arguments(to_table, locals())
     snapshot, wanted = _opened(source, columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
@@ -69,6 +71,7 @@ def to_batches(
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
     """The same rows as `to_table`, as batches; a few of them are in memory at a time."""
+    validate_arguments(to_batches, locals())
     snapshot, wanted = _opened(source, columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     return _batches(snapshot, files, wanted, predicate, partition_time_zone)
@@ -87,6 +90,7 @@ def count_rows(
     Raises:
         As `to_table` does.
     """
+    validate_arguments(count_rows, locals())
     snapshot, _ = _opened(source, None)
     if predicate is not None:
         looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
@@ -113,6 +117,7 @@ def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> 
     Raises:
         InvalidRequestError: There is a file already.
     """
+    validate_arguments(export_schema, locals())
     _, wanted = _opened(source, None)
     try:
         with open(path, "xb") as file:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, SupportsIndex
+from typing import Any
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history import HistoryEntry, load_history, version_at
@@ -46,6 +47,7 @@ class DeltaLog:
         log_directory: str = LOG_DIRECTORY,
         base: Snapshot | None = None,
     ) -> None:
+        validate_arguments(DeltaLog.__init__, locals())
         self.storage = (
             open_storage(uri, storage_options, lock=lock, cache=cache)
             if storage is None
@@ -79,10 +81,9 @@ class DeltaLog:
             LogCorruptError: The log is damaged.
             UnsupportedFeatureError: The table uses what we cannot read.
         """
+        validate_arguments(DeltaLog.snapshot, locals())
         if version is not None and timestamp is not None:
             raise InvalidRequestError("give a version or a timestamp, not both")
-        if not isinstance(version, SupportsIndex | None):
-            raise InvalidRequestError(f"version {version!r} is no whole number")
         if timestamp is not None:
             latest = open_snapshot(self.storage, self.log_directory, base=self.base)
             version = version_at(latest, timestamp)
@@ -99,6 +100,7 @@ class DeltaLog:
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """What each version did, newest first."""
+        validate_arguments(DeltaLog.history, locals())
         return load_history(self.storage, self.log_directory, limit, base=self.base)
 
     def commits(self, start_version: int, end_version: int | None = None) -> Iterator[Commit]:
@@ -106,6 +108,10 @@ class DeltaLog:
 
         Versions whose commit file was cleaned up are left out.
         """
+        validate_arguments(DeltaLog.commits, locals())
+        return self._commits(start_version, end_version)
+
+    def _commits(self, start_version: int, end_version: int | None) -> Iterator[Commit]:
         # From the one before, which tells a clean-up from a listing that missed the first.
         first = max(start_version - 1, 0)
         listing = list_log(self.storage, self.log_directory, from_version=first)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot
@@ -85,6 +86,7 @@ def plan_checkpoint(
         InvalidRequestError: A property of the table cannot be understood, `part_rows` is not
             positive, or the table must not have checkpoints of many parts.
     """
+    validate_arguments(plan_checkpoint, locals())
     return CheckpointPlan(
         version=snapshot.version,
         kind=checkpoint_kind(snapshot, part_rows),
@@ -96,6 +98,7 @@ def plan_checkpoint(
 
 def checkpoint_due(snapshot: Snapshot) -> bool:
     """Whether `delta.checkpointInterval` commits or more came since the last checkpoint."""
+    validate_arguments(checkpoint_due, locals())
     return plan_checkpoint(snapshot).is_due
 
 
@@ -124,6 +127,7 @@ def create_checkpoint(
         InvalidRequestError: As `plan_checkpoint`.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    validate_arguments(create_checkpoint, locals())
     snapshot = log.snapshot()
     validate_maintainable(snapshot)
     now_ms = (clock or system_clock)()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
@@ -122,6 +123,7 @@ def find_tables(
         InvalidRequestError: The prefix is no place.
         StorageError: The prefix itself cannot be looked into.
     """
+    validate_arguments(find_tables, locals())
     return _find_tables(open_storage(prefix, storage_options), nested=nested)
 
 
@@ -141,6 +143,7 @@ def fleet_health(
         max_concurrency: Tables that are read at once. By default 16 if one of them lies in a store,
             and else 1: a disk lets nobody wait, and threads that compute only hinder each other.
     """
+    validate_arguments(fleet_health, locals())
     todo = list(tables)
     if max_concurrency is None:
         max_concurrency = MAX_CONCURRENCY if any(map(_is_in_store, todo)) else 1
@@ -173,6 +176,7 @@ def maintain_fleet(
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         max_concurrency: Tables that are maintained at once.
     """
+    validate_arguments(maintain_fleet, locals())
 
     def look_after(table: DeltaLog | str) -> TableMaintenance:
         report, failure = _tried(

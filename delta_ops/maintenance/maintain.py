@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -106,6 +107,7 @@ def maintain(
         DeltaOpsError: What is due could not be found out, or whatever an operation raises; those
             before it have done their work.
     """
+    validate_arguments(maintain, locals())
     unknown = [each for each in operations or () if each not in get_args(Operation)]
     if unknown:
         raise InvalidRequestError(

@@ -24,6 +24,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_deletable
@@ -88,6 +89,7 @@ def plan_maintenance(
         VersionNotFoundError: A version that is to be kept cannot be read.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    validate_arguments(plan_maintenance, locals())
     snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
     validate_deletable(snapshot)
     now_ms = clock()

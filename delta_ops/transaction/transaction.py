@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
@@ -84,6 +85,7 @@ def begin(
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    validate_arguments(begin, locals())
     begun_ms = clock()
     snapshot = log.snapshot_if_exists()
     if snapshot is not None:

@@ -336,7 +336,7 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
         ),
         pytest.param({"version": 5}, VersionNotFoundError, "version 5", id="never was"),
         pytest.param({"version": -1}, VersionNotFoundError, "version -1", id="below 0"),
-        pytest.param({"version": "1"}, InvalidRequestError, "no whole number", id="a text"),
+        pytest.param({"version": "1"}, InvalidRequestError, "give a whole number", id="a text"),
         pytest.param({"timestamp": "x"}, InvalidRequestError, "no timestamp", id="no time"),
         pytest.param(
             {"timestamp": "2000-01-01"}, VersionNotFoundError, "earliest", id="before the table"

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
@@ -121,6 +122,7 @@ def clean_up_log(
         InvalidRequestError: A property of the table cannot be understood.
         TableReplacedError: The table was deleted, or another stands in its place.
     """
+    validate_arguments(clean_up_log, locals())
     snapshot = log.snapshot()
     now_ms = (clock or system_clock)()
     kept = frozenset(keep_versions)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import rewrite
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
@@ -70,6 +71,7 @@ def optimize(
         CommitStateUnknownError: The store did not tell; what was written is kept.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    validate_arguments(optimize, locals())
     transaction = begin(log, clock=clock, on_event=on_event)
     snapshot = transaction.snapshot
     if snapshot is None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
 from delta_ops.events import OnEvent, Progress, ignore
@@ -79,6 +80,7 @@ def repair(
         StorageError: The store failed, so that it is not known what is there.
         UnsupportedFeatureError: The table uses what we cannot repair.
     """
+    validate_arguments(repair, locals())
     transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
     snapshot = transaction.snapshot
     if snapshot is None:

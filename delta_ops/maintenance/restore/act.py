@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
@@ -85,6 +86,7 @@ def restore(
             was committed.
         UnsupportedFeatureError: The table uses what we cannot restore.
     """
+    validate_arguments(restore, locals())
     if (version is None) == (timestamp is None):
         raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
@@ -71,6 +72,7 @@ def revert(
             nothing was committed.
         UnsupportedFeatureError: The table uses what we cannot revert.
     """
+    validate_arguments(revert, locals())
 
     def act(log: DeltaLog) -> RevertResult:
         transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
