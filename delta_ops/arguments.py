@@ -11,6 +11,7 @@ says beyond that (the keys of a mapping, the arguments of a function) is left to
 
 from __future__ import annotations
 
+import os
 import reprlib
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
@@ -108,6 +109,8 @@ def _words(annotation: Any) -> str:
             return "a mapping"
         if issubclass(origin, tuple):
             return f"a tuple of {_listed(arguments)}"
+        if origin is os.PathLike:
+            return "a path"
         if origin in (Collection, Sequence):
             return f"a list of {_listed(arguments)}"
         return f"a {origin.__name__}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from delta_ops.arrow.projection import plan_selection, project, united, without
 from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
@@ -36,19 +37,23 @@ from delta_ops.storage.concurrency import in_parallel
 
 
 def to_table(
-    source: DeltaLog | Snapshot,
+    source: Source,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
     partition_time_zone: str = "UTC",
 ) -> pa.Table:
-    """The rows of the latest version, or of a snapshot.
+    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
 
     Args:
-        source: The table.
+        source: The table, by its handle, its path or URI, or a snapshot of it.
         columns: Names, in the order wanted; all of them if None. `a.b` is the struct `a` with its
             field `b` alone.
         predicate: Keeps the rows for which it is true.
+        version: Of the table, if not the latest one; or
+        timestamp: the version at a time, in UTC unless it has a zone.
         partition_time_zone: In which partition values of type timestamp are read that name no zone.
 
     Raises:
@@ -57,33 +62,37 @@ def to_table(
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     validate_arguments(to_table, locals())
-    snapshot, wanted = _opened(source, columns)
+    snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
 
 def to_batches(
-    source: DeltaLog | Snapshot,
+    source: Source,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
     """The same rows as `to_table`, as batches; a few of them are in memory at a time."""
     validate_arguments(to_batches, locals())
-    snapshot, wanted = _opened(source, columns)
+    snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     return _batches(snapshot, files, wanted, predicate, partition_time_zone)
 
 
 def count_rows(
-    source: DeltaLog | Snapshot,
+    source: Source,
     predicate: Predicate | None = None,
     *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
     partition_time_zone: str = "UTC",
 ) -> int:
-    """How many rows the latest version has, or a snapshot; or for how many the predicate is true.
+    """How many rows a version has, or a snapshot; or for how many the predicate is true.
 
     Without a predicate only files are opened whose number of rows the log does not tell.
 
@@ -91,7 +100,7 @@ def count_rows(
         As `to_table` does.
     """
     validate_arguments(count_rows, locals())
-    snapshot, _ = _opened(source, None)
+    snapshot, _ = _opened(snapshot_of(source, version, timestamp), None)
     if predicate is not None:
         looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
         wanted = looked_at or [snapshot.schema.fields[0].name]
@@ -107,7 +116,7 @@ def count_rows(
     return stored + sum(in_parallel(partial(num_rows, snapshot), files)) - deleted
 
 
-def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> None:
+def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
     """Write an empty Parquet file with all columns, for tools that take them from a file.
 
     Args:
@@ -118,7 +127,7 @@ def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> 
         InvalidRequestError: There is a file already.
     """
     validate_arguments(export_schema, locals())
-    _, wanted = _opened(source, None)
+    _, wanted = _opened(snapshot_of(source), None)
     try:
         with open(path, "xb") as file:
             pq.write_table(arrow_schema_from_schema(wanted).empty_table(), file)
@@ -141,10 +150,7 @@ def read_files(
     return _batches(snapshot, files, wanted, predicate, "UTC")
 
 
-def _opened(
-    source: DeltaLog | Snapshot, columns: Sequence[str] | None
-) -> tuple[Snapshot, StructType]:
-    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+def _opened(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
     return snapshot, project(snapshot.schema, columns)

@@ -17,6 +17,9 @@ from delta_ops.storage import Lock, RangeCache, Storage, open_storage
 
 LOG_DIRECTORY = "_delta_log"
 
+Place = str | os.PathLike[str]
+"""Where a table is: a local path or any URI that fsspec knows."""
+
 
 class DeltaLog:
     """A table by its place; pickles, and shows no credential.
@@ -120,3 +123,32 @@ class DeltaLog:
                 commit = read_commit_if_there(self.storage, self.log_directory, version)
                 if commit is not None:
                     yield commit
+
+
+TableOrPlace = DeltaLog | Place
+Source = DeltaLog | Snapshot | Place
+
+
+def log_of(table: TableOrPlace, storage_options: Mapping[str, Any] | None = None) -> DeltaLog:
+    """The handle that was given, or one of the table at a place."""
+    return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
+
+
+def snapshot_of(
+    source: Source, version: int | None = None, timestamp: str | datetime | None = None
+) -> Snapshot:
+    """The snapshot that was given, or one of a table as `DeltaLog.snapshot` has it.
+
+    Raises:
+        InvalidRequestError: A version or a time was given beside a snapshot.
+        TableNotFoundError, VersionNotFoundError, LogCorruptError, UnsupportedFeatureError: As
+            `DeltaLog.snapshot`.
+    """
+    if not isinstance(source, Snapshot):
+        return log_of(source).snapshot(version, timestamp)
+    if version is not None or timestamp is not None:
+        raise InvalidRequestError(
+            f"{source.uri}: what is read is a snapshot, of version {source.version}; give its "
+            "table instead, or leave version and timestamp out"
+        )
+    return source

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
 from delta_ops.log.checkpoint_write.write import (
     CheckpointKind,
@@ -96,14 +96,14 @@ def plan_checkpoint(
     )
 
 
-def checkpoint_due(snapshot: Snapshot) -> bool:
+def checkpoint_due(source: Source) -> bool:
     """Whether `delta.checkpointInterval` commits or more came since the last checkpoint."""
     validate_arguments(checkpoint_due, locals())
-    return plan_checkpoint(snapshot).is_due
+    return plan_checkpoint(snapshot_of(source)).is_due
 
 
 def create_checkpoint(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     part_rows: int | None = None,
     clock: Clock | None = None,
@@ -128,6 +128,7 @@ def create_checkpoint(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(create_checkpoint, locals())
+    log = log_of(log)
     snapshot = log.snapshot()
     validate_maintainable(snapshot)
     now_ms = (clock or system_clock)()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
 from delta_ops.log.segment_replay import Replayed, replay_commits
@@ -109,7 +109,7 @@ def plan_compact_log(
 
 
 def compact_log(
-    log: DeltaLog,
+    log: TableOrPlace,
     start_version: int | None = None,
     end_version: int | None = None,
     *,
@@ -127,6 +127,7 @@ def compact_log(
             also where a commit is malformed, or the range ends in a state that cannot be read.
     """
     validate_arguments(compact_log, locals())
+    log = log_of(log)
     validate_log_compactable(log.snapshot())
     listing = list_log(log.storage, log.log_directory)
     plan = plan_compact_log(listing, start_version, end_version, table=log.uri)

@@ -15,7 +15,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.checkpoint import CheckpointResult, create_checkpoint
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_compaction import LogCompactionResult, compact_log
@@ -81,7 +81,7 @@ class MaintenanceResult:
 
 
 def maintain(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     operations: Sequence[Operation] | None = None,
     dry_run: bool = False,
@@ -108,6 +108,7 @@ def maintain(
             before it have done their work.
     """
     validate_arguments(maintain, locals())
+    log = log_of(log)
     unknown = [each for each in operations or () if each not in get_args(Operation)]
     if unknown:
         raise InvalidRequestError(

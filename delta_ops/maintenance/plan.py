@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.maintenance.admission import validate_deletable
 from delta_ops.maintenance.checkpoint import plan_checkpoint
 from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan
@@ -68,7 +68,7 @@ class MaintenancePlan:
 
 
 def plan_maintenance(
-    source: DeltaLog | Snapshot,
+    source: Source,
     *,
     clock: Clock = system_clock,
     target_size: int | None = None,
@@ -90,7 +90,7 @@ def plan_maintenance(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(plan_maintenance, locals())
-    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    snapshot = snapshot_of(source)
     validate_deletable(snapshot)
     now_ms = clock()
     cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)

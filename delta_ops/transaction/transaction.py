@@ -26,7 +26,7 @@ from delta_ops.errors import (
     TableNotFoundError,
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
     Action,
@@ -71,7 +71,7 @@ from delta_ops.transaction.write_rules import (
 
 
 def begin(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -86,6 +86,7 @@ def begin(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(begin, locals())
+    log = log_of(log)
     begun_ms = clock()
     snapshot = log.snapshot_if_exists()
     if snapshot is not None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction.transaction import Transaction, begin
 
-Target = str | os.PathLike[str] | DeltaLog | Transaction
+Target = TableOrPlace | Transaction
 Mode = Literal["append", "overwrite"]
 
 
@@ -40,8 +39,7 @@ def transaction_on(
     """
     if isinstance(target, Transaction):
         return target
-    log = target if isinstance(target, DeltaLog) else DeltaLog(target, storage_options)
-    return begin(log, on_event=on_event)
+    return begin(log_of(target, storage_options), on_event=on_event)
 
 
 def create_if_missing(

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import DAY_MS, HOUR_MS, Clock, system_clock
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.health.figures import HealthFigures, load_figures
 from delta_ops.maintenance.plan import Operation
 
@@ -138,7 +138,7 @@ class HealthReport:
 
 
 def health(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
     clock: Clock = system_clock,
@@ -153,6 +153,7 @@ def health(
         StorageError: The store failed.
     """
     validate_arguments(health, locals())
+    log = log_of(log)
     figures = load_figures(log, clock=clock)
     return HealthReport(table=log.uri, figures=figures, findings=assess(figures, thresholds))
 

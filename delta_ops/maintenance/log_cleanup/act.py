@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.compatible import write_compatible_checkpoint
 from delta_ops.log.checkpoint.incomplete import delete_stale
 from delta_ops.log.checkpoint.read import stream_removes
@@ -96,7 +96,7 @@ def load_log_cleanup_plan(
 
 
 def clean_up_log(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     dry_run: bool = False,
     clock: Clock | None = None,
@@ -123,6 +123,7 @@ def clean_up_log(
         TableReplacedError: The table was deleted, or another stands in its place.
     """
     validate_arguments(clean_up_log, locals())
+    log = log_of(log)
     snapshot = log.snapshot()
     now_ms = (clock or system_clock)()
     kept = frozenset(keep_versions)

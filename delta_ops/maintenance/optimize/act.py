@@ -16,7 +16,7 @@ from delta_ops.arrow import rewrite
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.rewriting import Rewriting
@@ -44,7 +44,7 @@ class OptimizeResult:
 
 
 def optimize(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
@@ -72,6 +72,7 @@ def optimize(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(optimize, locals())
+    log = log_of(log)
     transaction = begin(log, clock=clock, on_event=on_event)
     snapshot = transaction.snapshot
     if snapshot is None:

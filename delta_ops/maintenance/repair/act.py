@@ -18,7 +18,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.protocol.actions import AddFile
@@ -57,7 +57,7 @@ class RepairResult:
 
 
 def repair(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     remove_missing: bool = False,
     fill_statistics: bool = True,
@@ -81,6 +81,7 @@ def repair(
         UnsupportedFeatureError: The table uses what we cannot repair.
     """
     validate_arguments(repair, locals())
+    log = log_of(log)
     transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
     snapshot = transaction.snapshot
     if snapshot is None:

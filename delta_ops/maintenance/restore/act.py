@@ -20,7 +20,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history import timestamp_ms
 from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.identity import maintenance_txn
@@ -47,7 +47,7 @@ class RestoreResult:
 
 
 def restore(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     version: int | None = None,
     timestamp: str | datetime | None = None,
@@ -87,6 +87,7 @@ def restore(
         UnsupportedFeatureError: The table uses what we cannot restore.
     """
     validate_arguments(restore, locals())
+    log = log_of(log)
     if (version is None) == (timestamp is None):
         raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
 

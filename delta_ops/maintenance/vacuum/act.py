@@ -23,7 +23,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import (
@@ -68,7 +68,7 @@ class VacuumResult:
 
 
 def vacuum(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     retention: timedelta | None = None,
     dry_run: bool = False,
@@ -113,6 +113,7 @@ def vacuum(
         UnsupportedFeatureError: The table uses a feature that we do not know.
     """
     validate_arguments(vacuum, locals())
+    log = log_of(log)
     _validate_request(mode, inventory, keep_last, batch_files)
     kept = _paths_of(keep)
     snapshot = log.snapshot()
