@@ -26,7 +26,8 @@ class DeltaLog:
 
     Args:
         uri: The table's root: a local path or any URI that fsspec knows.
-        storage_options: What fsspec's file system takes.
+        storage_options: What fsspec's file system takes, or the same by the names of the
+            environment (`AWS_ENDPOINT_URL`, ...).
         lock: Within which commits are created, for a store that cannot do so exclusively by
             itself; see `delta_ops.storage.Lock` for what it must guarantee.
         cache: Where this machine keeps what it reads of checkpoints, so that the next process

@@ -101,7 +101,6 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
     assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
 
 
-@pytest.mark.parametrize("columns", [["x", "x"], ["x", "p", "X"]], ids=", ".join)
 def test_a_version_is_read_by_its_number_or_its_time(tmp_path: Path, spark: SparkSession) -> None:
     for number in range(3):
         da.write(tmp_path, pa.table({"id": [number]}))
@@ -115,6 +114,7 @@ def test_a_version_is_read_by_its_number_or_its_time(tmp_path: Path, spark: Spar
         ds.read(spark, tmp_path, version="1")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("columns", [["x", "x"], ["x", "p", "X"]], ids=", ".join)
 def test_a_column_that_is_asked_for_twice_is_refused(
     tmp_path: Path, spark: SparkSession, columns: list[str]
 ) -> None:
