@@ -48,11 +48,10 @@ def open_remote(
     _validate_scheme(address, scheme)
     uri = f"{scheme}://{rest.rstrip('/')}"
     # What fsspec's own configuration adds, it would add unseen.
-    given = apply_config(
-        fsspec.get_filesystem_class(scheme), client_options(scheme, storage_options)
-    )
+    file_system = fsspec.get_filesystem_class(scheme)
+    given = apply_config(file_system, client_options(scheme, storage_options))
     options = {
-        **options_to_open(scheme, without_credentials(scheme, given)),
+        **options_to_open(scheme, without_credentials(scheme, given), file_system),
         "use_listings_cache": False,
     }
     try:
