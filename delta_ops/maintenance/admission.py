@@ -16,6 +16,7 @@ import json
 
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
+from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import Storage
 
@@ -40,7 +41,7 @@ def validate_deletable(snapshot: Snapshot) -> None:
         UnsupportedFeatureError: It cannot be written, or it has a `_delta_ops` format unknown here.
     """
     validate_maintainable(snapshot)
-    _validate_format(snapshot)
+    validate_format(snapshot)
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
@@ -48,7 +49,8 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
-        InvalidRequestError: Its log goes on from another one, whose table has files of its own.
+        InvalidRequestError: Its log is not the one in `_delta_log`, or goes on from another one:
+            the files of the table belong to others too.
     """
     if snapshot.base is not None:
         raise InvalidRequestError(
@@ -56,8 +58,14 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
             f"{snapshot.base.version} of another log of the same files, and does not know which of "
             "them that one needs since; nothing was deleted, and no vacuum of it is possible"
         )
+    if snapshot.log_directory != LOG_DIRECTORY:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: the log in {snapshot.log_directory} is not the table's own, which is "
+            f"in {LOG_DIRECTORY}, and does not know which files that one needs; nothing was "
+            "deleted. Vacuum the table by its own log"
+        )
     validate(snapshot.definition, "vacuum", table=snapshot.uri)
-    _validate_format(snapshot)
+    validate_format(snapshot)
 
 
 def validate_log_deletable(snapshot: Snapshot) -> None:
@@ -67,7 +75,7 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
     """
     validate(snapshot.definition, "clean up", table=snapshot.uri)
-    _validate_format(snapshot)
+    validate_format(snapshot)
 
 
 def validate_log_compactable(snapshot: Snapshot) -> None:
@@ -79,7 +87,14 @@ def validate_log_compactable(snapshot: Snapshot) -> None:
     validate(snapshot.definition, "compact", table=snapshot.uri)
 
 
-def _validate_format(snapshot: Snapshot) -> None:
+def validate_format(snapshot: Snapshot) -> None:
+    """Refuse a table that keeps things of ours which this version does not know, at this moment.
+
+    Whoever deletes asks before each batch: no version of the table tells that they came to be.
+
+    Raises:
+        UnsupportedFeatureError: It has a `_delta_ops` format unknown here.
+    """
     version = _format_version(snapshot.storage)
     if version is not None and version not in _KNOWN_VERSIONS:
         raise UnsupportedFeatureError(

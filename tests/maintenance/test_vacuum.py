@@ -370,6 +370,19 @@ def test_a_table_with_a_format_of_the_future_is_refused(
         vacuum(table.log, clock=table.clock)
 
 
+def test_a_format_of_the_future_that_comes_between_two_batches_stops_it(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    before = len(table.data_files())
+
+    def put_format(event: Event) -> None:
+        if isinstance(event, Progress) and (event.operation, event.done) == ("vacuum", 1):
+            table.put("_delta_ops/format.json", b'{"version": 7}')
+
+    with pytest.raises(UnsupportedFeatureError, match="version 7 of _delta_ops"):
+        vacuum(table.log, clock=table.clock, batch_files=1, log_commits=False, on_event=put_format)
+    assert len(table.data_files()) == before - 1
+
+
 def test_files_that_cannot_be_deleted_are_told_and_the_others_go(tmp_path: Path) -> None:
     table = overwritten(tmp_path / "t")
     stuck = min(path for path in table.data_files() if path.startswith("p=a"))

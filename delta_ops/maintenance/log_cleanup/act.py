@@ -38,7 +38,7 @@ from delta_ops.log.history import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files
-from delta_ops.maintenance.admission import validate_log_deletable
+from delta_ops.maintenance.admission import validate_format, validate_log_deletable
 from delta_ops.maintenance.log_cleanup.plan import (
     LogCleanupPlan,
     cutoff_ms_of,
@@ -232,6 +232,8 @@ def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
 def _deleted(
     log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, on_event: OnEvent
 ) -> LogCleanupResult:
+    if plan.incomplete:
+        validate_format(snapshot)
     stale = delete_stale(log.storage, log.log_directory, plan.incomplete, now_ms)
     failures = [*stale.failures]
     deleted = [*stale.files]
@@ -245,6 +247,7 @@ def _deleted(
             chosen = [info for info in batch if info.path not in named]
             needed += len(named)
         validate_same_table(snapshot)  # files of another table have the same names
+        validate_format(snapshot)
         failures = log.storage.delete_many(info.path for info in chosen)
         left = frozenset(failures)
         deleted += [info for info in chosen if info.path not in left]

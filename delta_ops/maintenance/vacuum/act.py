@@ -24,7 +24,7 @@ from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.maintenance.admission import validate_vacuumable
+from delta_ops.maintenance.admission import validate_format, validate_vacuumable
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import (
     commit_end,
@@ -287,6 +287,7 @@ def _delete(
             for info in todo[start : start + batch_files]
             if info.path not in needed.paths and not is_among(info.path, kept)
         ]
+        validate_format(needed.snapshot)
         failed = frozenset(storage.delete_many(info.path for info in batch))
         deleted += [info for info in batch if info.path not in failed]
         failures += sorted(failed)
