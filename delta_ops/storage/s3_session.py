@@ -12,12 +12,15 @@ import hashlib
 import inspect
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 from botocore.exceptions import ConnectionError as NoConnectionError  # type: ignore[import-untyped]
+
+from delta_ops.storage.aws_files import aws_files
 
 CONNECT_TIMEOUT_S = 2
 _TRIES = 2
@@ -64,7 +67,8 @@ def with_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any
     """
     settings = {"connect_timeout": CONNECT_TIMEOUT_S, **(options.get("config_kwargs") or {})}
     options = {**options, "config_kwargs": settings}
-    known = inspect.signature(vars(file_system)["__init__"]).parameters.keys() | _OF_FSSPEC
+    init = file_system.__init__  # type: ignore[misc]
+    known = inspect.signature(init).parameters.keys() | _OF_FSSPEC
     if options.get("session") is not None or "retries" in settings or options.keys() - known:
         return options  # a session of ours would take no notice of an option that there is not
     return {**options, "session": _session(options.get("profile"), _made_for(options))}
@@ -77,8 +81,12 @@ def _session(profile: str | None, _made_for: str) -> S3Session:
 
 
 def _made_for(options: Mapping[str, Any]) -> str:
-    """What a session is made for; one keeps the credentials that it has found in its environment,
-    and a child of a fork needs its own."""
+    """What a session is made for; one keeps the credentials that it has found in the environment
+    and in files, and a child of a fork needs its own."""
     environment = sorted(item for item in os.environ.items() if item[0].startswith("AWS_"))
-    text = f"{os.getpid()} {environment} {sorted(options.items(), key=itemgetter(0))}"
+    found: list[object] = [os.getpid(), environment, sorted(options.items(), key=itemgetter(0))]
+    for place in aws_files():
+        with suppress(OSError):
+            found.append(place.stat().st_mtime_ns)
+    text = repr(found)
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
