@@ -5,10 +5,24 @@
 Importing this package imports neither pyspark nor dagster.
 """
 
+from typing import TYPE_CHECKING
+
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.predicate import col, parse_predicate
 from delta_ops.storage import RangeCache
 from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction.commit_info import installed_version
+
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> str:
+        """The version, which takes a while to be found: every import would wait for it."""
+        if name == "__version__":
+            return installed_version() or "unknown"
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "CommitResult",
@@ -16,6 +30,7 @@ __all__ = [
     "RangeCache",
     "Snapshot",
     "Transaction",
+    "__version__",
     "begin",
     "col",
     "parse_predicate",

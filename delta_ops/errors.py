@@ -30,7 +30,7 @@ class InvalidRequestError(DeltaOpsError):
         return self.message
 
 
-class MissingDependencyError(InvalidRequestError):
+class MissingDependencyError(InvalidRequestError, ImportError):
     """A program or package that the call needs is not installed."""
 
 

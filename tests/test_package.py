@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +33,32 @@ def test_importing_orchestration_starts_no_spark() -> None:
     code = "import sys, delta_ops.orchestration; print('pyspark' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        pytest.param("delta_ops.orchestration", "dagster", "dagster", id="Dagster"),
+        pytest.param("delta_ops.spark", "pyspark", "spark", id="Spark"),
+    ],
+)
+def test_without_its_extra_a_package_says_what_to_install(
+    module: str, package: str, extra: str
+) -> None:
+    code = (
+        f"import sys; sys.modules['{package}'] = None\n"
+        f"try:\n    import {module}\nexcept ImportError as error:\n    print(error)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == (
+        f"{module} needs the package {package}; install it with: pip install 'delta_ops[{extra}]'\n"
+    )
+
+
+def test_the_package_says_its_version() -> None:
+    code = "import delta_ops; print(delta_ops.__version__)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == version("delta_ops")
 
 
 @pytest.fixture(scope="module")

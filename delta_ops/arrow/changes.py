@@ -18,6 +18,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
@@ -27,7 +28,7 @@ from delta_ops.arrow.projection import plan_selection, project, without
 from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.scan import plan_condition
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.history import CommitTimes, timestamp_ms, version_at, version_from
 from delta_ops.protocol.actions import Metadata
@@ -60,7 +61,7 @@ _ENABLED = "delta.enableChangeDataFeed"
 
 
 def read_changes(
-    source: DeltaLog,
+    source: TableOrPlace,
     start_version: int | None = None,
     end_version: int | None = None,
     *,
@@ -74,7 +75,7 @@ def read_changes(
     """The rows that commits changed, in the order of the commits.
 
     Args:
-        source: The table.
+        source: The table, by its handle, its path or URI.
         start_version: The first commit whose changes are wanted, or
         start_timestamp: the first commit at or after a time, in UTC unless it has a zone.
         end_version: The last one; the latest version if it is not given or greater, or
@@ -96,19 +97,21 @@ def read_changes(
         OutsideFileError: A file lies outside of the table and may not be read there.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    latest = source.snapshot()
+    validate_arguments(read_changes, locals())
+    log = log_of(source)
+    latest = log.snapshot()
     first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
-    end = latest if last == latest.version else source.snapshot(last)
+    end = latest if last == latest.version else log.snapshot(last)
     shape = _shape(end, latest, schema)
     validate(end.definition, "read", table=end.uri)
     validate(shape.definition, "read", table=end.uri)
     _validate_names(shape)
     of_range = StructType((*shape.schema.fields, *_OF_CHANGES))
     wanted = project(of_range, columns)
-    plan = _Plan(source, end, shape, of_range, wanted, predicate, partition_time_zone)
-    files = plan.files(source.snapshot(first)) if first <= last else iter(())
+    plan = _Plan(log, end, shape, of_range, wanted, predicate, partition_time_zone)
+    files = plan.files(log.snapshot(first)) if first <= last else iter(())
     select = plan_selection(arrow_schema_from_schema(plan.schema), arrow_schema_from_schema(wanted))
-    rows = map(plan_padding(wanted), map(select, read_all(source.storage, files)))
+    rows = map(plan_padding(wanted), map(select, read_all(log.storage, files)))
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), rows)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_write import discard, write_data_file
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
@@ -22,6 +23,7 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         DataFileError: An input file is gone or cannot be read.
         InvalidRequestError: A row breaks a rule of the table.
     """
+    validate_arguments(rewrite, locals())
     definition = snapshot.definition
     file_schema = arrow_schema_from_schema(definition.data_schema)
     names = file_schema.names

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
@@ -23,7 +25,7 @@ from delta_ops.arrow.projection import plan_selection, project, united, without
 from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
@@ -36,19 +38,23 @@ from delta_ops.storage.concurrency import in_parallel
 
 
 def to_table(
-    source: DeltaLog | Snapshot,
+    source: Source,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
     partition_time_zone: str = "UTC",
 ) -> pa.Table:
-    """The rows of the latest version, or of a snapshot.
+    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
 
     Args:
-        source: The table.
+        source: The table, by its handle, its path or URI, or a snapshot of it.
         columns: Names, in the order wanted; all of them if None. `a.b` is the struct `a` with its
             field `b` alone.
         predicate: Keeps the rows for which it is true.
+        version: Of the table, if not the latest one; or
+        timestamp: the version at a time, in UTC unless it has a zone.
         partition_time_zone: In which partition values of type timestamp are read that name no zone.
 
     Raises:
@@ -57,7 +63,8 @@ def to_table(
         OutsideFileError: One lies outside of the table and may not be read there; see `DeltaLog`.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    snapshot, wanted = _opened(source, columns)
+    validate_arguments(to_table, locals())
+    snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     batches = map(plan_padding(wanted), batches)
@@ -65,33 +72,39 @@ def to_table(
 
 
 def to_batches(
-    source: DeltaLog | Snapshot,
+    source: Source,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `to_table` as batches; a few of them are in memory at a time."""
-    snapshot, wanted = _opened(source, columns)
+    validate_arguments(to_batches, locals())
+    snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
     files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     return map(plan_padding(wanted), batches)
 
 
 def count_rows(
-    source: DeltaLog | Snapshot,
+    source: Source,
     predicate: Predicate | None = None,
     *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
     partition_time_zone: str = "UTC",
 ) -> int:
-    """How many rows the latest version has, or a snapshot; or for how many the predicate is true.
+    """How many rows a version has, or a snapshot; or for how many the predicate is true.
 
     Without a predicate only files are opened whose number of rows the log does not tell.
 
     Raises:
         As `to_table` does.
     """
-    snapshot, _ = _opened(source, None)
+    validate_arguments(count_rows, locals())
+    snapshot, _ = _opened(snapshot_of(source, version, timestamp), None)
     if predicate is not None:
         looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
         wanted = looked_at or [snapshot.schema.fields[0].name]
@@ -107,7 +120,7 @@ def count_rows(
     return stored + sum(in_parallel(partial(num_rows, snapshot), files)) - deleted
 
 
-def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> None:
+def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
     """Write an empty Parquet file with all columns, for tools that take them from a file.
 
     Args:
@@ -117,7 +130,8 @@ def export_schema(source: DeltaLog | Snapshot, path: str | os.PathLike[str]) -> 
     Raises:
         InvalidRequestError: There is a file already.
     """
-    _, wanted = _opened(source, None)
+    validate_arguments(export_schema, locals())
+    _, wanted = _opened(snapshot_of(source), None)
     try:
         with open(path, "xb") as file:
             pq.write_table(arrow_schema_from_schema(wanted).empty_table(), file)
@@ -140,10 +154,7 @@ def read_files(
     return _batches(snapshot, files, wanted, predicate, "UTC")
 
 
-def _opened(
-    source: DeltaLog | Snapshot, columns: Sequence[str] | None
-) -> tuple[Snapshot, StructType]:
-    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+def _opened(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
     return snapshot, project(snapshot.schema, columns)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.data_file_write import discard, write_data_file
 from delta_ops.arrow.partitioning import split
@@ -72,6 +73,7 @@ def write(
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
     """
+    validate_arguments(write, locals())
     transaction = transaction_on(target, storage_options, on_event, "arrow")
     request = WriteRequest(
         mode=mode,
@@ -101,6 +103,7 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table to fit them to.
     """
+    validate_arguments(stage_write, locals())
     transaction = transaction_on(target, storage_options, on_event, "arrow")
     return stage(transaction, ArrowWrite(transaction, data), partition_by, None)
 

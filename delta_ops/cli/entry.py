@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
 
 
 def main() -> None:
     """Run the command; exits with its code."""
+    _open_closed_streams()
     try:
         from delta_ops.cli.main import cli
         from delta_ops.cli.render import LogLines
@@ -24,3 +26,13 @@ def main() -> None:
     logging.captureWarnings(True)
     sys.excepthook = lambda *error: logging.critical("a fault of delta-ops", exc_info=error)
     cli(prog_name="delta-ops")
+
+
+def _open_closed_streams() -> None:
+    """Let standard output and standard error lead nowhere where whoever started us closed them.
+
+    A file that is opened later would else be given their numbers, and hold what is printed.
+    """
+    if sys.stdout is None or sys.stderr is None:
+        nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  until the process ends
+        sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere

@@ -33,8 +33,10 @@ def storage_options_option(command: F) -> F:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_storage_options,
-        help="For the file system of fsspec (of S3: key, secret, token, endpoint_url, ...); may be "
-        "repeated. Credentials are better left to the environment, where others cannot list them. "
+        help="For the store: by the names of the environment (AWS_ENDPOINT_URL, AWS_REGION, "
+        "AZURE_STORAGE_ACCOUNT_NAME, GOOGLE_APPLICATION_CREDENTIALS, ...) or those of fsspec's "
+        "file system (of S3: key, secret, token, endpoint_url, ...); may be repeated. Credentials "
+        "are better left to the environment, where others cannot list them. "
         "A value that is true, false or a JSON object or list is taken as such.",
     )(command)
 

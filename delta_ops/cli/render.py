@@ -14,12 +14,14 @@ get the same: somebody may look at them later.
 from __future__ import annotations
 
 import codecs
+import errno
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -88,10 +90,24 @@ def saying_errors() -> Iterator[None]:
         raise failed(str(error)) from error
     except MemoryError as error:
         raise failed("There is too little memory for this.") from error
+    except OSError as error:
+        # What the store fails with is an error of ours; click ends quietly when nobody reads on.
+        if error.filename is not None or error.errno == errno.EPIPE:
+            raise
+        _print_no_more()
+        raise failed(f"Standard output cannot be written: {error.strerror}.") from error
     except click.UsageError as error:
         # A help text, which is such an error too, has lines.
         error.message = "\n".join(map(printable, error.message.split("\n")))  # type: ignore[misc]
         raise
+
+
+def _print_no_more() -> None:
+    """Drop what is still to be printed, which Python would try again, and fail, at its end."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class LogLines(logging.Formatter):

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from delta_ops.cli.fleets import SOMETHING_DUE
 from delta_ops.cli.options import (
     busy_options,
     dry_run_option,
@@ -163,7 +164,8 @@ def repair_command(
 ) -> None:
     """Compare the table with its files; fill in statistics that are missing.
 
-    Fails if files or deletion vectors are gone, unless --remove-missing has taken care of it.
+    Fails if files or deletion vectors are gone, unless --remove-missing has taken care of it. With
+    --dry-run it exits with 3 if files, deletion vectors or statistics are missing, 0 if none is.
     """
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
@@ -203,8 +205,12 @@ def repair_command(
             )
         elif plan.is_healthy:
             say(f"{count_text(plan.num_files, 'file')}, all as they should be.")
+    if dry_run:
+        if plan.missing or plan.missing_vectors or (plan.without_statistics and not no_statistics):
+            raise click.exceptions.Exit(SOMETHING_DUE)
+        return
     is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
-    if is_left and not dry_run and not result.already_committed:
+    if is_left and not result.already_committed:
         raise failed(_left_sentence(plan, result.failures))
 
 

@@ -3,8 +3,16 @@
 `DeltaLog` is the handle of a table, `Snapshot` the table at one version.
 """
 
-from delta_ops.log.delta_log import DeltaLog
+from delta_ops.log.delta_log import DeltaLog, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.log.history import HistoryEntry
 from delta_ops.log.snapshot import Snapshot
 
-__all__ = ["DeltaLog", "HistoryEntry", "Snapshot"]
+__all__ = [
+    "DeltaLog",
+    "HistoryEntry",
+    "Snapshot",
+    "Source",
+    "TableOrPlace",
+    "log_of",
+    "snapshot_of",
+]

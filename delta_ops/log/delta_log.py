@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from copy import copy
 from datetime import datetime
-from typing import Any, SupportsIndex
+from typing import Any
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history import HistoryEntry, load_history, version_at
@@ -18,13 +19,17 @@ from delta_ops.storage import Lock, RangeCache, Storage, open_storage
 
 LOG_DIRECTORY = "_delta_log"
 
+Place = str | os.PathLike[str]
+"""Where a table is: a local path or any URI that fsspec knows."""
+
 
 class DeltaLog:
     """A table by its place; pickles, and shows no credential.
 
     Args:
         uri: The table's root: a local path or any URI that fsspec knows.
-        storage_options: What fsspec's file system takes.
+        storage_options: What fsspec's file system takes, or the same by the names of the
+            environment (`AWS_ENDPOINT_URL`, ...).
         lock: Within which commits are created, for a store that cannot do so exclusively by
             itself; see `delta_ops.storage.Lock` for what it must guarantee.
         cache: Where this machine keeps what it reads of checkpoints, so that the next process
@@ -52,6 +57,7 @@ class DeltaLog:
         base: Snapshot | None = None,
         outside: OutsideRule = "read",
     ) -> None:
+        validate_arguments(DeltaLog.__init__, locals())
         self.storage = (
             open_storage(uri, storage_options, lock=lock, cache=cache)
             if storage is None
@@ -92,10 +98,9 @@ class DeltaLog:
             LogCorruptError: The log is damaged.
             UnsupportedFeatureError: The table uses what we cannot read.
         """
+        validate_arguments(DeltaLog.snapshot, locals())
         if version is not None and timestamp is not None:
             raise InvalidRequestError("give a version or a timestamp, not both")
-        if not isinstance(version, SupportsIndex | None):
-            raise InvalidRequestError(f"version {version!r} is no whole number")
         if timestamp is not None:
             latest = self._open()
             version = version_at(latest, timestamp)
@@ -117,6 +122,7 @@ class DeltaLog:
 
     def history(self, limit: int | None = None) -> Iterator[HistoryEntry]:
         """What each version did, newest first."""
+        validate_arguments(DeltaLog.history, locals())
         return load_history(self.storage, self.log_directory, limit, base=self.base)
 
     def commits(self, start_version: int, end_version: int | None = None) -> Iterator[Commit]:
@@ -124,6 +130,10 @@ class DeltaLog:
 
         Versions whose commit file was cleaned up are left out.
         """
+        validate_arguments(DeltaLog.commits, locals())
+        return self._commits(start_version, end_version)
+
+    def _commits(self, start_version: int, end_version: int | None) -> Iterator[Commit]:
         # From the one before, which tells a clean-up from a listing that missed the first.
         first = max(start_version - 1, 0)
         listing = list_log(self.storage, self.log_directory, from_version=first)
@@ -132,3 +142,32 @@ class DeltaLog:
                 commit = read_commit_if_there(self.storage, self.log_directory, version)
                 if commit is not None:
                     yield commit
+
+
+TableOrPlace = DeltaLog | Place
+Source = DeltaLog | Snapshot | Place
+
+
+def log_of(table: TableOrPlace, storage_options: Mapping[str, Any] | None = None) -> DeltaLog:
+    """The handle that was given, or one of the table at a place."""
+    return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
+
+
+def snapshot_of(
+    source: Source, version: int | None = None, timestamp: str | datetime | None = None
+) -> Snapshot:
+    """The snapshot that was given, or one of a table as `DeltaLog.snapshot` has it.
+
+    Raises:
+        InvalidRequestError: A version or a time was given beside a snapshot.
+        TableNotFoundError, VersionNotFoundError, LogCorruptError, UnsupportedFeatureError: As
+            `DeltaLog.snapshot`.
+    """
+    if not isinstance(source, Snapshot):
+        return log_of(source).snapshot(version, timestamp)
+    if version is not None or timestamp is not None:
+        raise InvalidRequestError(
+            f"{source.uri}: what is read is a snapshot, of version {source.version}; give its "
+            "table instead, or leave version and timestamp out"
+        )
+    return source

@@ -16,6 +16,7 @@ import json
 
 from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
+from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import Storage
 
@@ -56,13 +57,20 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
-        InvalidRequestError: Its log goes on from another one, whose table has files of its own.
+        InvalidRequestError: Its log is not the one in `_delta_log`, or goes on from another one:
+            the files of the table belong to others too.
     """
     if snapshot.base is not None:
         raise InvalidRequestError(
             f"{snapshot.uri}: the log in {snapshot.log_directory} goes on from version "
             f"{snapshot.base.version} of another log of the same files, and does not know which of "
             "them that one needs since; nothing was deleted, and no vacuum of it is possible"
+        )
+    if snapshot.log_directory != LOG_DIRECTORY:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: the log in {snapshot.log_directory} is not the table's own, which is "
+            f"in {LOG_DIRECTORY}, and does not know which files that one needs; nothing was "
+            "deleted. Vacuum the table by its own log"
         )
     validate(snapshot.definition, "vacuum", table=snapshot.uri)
     validate_format(snapshot)
@@ -88,10 +96,12 @@ def validate_log_compactable(snapshot: Snapshot) -> None:
 
 
 def validate_format(snapshot: Snapshot) -> None:
-    """Refuse to delete from a table that keeps things of ours which this version does not know.
+    """Refuse a table that keeps things of ours which this version does not know, at this moment.
+
+    Whoever deletes asks before each batch: no version of the table tells that they came to be.
 
     Raises:
-        UnsupportedFeatureError: `_delta_ops/format.json` names a version unknown here.
+        UnsupportedFeatureError: It has a `_delta_ops` format unknown here.
     """
     version = _format_version(snapshot.storage)
     if version is not None and version not in _KNOWN_VERSIONS:

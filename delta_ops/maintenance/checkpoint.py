@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
 from delta_ops.log.checkpoint_write.write import (
     CheckpointKind,
@@ -85,6 +86,7 @@ def plan_checkpoint(
         InvalidRequestError: A property of the table cannot be understood, `part_rows` is not
             positive, or the table must not have checkpoints of many parts.
     """
+    validate_arguments(plan_checkpoint, locals())
     return CheckpointPlan(
         version=snapshot.version,
         kind=checkpoint_kind(snapshot, part_rows),
@@ -94,13 +96,14 @@ def plan_checkpoint(
     )
 
 
-def checkpoint_due(snapshot: Snapshot) -> bool:
+def checkpoint_due(source: Source) -> bool:
     """Whether `delta.checkpointInterval` commits or more came since the last checkpoint."""
-    return plan_checkpoint(snapshot).is_due
+    validate_arguments(checkpoint_due, locals())
+    return plan_checkpoint(snapshot_of(source)).is_due
 
 
 def create_checkpoint(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     part_rows: int | None = None,
     clock: Clock | None = None,
@@ -124,6 +127,8 @@ def create_checkpoint(
         InvalidRequestError: As `plan_checkpoint`.
         UnsupportedFeatureError: The table uses a feature that is unknown here.
     """
+    validate_arguments(create_checkpoint, locals())
+    log = log_of(log)
     snapshot = log.snapshot()
     validate_checkpointable(snapshot)
     now_ms = (clock or system_clock)()

@@ -12,15 +12,17 @@ program. A table in another table's directory is found only if that is asked for
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.maintenance.health.act import (
     DEFAULT_THRESHOLDS,
@@ -107,7 +109,7 @@ class TableMaintenance:
 
 
 def find_tables(
-    prefix: str,
+    prefix: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
     *,
     nested: bool = False,
@@ -124,11 +126,12 @@ def find_tables(
         InvalidRequestError: The prefix is no place.
         StorageError: The prefix itself cannot be looked into.
     """
+    validate_arguments(find_tables, locals())
     return find_tables_in(open_storage(prefix, storage_options), nested=nested)
 
 
 def fleet_health(
-    tables: Iterable[DeltaLog | str],
+    tables: Iterable[TableOrPlace],
     storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
@@ -143,13 +146,14 @@ def fleet_health(
         max_concurrency: Tables that are read at once. By default 16 if one of them lies in a store,
             and else 1: a disk lets nobody wait, and threads that compute only hinder each other.
     """
+    validate_arguments(fleet_health, locals())
     todo = list(tables)
     if max_concurrency is None:
         max_concurrency = MAX_CONCURRENCY if any(map(_is_in_store, todo)) else 1
 
-    def look(table: DeltaLog | str) -> TableHealth:
+    def look(table: TableOrPlace) -> TableHealth:
         report, failure = _tried(
-            lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
+            lambda: health(log_of(table, storage_options), thresholds=thresholds, clock=clock)
         )
         return TableHealth(table=_name(table), report=report, failure=failure)
 
@@ -157,7 +161,7 @@ def fleet_health(
 
 
 def maintain_fleet(
-    tables: Iterable[DeltaLog | str],
+    tables: Iterable[TableOrPlace],
     storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
@@ -175,17 +179,18 @@ def maintain_fleet(
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         max_concurrency: Tables that are maintained at once.
     """
+    validate_arguments(maintain_fleet, locals())
 
-    def look_after(table: DeltaLog | str) -> TableMaintenance:
+    def look_after(table: TableOrPlace) -> TableMaintenance:
         report, failure = _tried(
-            lambda: health(_log(table, storage_options), thresholds=thresholds, clock=clock)
+            lambda: health(log_of(table, storage_options), thresholds=thresholds, clock=clock)
         )
         result = None
         if report is not None and report.operations:
             due = report.operations
             result, failure = _tried(
                 lambda: maintain(
-                    _log(table, storage_options),
+                    log_of(table, storage_options),
                     operations=due,
                     dry_run=dry_run,
                     engine=engine,
@@ -249,21 +254,17 @@ def _look_into(
     return is_table, [path for path in inner if path.rpartition("/")[2][0] not in "_."], None
 
 
-def _log(table: DeltaLog | str, storage_options: Mapping[str, Any] | None) -> DeltaLog:
-    return table if isinstance(table, DeltaLog) else DeltaLog(table, storage_options)
-
-
-def _is_in_store(table: DeltaLog | str) -> bool:
+def _is_in_store(table: TableOrPlace) -> bool:
     if isinstance(table, DeltaLog):
         return not table.storage.has_native_input
     try:
-        return local_path_of(table) is None
+        return local_path_of(os.fspath(table)) is None
     except DeltaOpsError:  # which its row will tell
         return False
 
 
-def _name(table: DeltaLog | str) -> str:
-    return table.uri if isinstance(table, DeltaLog) else redact(table)
+def _name(table: TableOrPlace) -> str:
+    return table.uri if isinstance(table, DeltaLog) else redact(os.fspath(table))
 
 
 def _tried(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
@@ -277,8 +278,8 @@ def _tried(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
 
 
 def _each(
-    call: Callable[[DeltaLog | str], T],
-    tables: Iterable[DeltaLog | str],
+    call: Callable[[TableOrPlace], T],
+    tables: Iterable[TableOrPlace],
     operation: str,
     max_concurrency: int,
     on_event: OnEvent,

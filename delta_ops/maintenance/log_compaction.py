@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
 from delta_ops.log.segment_replay import Replayed, replay_commits
@@ -81,6 +82,7 @@ def plan_compact_log(
         VersionNotFoundError: The range ends after the latest version.
         LogCorruptError: A commit of the range is not there.
     """
+    validate_arguments(plan_compact_log, locals())
     latest = -1 if listing.latest_version is None else listing.latest_version
     newest = listing.checkpoints[-1].version if listing.checkpoints else -1
     start = newest + 1 if start_version is None else start_version
@@ -107,7 +109,7 @@ def plan_compact_log(
 
 
 def compact_log(
-    log: DeltaLog,
+    log: TableOrPlace,
     start_version: int | None = None,
     end_version: int | None = None,
     *,
@@ -124,6 +126,8 @@ def compact_log(
         InvalidRequestError, VersionNotFoundError, LogCorruptError: As `plan_compact_log`; the last
             also where a commit is malformed, or the range ends in a state that cannot be read.
     """
+    validate_arguments(compact_log, locals())
+    log = log_of(log)
     validate_log_compactable(log.snapshot())
     listing = list_log(log.storage, log.log_directory)
     plan = plan_compact_log(listing, start_version, end_version, table=log.uri)

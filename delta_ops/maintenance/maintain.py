@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.checkpoint import CheckpointResult, create_checkpoint
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_compaction import LogCompactionResult, compact_log
@@ -80,7 +81,7 @@ class MaintenanceResult:
 
 
 def maintain(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     operations: Sequence[Operation] | None = None,
     dry_run: bool = False,
@@ -106,6 +107,8 @@ def maintain(
         DeltaOpsError: What is due could not be found out, or whatever an operation raises; those
             before it have done their work.
     """
+    validate_arguments(maintain, locals())
+    log = log_of(log)
     unknown = [each for each in operations or () if each not in get_args(Operation)]
     if unknown:
         raise InvalidRequestError(

@@ -24,9 +24,10 @@ from typing import Literal
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import UnsupportedFeatureError
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.maintenance.admission import (
     validate_checkpointable,
     validate_format,
@@ -87,7 +88,7 @@ class MaintenancePlan:
 
 
 def plan_maintenance(
-    source: DeltaLog | Snapshot,
+    source: Source,
     *,
     clock: Clock = system_clock,
     target_size: int | None = None,
@@ -108,7 +109,8 @@ def plan_maintenance(
         VersionNotFoundError: A version that is to be kept cannot be read.
         UnsupportedFeatureError: The table keeps things of ours that this version does not know.
     """
-    snapshot = source.snapshot() if isinstance(source, DeltaLog) else source
+    validate_arguments(plan_maintenance, locals())
+    snapshot = snapshot_of(source)
     validate_format(snapshot)
     refused = refusals(snapshot)
     now_ms = clock()

@@ -1,5 +1,15 @@
 """Dagster: assets as Delta tables, and their maintenance as jobs, sensors and schedules."""
 
+try:
+    import dagster as _dagster  # noqa: F401
+except ImportError as error:
+    from delta_ops.errors import MissingDependencyError
+
+    raise MissingDependencyError(
+        "delta_ops.orchestration needs the package dagster; install it with: "
+        "pip install 'delta_ops[dagster]'"
+    ) from error
+
 from delta_ops.orchestration.changes import ChangedValues, changed_values
 from delta_ops.orchestration.checks import build_health_checks, build_table_checks
 from delta_ops.orchestration.fleet_jobs import (

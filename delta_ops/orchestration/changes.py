@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import DataFileError
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files
@@ -30,7 +30,7 @@ class ChangedValues:
     """The table's version up to which they are complete; the next call begins after it."""
 
 
-def changed_values(log: DeltaLog, column: str, after_version: int | None) -> ChangedValues:
+def changed_values(log: TableOrPlace, column: str, after_version: int | None) -> ChangedValues:
     """The values of `column` in files that data-changing commits after a version added or removed.
 
     Args:
@@ -38,6 +38,7 @@ def changed_values(log: DeltaLog, column: str, after_version: int | None) -> Cha
 
     Where a commit has been cleaned up, or a removed file vacuumed, all live files count as changed.
     """
+    log = log_of(log)
     snapshot = log.snapshot()
     first = 0 if after_version is None else after_version + 1
     commits = [] if after_version is None else list(log.commits(first, snapshot.version))

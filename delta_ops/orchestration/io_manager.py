@@ -45,7 +45,7 @@ from delta_ops.orchestration.metadata import (
 )
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.orchestration.reruns import root_id
-from delta_ops.orchestration.resources import table_log
+from delta_ops.orchestration.resources import range_cache, table_log
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
@@ -83,6 +83,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     storage_options: dict[str, str] = Field(
         default={}, description="What fsspec's file system takes; use dg.EnvVar for secrets."
     )
+    cache_directory: str | None = Field(
+        default=None,
+        description="Where this machine keeps what it reads of checkpoints in object stores.",
+    )
+    cache_max_bytes: int = Field(default=1 << 30, gt=0, description="That the cache may take.")
+    lock: dg.ResourceDependency[Any] = Field(
+        default=None,  # type: ignore[arg-type]
+        description="Within which commits are created, for a store that cannot do so exclusively; "
+        "a function, as DeltaLog takes it.",
+    )
     checkpoint: Literal["inline", "scheduled"] = Field(
         default="inline",
         description="Whether a write makes the checkpoint that it makes due, or leaves it to the "
@@ -95,7 +105,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def log(self, asset_key: dg.AssetKey) -> DeltaLog:
         """The table of an asset."""
-        return table_log(self.root, self.storage_options, asset_key)
+        cache = range_cache(self.cache_directory, self.cache_max_bytes)
+        return table_log(self.root, self.storage_options, asset_key, lock=self.lock, cache=cache)
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
         """What hears the events of a write; by default lost races and lost commits go to

@@ -12,12 +12,20 @@ import dagster as dg
 from pydantic import Field
 
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.storage import Lock, RangeCache
 from delta_ops.transaction import Transaction, begin
 
 TableName = str | Sequence[str] | dg.AssetKey
 
 
-def table_log(root: str, storage_options: Mapping[str, Any], table: TableName) -> DeltaLog:
+def table_log(
+    root: str,
+    storage_options: Mapping[str, Any],
+    table: TableName,
+    *,
+    lock: Lock | None = None,
+    cache: RangeCache | None = None,
+) -> DeltaLog:
     """The log of a table: the parts of its name, or of the asset's key, are folders under root."""
     match table:
         case str():
@@ -26,7 +34,13 @@ def table_log(root: str, storage_options: Mapping[str, Any], table: TableName) -
             parts = table.path
         case _:
             parts = table
-    return DeltaLog("/".join([root.rstrip("/"), *parts]), storage_options)
+    uri = "/".join([root.rstrip("/"), *parts])
+    return DeltaLog(uri, storage_options, lock=lock, cache=cache)
+
+
+def range_cache(directory: str | None, max_bytes: int) -> RangeCache | None:
+    """The cache in a directory, if there is to be one."""
+    return None if directory is None else RangeCache(directory, max_bytes)
 
 
 class DeltaLogResource(dg.ConfigurableResource[None]):
@@ -36,10 +50,21 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
     storage_options: dict[str, str] = Field(
         default={}, description="What fsspec's file system takes; use dg.EnvVar for secrets."
     )
+    cache_directory: str | None = Field(
+        default=None,
+        description="Where this machine keeps what it reads of checkpoints in object stores.",
+    )
+    cache_max_bytes: int = Field(default=1 << 30, gt=0, description="That the cache may take.")
+    lock: dg.ResourceDependency[Any] = Field(
+        default=None,  # type: ignore[arg-type]
+        description="Within which commits are created, for a store that cannot do so exclusively; "
+        "a function, as DeltaLog takes it.",
+    )
 
     def log(self, table: TableName) -> DeltaLog:
         """The table's handle."""
-        return table_log(self.root, self.storage_options, table)
+        cache = range_cache(self.cache_directory, self.cache_max_bytes)
+        return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
 
     def snapshot(
         self,

@@ -131,6 +131,7 @@ def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") 
                 table.log(),
                 remove_missing=config.remove_missing,
                 fill_statistics=config.fill_statistics,
+                request_id=f"dagster:{origin_id(context.instance, context.run)}",
                 user_metadata=_user_metadata(context),
                 dry_run=config.dry_run,
             )
@@ -170,9 +171,8 @@ def _report(
         raise dg.Failure(str(error)) from error
     snapshot = table.log().snapshot()
     # Of a commit that was found done too: the run that made it may have been killed before it told.
-    is_change = result.version is not None and rows_changed(
-        table.log(), result.version, result.version
-    )
+    versions = (result.version, _earlier_version(result))
+    is_change = any(rows_changed(table.log(), v, v) for v in versions if v is not None)
     event = dg.AssetMaterialization if is_change else dg.AssetObservation
     context.log_event(
         event(
@@ -190,11 +190,17 @@ def _report(
     return result
 
 
+def _earlier_version(result: RestoreResult | RevertResult | RepairResult) -> int | None:
+    return result.earlier_version if isinstance(result, RepairResult) else None
+
+
 def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
     if result.already_committed:
         return "done before; nothing was changed"
     if result.version is not None:
         return f"committed as version {result.version}"
+    if (earlier := _earlier_version(result)) is not None:
+        return f"done before, as version {earlier}; nothing was changed"
     return "dry run" if result.dry_run and result.plan.has_work else "nothing to do"
 
 
@@ -225,6 +231,7 @@ def _repaired(result: RepairResult) -> dict[str, Any]:
         "described_files": result.described_files,
         "removed_files": result.removed_files,
         "already_committed": result.already_committed,
+        "earlier_version": result.earlier_version,
         "failures": list(result.failures),
         "left": list(result.left),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from delta_ops.log import DeltaLog
+from delta_ops.storage import Lock, RangeCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,9 @@ class TableRef:
     asset_key: dg.AssetKey
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    lock: Lock | None = field(default=None, repr=False)
+    """As `DeltaLog` takes it; so is `cache`."""
+    cache: RangeCache | None = None
 
     @property
     def name(self) -> str:
@@ -25,7 +29,7 @@ class TableRef:
 
     def log(self) -> DeltaLog:
         """The table's handle."""
-        return DeltaLog(self.uri, self.storage_options)
+        return DeltaLog(self.uri, self.storage_options, lock=self.lock, cache=self.cache)
 
 
 def external_table(table: TableRef, *, description: str | None = None) -> dg.AssetSpec:

@@ -10,14 +10,15 @@ name no zone in the session's; of columns that a file lacks, null.
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.partition_values import parse
@@ -30,8 +31,6 @@ from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.storage import Storage
 from delta_ops.storage.paths import redact
-
-Source = DeltaLog | Snapshot | str | os.PathLike[str]
 
 logger = logging.getLogger(__name__)
 
@@ -51,12 +50,17 @@ def read(
     source: Source,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
+    *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
 ) -> DataFrame:
-    """The rows of the latest version, or of a snapshot.
+    """The rows of a version of the table, or of a snapshot; of the latest one if none is named.
 
     Args:
         columns: Names, in the order wanted; all of them if None.
         predicate: Keeps the rows for which it is true; files without any are not opened.
+        version: Of the table, if not the latest one; or
+        timestamp: the version at a time, in UTC unless it has a zone.
 
     Raises:
         InvalidRequestError: A column is not there or named twice, the predicate does not fit the
@@ -64,7 +68,8 @@ def read(
         OutsideFileError: A file lies outside of the table and may not be read there.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    snapshot = _snapshot(source)
+    validate_arguments(read, locals())
+    snapshot = snapshot_of(source, version, timestamp)
     validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = _resolved_columns(snapshot, columns)
     groups = _groups_of_snapshot(snapshot, predicate, session_time_zone(spark))
@@ -169,12 +174,6 @@ def _spark_file(snapshot: Snapshot, path: str) -> str:
             "delta_ops.spark reaches no other storage; use delta_ops.arrow"
         )
     return f"file:{path}"
-
-
-def _snapshot(source: Source) -> Snapshot:
-    if isinstance(source, Snapshot):
-        return source
-    return (source if isinstance(source, DeltaLog) else DeltaLog(source)).snapshot()
 
 
 def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list[str]:

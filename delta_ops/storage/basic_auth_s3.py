@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiobotocore.session import AioSession  # type: ignore[import-untyped]
+from delta_ops.storage.s3_session import S3Session
 
 
-class BasicAuthSession(AioSession):  # type: ignore[misc]
+class BasicAuthSession(S3Session):
     """A session of the client's own, all of whose requests carry this authorization."""
 
     def __init__(self, authorization: str, profile: str | None = None) -> None:
-        super().__init__(profile=profile)
+        super().__init__(profile)
         self._made_of = (authorization, profile)
         self.register("before-send.s3", self._authorize)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._made_of
+    __repr__ = object.__repr__  # the authorization must not be told
 
     def _authorize(self, request: Any, **_others: Any) -> None:
         request.headers["Authorization"] = self._made_of[0]

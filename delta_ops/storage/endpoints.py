@@ -16,20 +16,16 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.storage.aws_files import aws_files
 
 Options = Mapping[str, Any]
 """What a file system of fsspec is opened with."""
 
 _PARTS = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*://)?)([^/?#\\]*)(.*)", re.DOTALL)
-_AWS_FILES = {
-    "AWS_CONFIG_FILE": "~/.aws/config",
-    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
-}
 
 logger = logging.getLogger(__name__)
 
@@ -107,9 +103,9 @@ def _configured_s3(options: Options) -> str | None:
 
 
 def _is_at_in_files() -> bool:
-    for variable, place in _AWS_FILES.items():
+    for place in aws_files():
         with suppress(OSError):
-            if b"@" in Path(os.environ.get(variable) or place).expanduser().read_bytes():
+            if b"@" in place.read_bytes():
                 return True
     return False
 

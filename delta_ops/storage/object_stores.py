@@ -82,12 +82,16 @@ def is_taken_for_another(protocols: tuple[str, ...], path: str) -> bool:
     return ("abfs" in protocols and "?" in path) or ("s3" in protocols and "?versionId=" in path)
 
 
-def options_to_open(scheme: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`given`, and what lets as many requests be under way as we send, unless it says else."""
+def options_to_open(scheme: str, given: Mapping[str, Any], file_system: type) -> Mapping[str, Any]:
+    """`given`, and unless it says else what lets as many requests be under way as we send, and
+    tells soon of a store that cannot be reached."""
     if scheme not in {"s3", "s3a"}:
         return given
+    from delta_ops.storage.s3_session import with_session  # imports the client
+
     kept = {"max_pool_connections": _CONNECTIONS, **(given.get("config_kwargs") or {})}
-    return {**given, "config_kwargs": kept}  # botocore's own limit is ten
+    # botocore's own limit is ten
+    return with_session(file_system, {**given, "config_kwargs": kept})
 
 
 def _list_s3(fs: Any, directory: str, start: str) -> Iterator[Entry]:

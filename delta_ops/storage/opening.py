@@ -18,6 +18,7 @@ from delta_ops.storage.failures import reveals, said_by
 from delta_ops.storage.fsspec_storage import FsspecStorage
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.object_stores import options_to_open
+from delta_ops.storage.option_names import client_options
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
 
@@ -47,9 +48,10 @@ def open_remote(
     _validate_scheme(address, scheme)
     uri = f"{scheme}://{rest.rstrip('/')}"
     # What fsspec's own configuration adds, it would add unseen.
-    given = apply_config(fsspec.get_filesystem_class(scheme), dict(storage_options))
+    file_system = fsspec.get_filesystem_class(scheme)
+    given = apply_config(file_system, client_options(scheme, storage_options))
     options = {
-        **options_to_open(scheme, without_credentials(scheme, given)),
+        **options_to_open(scheme, without_credentials(scheme, given), file_system),
         "use_listings_cache": False,
     }
     try:

@@ -59,10 +59,17 @@ def file_metrics(files: Sequence[FileAction], num_rows: int) -> dict[str, int]:
 @cache
 def engine_info() -> str:
     """`commitInfo.engineInfo`."""
+    found = installed_version()
+    return _ENGINE if found is None else f"{_ENGINE}/{found}"
+
+
+@cache
+def installed_version() -> str | None:
+    """Of this package; None where it is not installed, as its source on a path."""
     try:
-        return f"{_ENGINE}/{version(_ENGINE)}"
+        return version(_ENGINE)
     except PackageNotFoundError:
-        return _ENGINE
+        return None
 
 
 def is_ours(engine: str | None) -> bool:

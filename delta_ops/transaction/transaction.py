@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import (
     CommitConflictError,
@@ -24,7 +25,7 @@ from delta_ops.errors import (
     TableNotFoundError,
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history import version_of_transaction
 from delta_ops.protocol.actions import (
     AddFile,
@@ -83,7 +84,7 @@ from delta_ops.transaction.write_rules import (
 
 
 def begin(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -102,6 +103,8 @@ def begin(
     Raises:
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    validate_arguments(begin, locals())
+    log = log_of(log)
     begun_ms = clock()
     if snapshot is None:
         snapshot = log.snapshot_if_exists()

@@ -6,14 +6,13 @@ names are deleted: functions of the engine.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
-from delta_ops.log import DeltaLog
+from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, Predicate
@@ -26,7 +25,7 @@ from delta_ops.transaction.idempotency import TxnId
 from delta_ops.transaction.replacement import plan_replacement, true_when_stored
 from delta_ops.transaction.transaction import Transaction, begin
 
-Target = str | os.PathLike[str] | DeltaLog | Transaction
+Target = TableOrPlace | Transaction
 Mode = Literal["append", "overwrite"]
 
 
@@ -182,8 +181,7 @@ def transaction_on(
     if isinstance(target, Transaction):
         transaction = target
     else:
-        log = target if isinstance(target, DeltaLog) else DeltaLog(target, storage_options)
-        transaction = begin(log, on_event=on_event)
+        transaction = begin(log_of(target, storage_options), on_event=on_event)
     if transaction.snapshot is not None:
         validate(transaction.definition, "write", table=transaction.log.uri, engine=engine)
     return transaction

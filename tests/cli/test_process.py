@@ -85,6 +85,37 @@ def test_a_reader_that_stops_reading_is_no_error(table: Path) -> None:
     assert process.wait() == 1
 
 
+@pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("count",), ("health",)])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_command_does_its_work_where_its_streams_are_closed(
+    table: Path, arguments: tuple[str, ...], closed: str
+) -> None:
+    done = start("sh", "-c", f'"$@" {closed}', "sh", *COMMAND, *arguments, str(table))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (closed == "2>&-")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="it takes a device that is full")
+@pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("count",), ("--help",)])
+def test_output_that_cannot_be_written_is_one_sentence(
+    table: Path, arguments: tuple[str, ...]
+) -> None:
+    command = (*COMMAND, *arguments, str(table))
+    done = start("sh", "-c", '"$@" >/dev/full', "sh", *command)
+    assert done.returncode == 1
+    assert done.stderr == "Error: Standard output cannot be written: No space left on device.\n"
+
+
+@pytest.mark.parametrize("arguments", [("files",), ("files", "--json"), ("head", "--limit", "99")])
+def test_whoever_reads_one_line_of_many_sees_no_error(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    names = [f"{number:0100d}" for number in range(1000)]
+    da.write(tmp_path, pa.table({"id": range(1000), "p": names}), partition_by=["p"])
+    done = start("sh", "-c", '"$@" | head -1', "sh", *COMMAND, *arguments, str(tmp_path))
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
 def on_terminal(*arguments: str) -> str:
     """What a person would see, both streams together."""
     ours, theirs = pty.openpty()

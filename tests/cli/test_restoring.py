@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,14 +102,48 @@ def test_repair(tmp_path: Path) -> None:
     log = history(tmp_path)
     assert "2 files, all as they should be." in run("repair", tmp_path).stdout
     path = lost(log, 10)
-    planned = output("repair", tmp_path, "--dry-run", "--remove-missing")
-    assert (planned["missing"], planned["version"]) == ([path], None)
+    planned = run("repair", tmp_path, "--dry-run", "--remove-missing", "--json")
+    found = json.loads(planned.stdout)
+    assert (found["missing"], found["version"]) == ([path], None)
     said = run("repair", tmp_path)
     assert f"gone\t{path}" in said.stdout
     assert "--remove-missing" in failed(said)
     done = output("repair", tmp_path, "--remove-missing")
     assert (done["version"], done["removed_files"]) == (5, 1)
     assert ids(log) == [9]
+
+
+def _lose_a_file(log: DeltaLog) -> None:
+    lost(log, 10)
+
+
+def _lose_statistics(log: DeltaLog) -> None:
+    commit(log, *(replace(add, stats=None) for add in log.snapshot().add_files()))
+
+
+def _leave_an_orphan(log: DeltaLog) -> None:
+    orphan = Path(log.uri) / "orphan.parquet"
+    orphan.touch()
+    os.utime(orphan, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("damage", "arguments", "code"),
+    [
+        pytest.param(lambda log: None, (), 0, id="nothing is missing"),
+        pytest.param(_leave_an_orphan, (), 0, id="an orphan is not damage"),
+        pytest.param(_lose_a_file, (), 3, id="a file is gone"),
+        pytest.param(_lose_a_file, ("--remove-missing",), 3, id="a file that would leave"),
+        pytest.param(_lose_statistics, (), 3, id="statistics are missing"),
+        pytest.param(_lose_statistics, ("--no-statistics",), 0, id="statistics do not matter"),
+    ],
+)
+def test_a_dry_run_of_repair_tells_by_its_code_whether_it_found_something(
+    tmp_path: Path, damage: Callable[[DeltaLog], None], arguments: tuple[str, ...], code: int
+) -> None:
+    damage(history(tmp_path))
+    said = run("repair", tmp_path, "--dry-run", *arguments)
+    assert (said.exit_code, said.stderr) == (code, "")
 
 
 def test_repair_fills_in_statistics(tmp_path: Path) -> None:

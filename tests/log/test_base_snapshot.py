@@ -68,6 +68,19 @@ def test_it_cannot_be_vacuumed_since_the_other_log_needs_files_too(branch: Delta
         vacuum(branch)
 
 
+def test_it_cannot_be_vacuumed_alone_either(branch: DeltaLog) -> None:
+    commit(branch, "b3", "1")
+    write_checkpoint(branch.snapshot(), now_ms=0)
+    alone = DeltaLog(branch.uri, log_directory=branch.log_directory)
+    needed_by_main = Path(branch.uri) / "x"
+    needed_by_main.touch()
+    os.utime(needed_by_main, (0, 0))
+    for dry_run in (True, False):
+        with pytest.raises(InvalidRequestError, match="_delta_ops/b/_delta_log is not the table's"):
+            vacuum(alone, dry_run=dry_run)
+    assert needed_by_main.exists()
+
+
 def test_a_snapshot_is_refreshed(branch: DeltaLog) -> None:
     old = branch.snapshot()
     commit(branch, "b3", "2")

@@ -119,10 +119,15 @@ def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "timestamp", "reason"),
     [
-        pytest.param("1", None, "version '1' is no whole number", id="a version of digits"),
-        pytest.param(1.0, None, "version 1.0 is no whole number", id="a version of a fraction"),
-        pytest.param(None, date(2026, 1, 31), "no timestamp; write it as", id="a day"),
-        pytest.param(None, 1769860800, "1769860800 is no timestamp", id="seconds since 1970"),
+        pytest.param("1", None, "version is '1', of type str", id="a version of digits"),
+        pytest.param(
+            1.0,
+            None,
+            "1.0, of type float",
+            id="a version of a fraction",
+        ),
+        pytest.param(None, date(2026, 1, 31), "of type date", id="a day"),
+        pytest.param(None, 1769860800, "of type int", id="seconds since 1970"),
     ],
 )
 def test_what_is_no_version_and_no_time_is_refused(

@@ -225,6 +225,23 @@ def damage_column(place: Path, column: str) -> None:
     os.utime(place, (status.st_atime, status.st_mtime))
 
 
+def test_a_format_of_the_future_that_comes_between_two_batches_stops_it(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    for number in range(11):
+        table.write([number])
+    table.pass_time(days=100)
+    before = table.files()
+
+    def put_format(event: Event) -> None:
+        if isinstance(event, Progress) and event.operation == "clean up log":
+            table.put("_delta_ops/format.json", b'{"version": 7}')
+
+    with pytest.raises(UnsupportedFeatureError, match="version 7 of _delta_ops"):
+        clean_up_log(table.log, clock=table.clock, on_event=put_format)
+    gone = set(before) - set(table.files())
+    assert gone == {f"_delta_log/{0:020}.json"}
+
+
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [

@@ -219,7 +219,7 @@ def test_an_operation_that_there_is_not_is_refused_before_any_other(
     tmp_path: Path, operations: Any
 ) -> None:
     table = busy_table(tmp_path / "t")
-    with pytest.raises(InvalidRequestError, match="choose from vacuum, optimize"):
+    with pytest.raises(InvalidRequestError, match=r"'?vacuum'?, '?optimize"):
         maintain(table.log, operations=operations)
     assert table.log.snapshot().checkpoint is None
 

@@ -24,7 +24,7 @@ from delta_ops.errors import (
     VersionNotFoundError,
 )
 from delta_ops.log.checksum import validate_checksum
-from delta_ops.maintenance import optimize, plan_restore, restore
+from delta_ops.maintenance import create_checkpoint, optimize, plan_restore, restore
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file, inline_vector, vector_file
@@ -171,6 +171,47 @@ def test_a_request_is_carried_out_once_also_where_the_table_gets_an_older_id(
     assert ids(log) == [0, 1, 11]
 
 
+def _clean_up_below_the_restore(log: DeltaLog) -> None:
+    create_checkpoint(log)
+    for version in range(5):
+        (Path(log.uri) / "_delta_log" / f"{version:020}.json").unlink()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"version": 1}, id="by its version"),
+        pytest.param({"timestamp": "2026-01-01T00:00:01Z"}, id="by its time"),
+    ],
+)
+def test_a_rerun_finds_its_request_done_also_when_the_old_version_was_cleaned_up(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    log = history(tmp_path)
+    for version in range(5):
+        seconds = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + version
+        os.utime(tmp_path / "_delta_log" / f"{version:020}.json", (seconds, seconds))
+    assert restore(log, **asked, request_id="ticket 5").version == 5
+    write(log, [99])
+    _clean_up_below_the_restore(log)
+
+    again = restore(log, **asked, request_id="ticket 5")
+
+    assert (again.version, again.already_committed, again.plan.has_work) == (5, True, False)
+    assert ids(log) == [0, 1, 99]
+    for other in ("ticket 6", None):
+        with pytest.raises(VersionNotFoundError):
+            restore(log, **asked, request_id=other)
+
+
+def test_a_request_by_time_is_found_done_however_its_time_is_written(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    now = datetime.now(UTC)
+    os.utime(tmp_path / "_delta_log" / f"{4:020}.json", (2e9, 2e9))
+    assert restore(log, timestamp=now, request_id="ticket 5").version == 5
+    assert restore(log, timestamp=now.isoformat(), request_id="ticket 5").already_committed
+
+
 def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
     log = history(tmp_path)
     raced = racing(log, lambda: restore(log, version=1))
@@ -295,7 +336,7 @@ def test_a_file_behind_a_link_is_no_missing_file(tmp_path: Path) -> None:
         ),
         pytest.param({"version": 5}, VersionNotFoundError, "version 5", id="never was"),
         pytest.param({"version": -1}, VersionNotFoundError, "version -1", id="below 0"),
-        pytest.param({"version": "1"}, InvalidRequestError, "no whole number", id="a text"),
+        pytest.param({"version": "1"}, InvalidRequestError, "give a whole number", id="a text"),
         pytest.param({"timestamp": "x"}, InvalidRequestError, "no timestamp", id="no time"),
         pytest.param(
             {"timestamp": "2000-01-01"}, VersionNotFoundError, "earliest", id="before the table"

@@ -303,8 +303,8 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
             "144 hours is less than the table's delta.deletedFileRetentionDuration, 168 hours",
             id="a retention shorter than the table's",
         ),
-        pytest.param({"retention": 168}, "it has no unit", id="a number for a retention"),
-        pytest.param({"keep": "a.parquet"}, "give a list of paths", id="one path for a list"),
+        pytest.param({"retention": 168}, "give a duration", id="a number for a retention"),
+        pytest.param({"keep": "a.parquet"}, "give a list of texts", id="one path for a list"),
         pytest.param({"keep": ["/t/a.parquet"]}, "cannot be kept", id="an absolute path to keep"),
         pytest.param({"keep": ["./a.parquet"]}, "cannot be kept", id="a path to keep with a dot"),
     ],
@@ -368,6 +368,19 @@ def test_a_table_with_a_format_of_the_future_is_refused(
     table.put("_delta_ops/format.json", text)
     with pytest.raises(UnsupportedFeatureError, match=said):
         vacuum(table.log, clock=table.clock)
+
+
+def test_a_format_of_the_future_that_comes_between_two_batches_stops_it(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    before = len(table.data_files())
+
+    def put_format(event: Event) -> None:
+        if isinstance(event, Progress) and (event.operation, event.done) == ("vacuum", 1):
+            table.put("_delta_ops/format.json", b'{"version": 7}')
+
+    with pytest.raises(UnsupportedFeatureError, match="version 7 of _delta_ops"):
+        vacuum(table.log, clock=table.clock, batch_files=1, log_commits=False, on_event=put_format)
+    assert len(table.data_files()) == before - 1
 
 
 def test_files_that_cannot_be_deleted_are_told_and_the_others_go(tmp_path: Path) -> None:

@@ -113,6 +113,65 @@ def test_a_retry_is_the_same_request(
     assert description.startswith("done before")
 
 
+def _lose_a_file(log: DeltaLog) -> None:
+    (Path(log.uri) / log.snapshot().files(["path"])["path"][0].as_py()).unlink()
+
+
+def _lose_statistics(log: DeltaLog) -> None:
+    commit(log, *(replace(add, stats=None) for add in log.snapshot().add_files()))
+
+
+@pytest.mark.parametrize(
+    ("damage", "rows_changed"),
+    [
+        pytest.param((_lose_a_file,), True, id="lost rows"),
+        pytest.param((_lose_statistics,), False, id="statistics"),
+        pytest.param((_lose_a_file, _lose_statistics), True, id="then statistics are lost"),
+    ],
+)
+def test_a_repair_that_was_killed_before_its_event_is_reported_by_its_rerun(
+    log: DeltaLog,
+    instance: dg.DagsterInstance,
+    damage: Sequence[Callable[[DeltaLog], None]],
+    rows_changed: bool,
+) -> None:
+    table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
+    settings = {"table": "t", "dry_run": False, "remove_missing": True}
+    config = {"ops": {REPAIR_OP: {"config": settings}}}
+    job = build_repair_job([table])
+    first, *since = damage
+    first(log)
+    killed = job.execute_in_process(instance=instance, run_config=config)
+    instance.report_run_failed(killed.dagster_run)
+    committed = log.snapshot().version
+    for each in since:
+        each(log)
+
+    tags = {"dagster/parent_run_id": killed.run_id, "dagster/root_run_id": killed.run_id}
+    again = job.execute_in_process(instance=instance, run_config=config, tags=tags)
+
+    events: list[Any] = [
+        event.event_specific_data
+        for event in again.all_events
+        if event.is_asset_observation or event.is_step_materialization
+    ]
+    (event,) = events
+    said = event.materialization if rows_changed else event.asset_observation
+    assert said.metadata["delta/earlier_version"].value == committed
+    assert said.metadata["delta/rows_changed"].value is rows_changed
+    if not since:
+        assert said.description == f"done before, as version {committed}; nothing was changed"
+
+
+def test_a_repair_that_is_wanted_again_does_not_report_the_one_before(
+    log: DeltaLog, instance: dg.DagsterInstance
+) -> None:
+    _lose_a_file(log)
+    run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
+    (event,) = run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
+    assert event.asset_observation.description == "nothing to do"
+
+
 def test_a_revert_materializes_the_table(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     (event,) = run(log, build_revert_job, REVERT_OP, instance, version=3)
     assert event.materialization.metadata["delta/removed_files"].value == 1

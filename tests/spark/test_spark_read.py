@@ -103,6 +103,19 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
     assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
 
 
+def test_a_version_is_read_by_its_number_or_its_time(tmp_path: Path, spark: SparkSession) -> None:
+    for number in range(3):
+        da.write(tmp_path, pa.table({"id": [number]}))
+    times = {entry.version: entry.timestamp_ms for entry in DeltaLog(tmp_path).history()}
+    at = datetime.fromtimestamp(times[1] / 1000, UTC)
+    assert {row.id for row in ds.read(spark, tmp_path, version=1).collect()} == {0, 1}
+    assert {row.id for row in ds.read(spark, str(tmp_path), timestamp=at).collect()} == {0, 1}
+    with pytest.raises(InvalidRequestError, match="what is read is a snapshot, of version 2"):
+        ds.read(spark, DeltaLog(tmp_path).snapshot(), version=1)
+    with pytest.raises(InvalidRequestError, match="read: version is '1', of type str"):
+        ds.read(spark, tmp_path, version="1")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("columns", [["x", "x"], ["x", "p", "X"]], ids=", ".join)
 def test_a_column_that_is_asked_for_twice_is_refused(
     tmp_path: Path, spark: SparkSession, columns: list[str]

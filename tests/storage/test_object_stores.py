@@ -186,7 +186,9 @@ def test_what_s3_does_not_delete_in_bulk_is_not_taken_for_deleted(
 
 def opened_with(server: S3Server) -> dict[str, Any]:
     """What makes fsspec give the very file system of a storage."""
-    return {**options_to_open("s3", server.storage_options), "use_listings_cache": False}
+    file_system = fsspec.get_filesystem_class("s3")
+    options = options_to_open("s3", server.storage_options, file_system)
+    return {**options, "use_listings_cache": False}
 
 
 @pytest.mark.parametrize("name", ["a\rb", "a\nb", "a\x01b", "a\u2028b"])

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import DAY_MS, HOUR_MS, Clock, system_clock
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.health.figures import HealthFigures, load_figures
 from delta_ops.maintenance.plan import Operation
 
@@ -135,7 +136,7 @@ class HealthReport:
 
 
 def health(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
     clock: Clock = system_clock,
@@ -149,12 +150,15 @@ def health(
         InvalidRequestError: A property of the table cannot be understood.
         StorageError: The store failed.
     """
+    validate_arguments(health, locals())
+    log = log_of(log)
     figures = load_figures(log, clock=clock)
     return HealthReport(table=log.uri, figures=figures, findings=assess(figures, thresholds))
 
 
 def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Finding, ...]:
     """The findings of a table's figures. Pure."""
+    validate_arguments(assess, locals())
     return (
         *_of_operations(figures, thresholds),
         _of_incomplete_checkpoints(figures),
@@ -167,6 +171,7 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
 
 def health_json(report: HealthReport) -> dict[str, Any]:
     """The report as JSON has it: names in snake_case, units as in the report."""
+    validate_arguments(health_json, locals())
     figures = asdict(report.figures)
     protocol = figures.pop("protocol")
     return {

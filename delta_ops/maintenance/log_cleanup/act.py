@@ -24,9 +24,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.compatible import write_compatible_checkpoint
 from delta_ops.log.checkpoint.incomplete import delete_stale
 from delta_ops.log.checkpoint.read import stream_removes
@@ -37,7 +38,7 @@ from delta_ops.log.history import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files
-from delta_ops.maintenance.admission import validate_log_deletable
+from delta_ops.maintenance.admission import validate_format, validate_log_deletable
 from delta_ops.maintenance.log_cleanup.plan import (
     LogCleanupPlan,
     cutoff_ms_of,
@@ -95,7 +96,7 @@ def load_log_cleanup_plan(
 
 
 def clean_up_log(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     dry_run: bool = False,
     clock: Clock | None = None,
@@ -121,6 +122,8 @@ def clean_up_log(
         InvalidRequestError: A property of the table cannot be understood.
         TableReplacedError: The table was deleted, or another stands in its place.
     """
+    validate_arguments(clean_up_log, locals())
+    log = log_of(log)
     snapshot = log.snapshot()
     now_ms = (clock or system_clock)()
     kept = frozenset(keep_versions)
@@ -229,6 +232,8 @@ def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
 def _deleted(
     log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, on_event: OnEvent
 ) -> LogCleanupResult:
+    if plan.incomplete:
+        validate_format(snapshot)
     stale = delete_stale(log.storage, log.log_directory, plan.incomplete, now_ms)
     failures = [*stale.failures]
     deleted = [*stale.files]
@@ -242,6 +247,7 @@ def _deleted(
             chosen = [info for info in batch if info.path not in named]
             needed += len(named)
         validate_same_table(snapshot)  # files of another table have the same names
+        validate_format(snapshot)
         failures = log.storage.delete_many(info.path for info in chosen)
         left = frozenset(failures)
         deleted += [info for info in chosen if info.path not in left]

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import SupportsIndex
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.checkpoint.incomplete import stale_files
@@ -129,6 +130,7 @@ def plan_clean_up_log(
         VersionNotFoundError: A version that is to be kept cannot be read.
         LogCorruptError: The same, since a commit is missing.
     """
+    validate_arguments(plan_clean_up_log, locals())
     listed = sorted(files)
     listing = listing_from_files(listed)
     for version in keep_versions:

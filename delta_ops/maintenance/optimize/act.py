@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import rewrite
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.rewriting import Rewriting
@@ -43,7 +44,7 @@ class OptimizeResult:
 
 
 def optimize(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
@@ -70,6 +71,8 @@ def optimize(
         CommitStateUnknownError: The store did not tell; what was written is kept.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
+    validate_arguments(optimize, locals())
+    log = log_of(log)
     transaction = begin(log, clock=clock, on_event=on_event)
     snapshot = transaction.snapshot
     if snapshot is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import RewriteGroup
@@ -54,6 +55,7 @@ def plan_optimize(
     Raises:
         InvalidRequestError: The target is not positive, or a group may be a single file.
     """
+    validate_arguments(plan_optimize, locals())
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:

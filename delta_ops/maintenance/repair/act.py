@@ -14,10 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.log.history import version_of_transaction
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.protocol.actions import AddFile
@@ -26,7 +28,7 @@ from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.parquet_ranges import read_footer, validate_chunks
-from delta_ops.transaction import CommitResult, Transaction, begin
+from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
 from delta_ops.transaction.missing_files import confirmed_missing, vector_path
 
 _FOOTERS_AT_A_TIME = 1000
@@ -48,6 +50,8 @@ class RepairResult:
     """Whose entries left the table, because they are gone."""
     failures: tuple[str, ...] = ()
     """A sentence for each file of which the footer cannot be read."""
+    earlier_version: int | None = None
+    """The version that an earlier run of the same request has committed, if it is still there."""
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -56,10 +60,11 @@ class RepairResult:
 
 
 def repair(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     remove_missing: bool = False,
     fill_statistics: bool = True,
+    request_id: str | None = None,
     user_metadata: str | None = None,
     dry_run: bool = False,
     clock: Clock = system_clock,
@@ -70,6 +75,8 @@ def repair(
     Args:
         remove_missing: Take the entries of files that are gone out of the table, with their rows.
         fill_statistics: Count the rows of files without statistics, and find their bounds.
+        request_id: The same for every rerun of one request, which says then what an earlier run of
+            it has committed, and does what is left to do.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
@@ -79,6 +86,8 @@ def repair(
         StorageError: The store failed, so that it is not known what is there.
         UnsupportedFeatureError: The table uses what we cannot repair.
     """
+    validate_arguments(repair, locals())
+    log = log_of(log)
     transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
     snapshot = transaction.snapshot
     if snapshot is None:
@@ -104,11 +113,16 @@ def repair(
         return RepairResult(plan=plan, dry_run=True)
     found = plan.without_statistics if fill_statistics else ()
     described, failures = _described(found, snapshot, on_event)
-    result = RepairResult(plan=plan, dry_run=False, failures=tuple(failures))
+    txn = _txn(snapshot, f"{bool(described)} {bool(removed)}", request_id)
+    result = RepairResult(
+        plan=plan,
+        dry_run=False,
+        failures=tuple(failures),
+        earlier_version=None if request_id is None else _version_of(snapshot, txn),
+    )
     if not described and not removed:
         return result
-    request = f"{bool(described)} {bool(removed)}"
-    transaction.set_transaction(maintenance_txn("repair", snapshot, request))
+    transaction.set_transaction(txn)
     committed = _commit(transaction, plan, described, removed, user_metadata)
     result = replace(
         result, version=committed.version, already_committed=committed.already_committed
@@ -116,6 +130,24 @@ def repair(
     if committed.already_committed:
         return result
     return replace(result, described_files=len(described), removed_files=len(removed))
+
+
+def _txn(snapshot: Snapshot, work: str, request_id: str | None) -> TxnId:
+    """Of two runs that planned the same on one version one commits; a later one may do more."""
+    if request_id is None:
+        return maintenance_txn("repair", snapshot, work)
+    request = maintenance_txn("repair", snapshot, "", request_id=request_id)
+    return replace(request, version=snapshot.version)
+
+
+def _version_of(snapshot: Snapshot, txn: TxnId) -> int | None:
+    """The version by which the application of a txn has committed last."""
+    stored = snapshot.transactions().get(txn.app_id)
+    if stored is None:
+        return None
+    return version_of_transaction(
+        snapshot.storage, snapshot.log_directory, txn.app_id, stored.version
+    )
 
 
 def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:

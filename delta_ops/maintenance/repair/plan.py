@@ -22,6 +22,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.reachable import real_paths
 from delta_ops.maintenance.vacuum.plan import plan_vacuum
@@ -86,6 +87,7 @@ def plan_repair(
         InvalidRequestError: Where a deletion vector is kept cannot be understood.
         LogCorruptError: The log is damaged.
     """
+    validate_arguments(plan_repair, locals())
     infos = list(listed)
     there = {info.path for info in infos}
     live = _suspects(snapshot, there)

@@ -16,17 +16,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
+from delta_ops.log.history import timestamp_ms
 from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.table_definition import validate
-from delta_ops.transaction import Transaction, begin
+from delta_ops.transaction import CommitResult, Transaction, begin
 from delta_ops.transaction.missing_files import missing_error, missing_of
 
 
@@ -45,7 +47,7 @@ class RestoreResult:
 
 
 def restore(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     version: int | None = None,
     timestamp: str | datetime | None = None,
@@ -65,7 +67,8 @@ def restore(
         version: To be restored; or give `timestamp`, UTC unless it has a zone.
         ignore_missing_files: Restore without the rows whose files are gone, instead of refusing.
         request_id: Names one request in all its reruns: it is carried out once, whatever has
-            been written since. Without it a rerun makes the table the older version once more.
+            been written or cleaned up since. Without it a rerun makes the table the older version
+            once more.
         timeout: How long to begin again where another commit came first, which is undone then, and
             to wait for the end of a vacuum.
         hold_writers: Let writers that commit within the lock of `log` wait meanwhile.
@@ -85,14 +88,31 @@ def restore(
             there.
         UnsupportedFeatureError: The table uses what we cannot restore.
     """
+    validate_arguments(restore, locals())
+    log = log_of(log)
     if (version is None) == (timestamp is None):
         raise InvalidRequestError("restore takes a version or a timestamp, one of the two")
 
     def act(log: DeltaLog) -> RestoreResult:
         transaction = begin(log, clock=clock, on_event=on_event, operation="restore")
-        wanted, done = _wanted(transaction, version, timestamp, request_id)
+        latest = transaction.snapshot
+        if latest is None:
+            raise TableNotFoundError(log.uri)
+        try:
+            wanted = _wanted(log, latest, version, timestamp)
+        except VersionNotFoundError:
+            # What carried the request out has left the table with the id that the version had.
+            if request_id is not None:
+                request = _asked_for(version, timestamp)
+                done = _done_before(transaction, request, request_id, latest.metadata.id)
+                if done is not None:
+                    return _result_of(done, version, latest, dry_run=dry_run)
+            raise
+        request = str(wanted.version) if request_id is None else _asked_for(version, timestamp)
+        # A table that was replaced gets its old id back, and by that a rerun finds it.
+        done = _done_before(transaction, request, request_id, wanted.metadata.id)
         if done is not None:
-            return replace(done, dry_run=dry_run)
+            return _result_of(done, wanted.version, latest, dry_run=dry_run)
         plan, missing = _planned(transaction, wanted, ignore_missing_files=ignore_missing_files)
         gone = tuple(sorted({add.path for add in missing}))
         found = RestoreResult(plan=plan, dry_run=dry_run, missing=gone)
@@ -117,15 +137,9 @@ def restore(
 
 
 def _wanted(
-    transaction: Transaction,
-    version: int | None,
-    timestamp: str | datetime | None,
-    request_id: str | None,
-) -> tuple[Snapshot, RestoreResult | None]:
-    """The version to go back to, and the result if that was done before."""
-    log, latest = transaction.log, transaction.snapshot
-    if latest is None:
-        raise TableNotFoundError(log.uri)
+    log: DeltaLog, latest: Snapshot, version: int | None, timestamp: str | datetime | None
+) -> Snapshot:
+    """The version to go back to."""
     wanted = log.snapshot(version, timestamp)
     if wanted.version > latest.version:
         raise InvalidRequestError(
@@ -134,22 +148,33 @@ def _wanted(
         )
     at_version = f"{log.uri} at version {wanted.version}"
     validate(wanted.definition, "restore", table=at_version)
+    return wanted
+
+
+def _asked_for(version: int | None, timestamp: str | datetime | None) -> str:
+    """The request in words that do not depend on what can still be read."""
+    return f"at {timestamp_ms(timestamp)}" if timestamp is not None else str(version)
+
+
+def _done_before(
+    transaction: Transaction, request: str, request_id: str | None, table_id: str
+) -> CommitResult | None:
+    """Make the commit that of the request; its result if it was carried out before."""
+    assert transaction.snapshot
     transaction.set_transaction(
         maintenance_txn(
-            "restore",
-            latest,
-            str(wanted.version),
-            request_id=request_id,
-            # A table that was replaced gets its old id back, and by that a rerun finds it.
-            table_id=wanted.metadata.id,
+            "restore", transaction.snapshot, request, request_id=request_id, table_id=table_id
         )
     )
-    done = transaction.done_before()
-    if done is None:
-        return wanted, None
-    nothing = RestorePlan(version=wanted.version, latest_version=latest.version)
-    return wanted, RestoreResult(
-        plan=nothing, dry_run=False, version=done.version, already_committed=True
+    return transaction.done_before()
+
+
+def _result_of(
+    done: CommitResult, version: int | None, latest: Snapshot, *, dry_run: bool
+) -> RestoreResult:
+    nothing = RestorePlan(version=version, latest_version=latest.version)
+    return RestoreResult(
+        plan=nothing, dry_run=dry_run, version=done.version, already_committed=True
     )
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.replay import file_rows
@@ -44,8 +45,9 @@ _TIMES_IN_COMMITS = (
 class RestorePlan:
     """How the latest version becomes the older one."""
 
-    version: int
-    """To be restored."""
+    version: int | None
+    """To be restored; None if that was done before and the version of the time that was asked for
+    was cleaned up since."""
     latest_version: int
     """Version that the plan was made on."""
     adds: tuple[AddFile, ...] = ()
@@ -70,6 +72,7 @@ def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
         InvalidRequestError: The wanted version needs a feature that the protocol lost since.
         LogCorruptError: The log is damaged.
     """
+    validate_arguments(plan_restore, locals())
     if lost := lacking_features(latest.protocol, than=wanted.protocol):
         raise InvalidRequestError(
             f"{latest.uri}: version {wanted.version} has the feature {lost[0]}, which was dropped "

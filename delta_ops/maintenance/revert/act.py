@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
 from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.identity import maintenance_txn
@@ -40,7 +41,7 @@ class RevertResult:
 
 
 def revert(
-    log: DeltaLog,
+    log: TableOrPlace,
     version: int,
     *,
     timeout: timedelta = timedelta(0),
@@ -73,6 +74,8 @@ def revert(
             there.
         UnsupportedFeatureError: The table uses what we cannot revert.
     """
+    validate_arguments(revert, locals())
+    log = log_of(log)
 
     def act(log: DeltaLog) -> RevertResult:
         transaction = begin(log, clock=clock, on_event=on_event, operation="restore")

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import Commit
@@ -86,6 +87,7 @@ def plan_revert(
         InvalidRequestError: It cannot be undone, with the commit that stands in the way.
         LogCorruptError: A file that should be live is not.
     """
+    validate_arguments(plan_revert, locals())
     _validate_kind(commit, latest)
     brought, taken = changed_files(commit, before, after)
     touches = touches_of({path for path, _ in (*brought, *taken)}, later, latest)

@@ -19,11 +19,12 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.maintenance.admission import validate_vacuumable
+from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.admission import validate_format, validate_vacuumable
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import (
     commit_end,
@@ -67,7 +68,7 @@ class VacuumResult:
 
 
 def vacuum(
-    log: DeltaLog,
+    log: TableOrPlace,
     *,
     retention: timedelta | None = None,
     dry_run: bool = False,
@@ -111,6 +112,8 @@ def vacuum(
         CommitConflictError: Meanwhile the table came to promise more; run again.
         UnsupportedFeatureError: The table uses a feature that we do not know.
     """
+    validate_arguments(vacuum, locals())
+    log = log_of(log)
     _validate_request(mode, inventory, keep_last, batch_files)
     kept = _paths_of(keep)
     snapshot = log.snapshot()
@@ -222,8 +225,6 @@ def _validate_request(
 
 def _paths_of(keep: Collection[str]) -> frozenset[str]:
     """The paths to keep at this moment; what names no file of a table would keep nothing."""
-    if isinstance(keep, str):
-        raise InvalidRequestError(f"keep is the text {keep!r}; give a list of paths")
     paths = frozenset(keep)
     for path in paths:
         if not isinstance(path, str) or not is_valid(path):
@@ -244,11 +245,6 @@ def _retention_ms(snapshot: Snapshot, retention: timedelta | None, *, enforced: 
     least_ms = snapshot.properties.deleted_file_retention_ms
     if retention is None:
         return least_ms
-    if not isinstance(retention, timedelta):
-        raise InvalidRequestError(
-            f"{retention!r} is no retention, since it has no unit; give a timedelta, such as "
-            "timedelta(hours=168)"
-        )
     retention_ms = retention // timedelta(milliseconds=1)
     if retention_ms < 0:
         raise InvalidRequestError(f"the retention of a vacuum cannot be negative ({retention})")
@@ -291,6 +287,7 @@ def _delete(
             for info in todo[start : start + batch_files]
             if info.path not in needed.paths and not is_among(info.path, kept)
         ]
+        validate_format(needed.snapshot)
         failed = frozenset(storage.delete_many(info.path for info in batch))
         deleted += [info for info in batch if info.path not in failed]
         failures += sorted(failed)

@@ -20,6 +20,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Literal
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.maintenance.leftovers import is_leftover, is_staged
 from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.partition_values import hive_directory
@@ -211,6 +212,7 @@ def plan_vacuum(
         retention_ms: Younger files stay.
         links: As for `PathRules.note_links`.
     """
+    validate_arguments(plan_vacuum, locals())
     rules = PathRules(reachable, keep=keep, partition_columns=partition_columns)
     rules.note_links(links)
     infos = list(listed)

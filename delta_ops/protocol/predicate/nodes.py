@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Literal, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar, cast
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import DataType
@@ -24,6 +24,7 @@ class _Combinable:
     """What every node can do."""
 
     __slots__ = ()
+    __words__: ClassVar[str] = "a predicate, such as col(name) == value or parse_predicate(text)"
 
     def __and__(self, other: Predicate) -> And:
         if not isinstance(other, _Combinable):

@@ -1,0 +1,137 @@
+"""An S3 that cannot be reached: said soon, by its name, with few attempts to connect."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.errors import StorageError
+from delta_ops.storage import open_storage
+from tests.servers.s3 import Failure, S3Server
+
+KEYS = {"key": "access", "secret": "of-the-test"}
+
+
+class Listener:
+    """A port of this machine behind which there is no store; counts who connects."""
+
+    def __init__(self, *, answers: bool) -> None:
+        self.attempts = 0
+        self._answers = answers
+        self._kept: list[socket.socket] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.attempts += 1
+                if self._answers:
+                    connection.close()
+                else:
+                    self._kept.append(connection)
+
+    def close(self) -> None:
+        self._socket.close()
+        for connection in self._kept:
+            connection.close()
+
+
+@contextmanager
+def listener(*, answers: bool) -> Iterator[Listener]:
+    found = Listener(answers=answers)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def ask(options: dict[str, Any]) -> None:
+    """Make one request."""
+    open_storage("s3://bucket/t", {**KEYS, **options}).stat("a")
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("answers", "others", "attempts"),
+    [
+        pytest.param(True, {}, 2, id="who answers is no store"),
+        pytest.param(False, {"config_kwargs": {"connect_timeout": 0.2}}, 2, id="nobody answers"),
+        pytest.param(
+            True,
+            {"config_kwargs": {"retries": {"total_max_attempts": 3}}},
+            3,
+            id="as was asked for",
+        ),
+    ],
+)
+def test_few_attempts_are_made_to_reach_a_store(
+    answers: bool, others: dict[str, Any], attempts: int
+) -> None:
+    named = pytest.raises(StorageError, match=r"s3://bucket/t/a .*https://127\.0\.0\.1")
+    with listener(answers=answers) as nobody, named:
+        ask({"endpoint_url": nobody.url, **others})
+    assert nobody.attempts == attempts
+
+
+def test_the_environment_says_how_often_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
+    with listener(answers=True) as nobody, pytest.raises(StorageError):
+        ask({"endpoint_url": nobody.url})
+    assert nobody.attempts == 3
+
+
+def test_nobody_waits_long_for_a_store_that_does_not_answer() -> None:
+    with listener(answers=False) as nobody:
+        begun = time.monotonic()
+        with pytest.raises(StorageError):
+            ask({"endpoint_url": nobody.url})
+        passed = time.monotonic() - begun
+    # Two attempts of two seconds each, and the pause; five of five seconds would be twice as long.
+    assert (nobody.attempts, passed < 15) == (2, True)
+
+
+def test_a_port_where_nobody_listens_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    uri, options = "s3://bucket/t", {**KEYS, "endpoint_url": f"http://127.0.0.1:{port}"}
+    with pytest.raises(StorageError, match=f"http://127.0.0.1:{port}.*check its address"):
+        DeltaLog(uri, options).snapshot()
+
+
+def test_a_store_that_has_answered_is_tried_as_often_as_the_client_does(
+    s3_server: S3Server,
+) -> None:
+    storage = open_storage(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    failure = Failure(500, "InternalError")
+    with s3_server.failing(failure, failure, failure):
+        storage.create("a", b"x")
+    assert storage.read("a") == b"x"
+
+
+def test_an_option_that_there_is_not_is_still_an_error() -> None:
+    log = DeltaLog("s3://bucket/t", {**KEYS, "endpiont_url": "http://127.0.0.1:9"})
+    with pytest.raises(StorageError, match="endpiont_url"):
+        log.snapshot()
+
+
+def test_a_handle_with_such_a_session_pickles(s3_server: S3Server) -> None:
+    uri = f"s3://{s3_server.new_bucket()}/t"
+    storage = pickle.loads(pickle.dumps(open_storage(uri, s3_server.storage_options)))
+    storage.create("a", b"x")
+    assert storage.read("a") == b"x"

@@ -1,0 +1,152 @@
+"""Arguments of the wrong type: one sentence of every public function, before anything is done."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+import delta_ops.maintenance as dm
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log.segment import list_log
+from delta_ops.maintenance.health.figures import load_figures
+from delta_ops.transaction import RewriteGroup
+
+maintenance: Any = dm
+arrow: Any = da
+SECRET = "wJalrXUtnFEMI"
+
+
+def public_functions() -> Iterator[Callable[..., Any]]:
+    for module in (dm, da):
+        for name in module.__all__:
+            if inspect.isfunction(found := getattr(module, name)):
+                yield found
+    yield from (begin, DeltaLog, DeltaLog.snapshot, DeltaLog.history, DeltaLog.commits)
+
+
+def typed_parameters() -> Iterator[Any]:
+    for function in public_functions():
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name != "self" and parameter.annotation not in ("Any", "Storage | None"):
+                yield pytest.param(function, name, id=f"{function.__qualname__}-{name}")
+
+
+@pytest.fixture(scope="module")
+def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """An argument for every parameter that has no default, by its name."""
+    root = tmp_path_factory.mktemp("table")
+    da.write(root, pa.table({"id": [1]}))
+    log = DeltaLog(root)
+    snapshot = log.snapshot()
+    (commit,) = log.commits(0)
+    return {
+        **dict.fromkeys(("self", "log", "source", "target"), log),
+        **dict.fromkeys(("snapshot", "before", "after", "latest", "wanted"), snapshot),
+        **dict.fromkeys(("version", "start_version"), 0),
+        **dict.fromkeys(("now_ms", "retention_ms", "target_size_bytes"), 1),
+        **dict.fromkeys(("files", "listed", "later", "tables"), ()),
+        **dict.fromkeys(("uri", "prefix"), str(root)),
+        "path": root / "schema.parquet",
+        "data": pa.table({"id": [2]}),
+        "group": RewriteGroup(files=(), target_size_bytes=1),
+        "reachable": frozenset(),
+        "commit": commit,
+        "listing": list_log(log.storage, log.log_directory),
+        "report": dm.health(log),
+        "figures": load_figures(log),
+        "thresholds": dm.HealthThresholds(),
+    }
+
+
+@pytest.mark.parametrize(("function", "name"), list(typed_parameters()))
+def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
+    function: Callable[..., Any], name: str, fitting: dict[str, Any]
+) -> None:
+    needed = {
+        each: fitting[each]
+        for each, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    }
+    with pytest.raises(InvalidRequestError, match=f"{name} is.* of type object; give ") as refused:
+        function(**{**needed, name: object()})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        pytest.param(
+            lambda log: maintenance.vacuum(log, keep_last="2"),
+            "vacuum: keep_last is '2', of type str; give a whole number",
+            id="digits are no number",
+        ),
+        pytest.param(
+            lambda log: maintenance.vacuum(log, keep_last=True),
+            "vacuum: keep_last is True, of type bool; give a whole number",
+            id="a truth value is no number",
+        ),
+        pytest.param(
+            lambda log: maintenance.vacuum(log, dry_run="no"),
+            "vacuum: dry_run is 'no', of type str; give True or False",
+            id="a text is no truth value",
+        ),
+        pytest.param(
+            lambda log: maintenance.optimize(log, target_size="1"),
+            "optimize: target_size is '1', of type str; give a whole number or None",
+            id="what may be left out may be None",
+        ),
+        pytest.param(
+            lambda log: maintenance.restore(log, version=0, timeout=5),
+            "restore: timeout is 5, of type int; give a duration",
+            id="a number is no duration",
+        ),
+        pytest.param(
+            lambda log: maintenance.maintain(log, operations=[1]),
+            "maintain: operations is [1], of type list; give a list of ",
+            id="elements count",
+        ),
+        pytest.param(
+            lambda log: arrow.to_table(log, predicate="id > 1"),
+            "to_table: predicate is 'id > 1', of type str; give a predicate, such as col(name) == "
+            "value or parse_predicate(text) or None",
+            id="a text is no predicate",
+        ),
+        pytest.param(
+            lambda log: arrow.write(log, pa.table({"id": [1]}), mode=1),
+            "write: mode is 1, of type int; give 'append' or 'overwrite'",
+            id="one of several words",
+        ),
+        pytest.param(
+            lambda log: log.history(limit="3"),
+            "DeltaLog.history: limit is '3', of type str; give a whole number or None",
+            id="of a method",
+        ),
+    ],
+)
+def test_what_is_said(tmp_path: Path, call: Callable[[Any], Any], said: str) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError) as refused:
+        call(log)
+    assert str(refused.value).startswith(said)
+
+
+def test_options_of_a_store_are_not_repeated() -> None:
+    with pytest.raises(InvalidRequestError, match="storage_options is of type str") as refused:
+        DeltaLog("s3://bucket/table", f"secret={SECRET}")  # type: ignore[arg-type]
+    assert SECRET not in str(refused.value)
+
+
+def test_what_counts_as_a_list_is_taken(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, pa.table({"id": [1], "p": [1]}), partition_by=("p",))
+    assert dm.vacuum(log, keep=dict.fromkeys(["a"]), retention=timedelta(days=9)).failures == ()
+    assert dm.vacuum(log, keep_versions={0}, dry_run=True).dry_run

@@ -1,0 +1,96 @@
+"""Naming a table: a handle, a path or a URI, in every public function alike."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+import delta_ops.maintenance as dm
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from tests.test_arguments import public_functions
+
+NEEDED: dict[str, Any] = {
+    "restore": {"version": 0},
+    "revert": {"version": 1},
+    "read_changes": {"start_version": 0},
+}
+OF_TABLES = [
+    function
+    for function in public_functions()
+    if inspect.isfunction(function)
+    and {"log", "source", "target", "tables"} & set(inspect.signature(function).parameters)
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    for number in range(3):
+        da.write(tmp_path / "t", pa.table({"id": [number]}))
+    return tmp_path / "t"
+
+
+def called(function: Callable[..., Any], place: Any, folder: Path) -> Any:
+    """What the function returns for a table; rows and reports, if it gives them one by one."""
+    first, *others = inspect.signature(function).parameters
+    arguments = {first: [place] if first == "tables" else place}
+    arguments |= {"data": pa.table({"id": [9]})} if "data" in others else {}
+    arguments |= {"path": folder / "schema.parquet"} if "path" in others else {}
+    found = function(**arguments, **NEEDED.get(function.__name__, {}))
+    return list(found) if hasattr(found, "__next__") else found
+
+
+def test_the_functions_of_tables_are_these() -> None:
+    assert {function.__name__ for function in OF_TABLES} == {
+        *("begin", "checkpoint_due", "clean_up_log", "compact_log", "count_rows"),
+        *("create_checkpoint", "export_schema", "fleet_health", "health", "maintain"),
+        *("maintain_fleet", "optimize", "plan_maintenance", "read_changes", "repair", "restore"),
+        *("revert", "stage_write", "to_batches", "to_table", "vacuum", "write"),
+    }
+
+
+@pytest.mark.parametrize("function", OF_TABLES, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("kind", [DeltaLog, str, Path, lambda path: f"file://{path}"])
+def test_a_table_has_the_same_names_everywhere(
+    function: Callable[..., Any], kind: Callable[[Path], Any], table: Path
+) -> None:
+    if function is da.read_changes:
+        with pytest.raises(InvalidRequestError, match=f"{table}: .*delta.enableChangeDataFeed"):
+            called(function, kind(table), table.parent)
+        return
+    result = called(function, kind(table), table.parent)
+    if function.__name__ in ("fleet_health", "maintain_fleet"):
+        assert result[0].failure is None
+    if function is begin:
+        assert result.snapshot.version == 2
+
+
+def test_rows_are_read_at_a_version_or_a_time(table: Path) -> None:
+    log = DeltaLog(table)
+    (_, first) = sorted(entry.timestamp_ms for entry in log.history())[:2]
+    at = {"timestamp": pa.scalar(first, pa.timestamp("ms")).as_py().isoformat()}
+    for chosen in ({"version": 1}, at):
+        assert set(da.to_table(table, **chosen)["id"].to_pylist()) == {0, 1}
+        assert sum(map(len, da.to_batches(table, **chosen))) == 2
+        assert da.count_rows(table, **chosen) == 2
+
+
+@pytest.mark.parametrize("read", [da.to_table, da.to_batches, da.count_rows])
+@pytest.mark.parametrize("chosen", [{"version": 1}, {"timestamp": "2026-01-31"}])
+def test_a_version_beside_a_snapshot_is_refused(
+    read: Callable[..., Any], chosen: dict[str, Any], table: Path
+) -> None:
+    snapshot = DeltaLog(table).snapshot(2)
+    with pytest.raises(InvalidRequestError, match="what is read is a snapshot, of version 2"):
+        read(snapshot, **chosen)
+
+
+def test_a_place_without_a_table_is_told_as_such(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match="is no Delta table"):
+        dm.vacuum(tmp_path)
