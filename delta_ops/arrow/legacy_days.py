@@ -39,7 +39,7 @@ def plan_rebase(source: pa.DataType, calendar: LegacyCalendar, path: str) -> Con
 
     Args:
         source: Its type in the file; a timestamp of INT96 has no zone.
-        calendar: Of the file.
+        calendar: The calendar of the file.
         path: The column, for messages.
     """
     if pt.is_date(source) and calendar.dates:

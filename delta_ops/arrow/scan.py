@@ -53,7 +53,7 @@ def to_table(
         columns: Names, in the order wanted; all of them if None. `a.b` is the struct `a` with its
             field `b` alone.
         predicate: Keeps the rows for which it is true.
-        version: Of the table, if not the latest one; or
+        version: The version, if not the latest one; or
         timestamp: the version at a time, in UTC unless it has a zone.
         partition_time_zone: In which partition values of type timestamp are read that name no zone.
 

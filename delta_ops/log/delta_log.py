@@ -76,7 +76,7 @@ class DeltaLog:
         return f"DeltaLog({self.uri!r})"
 
     def over(self, storage: Storage) -> DeltaLog:
-        """The same table by another storage of its root."""
+        """This table by another storage of its root."""
         log = copy(self)
         log.storage = storage
         return log

@@ -59,7 +59,7 @@ def is_absolute(path: str) -> bool:
 
 
 def absolute_paths(paths: pa.ChunkedArray) -> list[str]:
-    """Those of canonical paths that lie outside of the table."""
+    """The canonical paths that lie outside of the table."""
     return list(paths.filter(pc.match_substring_regex(paths, _ABSOLUTE)).to_pylist())
 
 

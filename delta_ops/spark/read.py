@@ -59,7 +59,7 @@ def read(
     Args:
         columns: Names, in the order wanted; all of them if None.
         predicate: Keeps the rows for which it is true; files without any are not opened.
-        version: Of the table, if not the latest one; or
+        version: The version, if not the latest one; or
         timestamp: the version at a time, in UTC unless it has a zone.
 
     Raises:

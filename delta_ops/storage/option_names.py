@@ -23,7 +23,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 def client_options(scheme: str, options: Options) -> dict[str, Any]:
-    """The same options by the names of the client that opens this scheme.
+    """Options by the names of the client that opens this scheme.
 
     Raises:
         InvalidRequestError: A name is not understood, two names give one option different values,

@@ -63,7 +63,7 @@ def with_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any
     """The options with such a session, unless they say how to try, or cannot be understood.
 
     Args:
-        file_system: That of fsspec, which knows what it takes.
+        file_system: A file system of fsspec, which knows what it takes.
     """
     settings = {"connect_timeout": CONNECT_TIMEOUT_S, **(options.get("config_kwargs") or {})}
     options = {**options, "config_kwargs": settings}

@@ -75,7 +75,7 @@ def repair(
     Args:
         remove_missing: Take the entries of files that are gone out of the table, with their rows.
         fill_statistics: Count the rows of files without statistics, and find their bounds.
-        request_id: The same for every rerun of one request, which says then what an earlier run of
+        request_id: Names one request in all its reruns, which says then what an earlier run of
             it has committed, and does what is left to do.
         user_metadata: Any text, kept in commitInfo.
 

@@ -58,7 +58,7 @@ class Comparison(_Combinable):
     data_type: DataType | None = field(default=None, compare=False, repr=False)
     """The column's; None until the predicate is resolved."""
     padded_to: int | None = field(default=None, compare=False, repr=False)
-    """Of a CHAR column: values of fewer characters count as padded with spaces."""
+    """Length of a CHAR column: values of fewer characters count as padded with spaces."""
 
 
 @dataclass(frozen=True, slots=True)
