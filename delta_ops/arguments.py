@@ -39,7 +39,7 @@ def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]
     """Refuse an argument of another type than the function's annotation says.
 
     Args:
-        function: That was called.
+        function: The function that was called.
         given: By name; what the function has no annotation for is passed over.
 
     Raises:

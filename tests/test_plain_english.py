@@ -13,7 +13,17 @@ PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = PROJECT / "delta_ops"
 DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
 PAGE_WORDS = 800
-ROOMS = ("arrow", "cli", "log", "maintenance", "orchestration", "protocol", "spark", "storage")
+ROOMS = (
+    "transaction",
+    "arrow",
+    "cli",
+    "log",
+    "maintenance",
+    "orchestration",
+    "protocol",
+    "spark",
+    "storage",
+)
 
 # A reader of such a docstring must look for its subject above it.
 _BEGINS_IN_THE_MIDDLE = re.compile(

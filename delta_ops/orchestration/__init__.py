@@ -18,7 +18,6 @@ from delta_ops.orchestration.fleet_jobs import (
     build_fleet_maintenance_job,
     fleet_config,
 )
-from delta_ops.orchestration.identity import Idempotency, source_txn
 from delta_ops.orchestration.io_manager import DeltaIOManager, SourcePart
 from delta_ops.orchestration.maintenance_jobs import (
     MaintenanceConfig,
@@ -26,6 +25,7 @@ from delta_ops.orchestration.maintenance_jobs import (
     build_maintenance_schedule,
     maintenance_config,
 )
+from delta_ops.orchestration.output_txns import Idempotency, source_txn
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.restore_jobs import (
     RepairConfig,

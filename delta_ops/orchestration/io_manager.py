@@ -9,7 +9,7 @@ Metadata of the asset's definition say how to write:
     partition_expr      the column that holds the asset's partitions; the table is partitioned by it
     delta/mode          "overwrite" (default): a partition replaces its slice, an asset without
                         partitions the table; "append": rows are added
-    delta/idempotency   "run" (default), "source" or "partition"; see `identity`
+    delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
     delta/configuration table properties of a new table
 
 What an overwrite replaces is named by a predicate on the partition column; without partitions it
@@ -30,18 +30,18 @@ from delta_ops.events import CommitLost, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
 from delta_ops.orchestration.changes import rows_changed
-from delta_ops.orchestration.identity import (
-    declared_idempotency,
-    partition_text,
-    partition_txns,
-    run_txns,
-    source_txn,
-)
 from delta_ops.orchestration.metadata import (
     commit_metadata,
     data_version,
     table_metadata,
     table_version,
+)
+from delta_ops.orchestration.output_txns import (
+    declared_idempotency,
+    partition_text,
+    partition_txns,
+    run_txns,
+    source_txn,
 )
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.orchestration.reruns import root_id
@@ -53,7 +53,7 @@ from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
     Transaction,
-    TxnId,
+    Txn,
     begin,
     write_checksum,
 )
@@ -209,7 +209,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         data: Any,
         mode: Mode,
         replaced: Predicate | None,
-        txns: Sequence[TxnId],
+        txns: Sequence[Txn],
     ) -> CommitResult:
         for txn in txns:
             transaction.set_transaction(txn)

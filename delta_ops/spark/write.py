@@ -30,7 +30,7 @@ from delta_ops.transaction import (
     Hook,
     Staged,
     Transaction,
-    TxnId,
+    Txn,
 )
 from delta_ops.transaction.write import Mode, Target, WriteRequest, stage, transaction_on
 from delta_ops.transaction.write import write as write_by
@@ -43,7 +43,7 @@ def write(
     partition_by: Sequence[str] | None = None,
     *,
     replace_where: Predicate | None = None,
-    txn: TxnId | tuple[str, int] | None = None,
+    txn: Txn | tuple[str, int] | None = None,
     configuration: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,

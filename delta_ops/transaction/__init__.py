@@ -2,7 +2,7 @@
 
 from delta_ops.transaction.conflicts import Conflict
 from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
-from delta_ops.transaction.idempotency import TxnId
+from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.rewrite_group import RewriteGroup
 from delta_ops.transaction.staging import Staged
@@ -16,7 +16,7 @@ __all__ = [
     "RewriteGroup",
     "Staged",
     "Transaction",
-    "TxnId",
+    "Txn",
     "begin",
     "checkpoint_if_due",
     "write_checksum",

@@ -19,7 +19,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.transaction.idempotency import TxnId
+from delta_ops.transaction.idempotency import Txn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class SetDomain:
 class SetTxn:
     """Commit only if the table does not hold this txn, and leave it there."""
 
-    txn: TxnId
+    txn: Txn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class Draft:
     """Files that the log has known before."""
     put_back: list[AddFile] = field(default_factory=list)
     heeds_vacuum: bool = True
-    txns: dict[str, TxnId] = field(default_factory=dict)
+    txns: dict[str, Txn] = field(default_factory=dict)
     txns_set_back: dict[str, int] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     metadata: Metadata | None = None

@@ -50,7 +50,7 @@ from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
-from delta_ops.transaction.idempotency import TxnId, all_done
+from delta_ops.transaction.idempotency import Txn, all_done
 
 _NOTHING_WAS_CREATED = {
     errno.ENOSPC,
@@ -77,10 +77,10 @@ class Proposal:
     """Everything but commitInfo, in the order to be written."""
     info: Mapping[str, Any]
     """commitInfo without `timestamp` and `readVersion`."""
-    txn_uuid: str
+    txn_id: str
     """`commitInfo.txnId`: how we know our own commit again."""
     footprint: Footprint
-    txns: tuple[TxnId, ...]
+    txns: tuple[Txn, ...]
     begun_ms: int
     """When the snapshot was opened."""
     log_retention_ms: int
@@ -108,7 +108,7 @@ class Outcome:
     already_committed: bool = False
     """A concurrent run committed the same txn; `version` is its commit."""
     actions: tuple[Action, ...] = ()
-    """Those that stand in the commit, if it is ours."""
+    """All that stand in the commit, if it is ours."""
     winners: tuple[Commit, ...] = ()
     """The commits between the snapshot and ours, ascending."""
 
@@ -176,13 +176,13 @@ def commit_loop(
                 version=version, attempts=attempt, actions=actions, winners=tuple(winners)
             )
 
-        winner = _read_back(log, version, proposal.txn_uuid, failures, ends, pace)
+        winner = _read_back(log, version, proposal.txn_id, failures, ends, pace)
         if winner is None:
             if is_last or len(failures) == _most(failures):
-                raise _final(failures, log.uri, version, proposal.txn_uuid)
+                raise _final(failures, log.uri, version, proposal.txn_id)
             _wait_after_failure(len(failures), pace)
             continue
-        if winner.txn_id == proposal.txn_uuid:
+        if winner.txn_id == proposal.txn_id:
             assert winner.info
             landed = (winner.info, *proposal.actions)
             return Outcome(
@@ -246,13 +246,13 @@ def _stamped(
     info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
     if snapshot is not None:
         info["readVersion"] = snapshot.version
-    return (CommitInfo(values={**info, "txnId": proposal.txn_uuid}), *proposal.actions)
+    return (CommitInfo(values={**info, "txnId": proposal.txn_id}), *proposal.actions)
 
 
 def _read_back(
     log: DeltaLog,
     version: int,
-    txn_uuid: str,
+    txn_id: str,
     failures: Sequence[StorageError],
     ends: float,
     pace: Pace,
@@ -260,7 +260,7 @@ def _read_back(
     """What stands at the version after an attempt that did not plainly succeed.
 
     Args:
-        failures: Of the attempts at this version; none: the last one was told that it exists.
+        failures: The failed attempts at this version; none: the last one was told that it exists.
     """
     for failed_reads in count(1):
         try:
@@ -269,29 +269,29 @@ def _read_back(
             if failures:
                 return None
             reason = "the store said that it exists, then that it does not"
-            raise CommitStateUnknownError(log.uri, version, txn_uuid, reason) from None
+            raise CommitStateUnknownError(log.uri, version, txn_id, reason) from None
         except StorageError as error:
             if failed_reads == _STORE_FAILURES or pace.elapsed_s() >= ends:
-                raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
+                raise CommitStateUnknownError(log.uri, version, txn_id, str(error)) from error
             _wait_after_failure(failed_reads, pace)
         except DeltaOpsError as error:
-            raise CommitStateUnknownError(log.uri, version, txn_uuid, str(error)) from error
+            raise CommitStateUnknownError(log.uri, version, txn_id, str(error)) from error
     raise AssertionError
 
 
 def _most(failures: Sequence[StorageError]) -> int:
-    """Of failures in a row: a disk that is full will be so in ten seconds."""
+    """How many failures in a row are the end: a disk that is full will be so in ten seconds."""
     return _REFUSALS if all(map(_rules_out_creation, failures)) else _STORE_FAILURES
 
 
 def _final(
-    failures: Sequence[StorageError], table: str, version: int, txn_uuid: str
+    failures: Sequence[StorageError], table: str, version: int, txn_id: str
 ) -> DeltaOpsError:
     """The error of a version that could not be created and is not there."""
     last = failures[-1]
     if all(map(_rules_out_creation, failures)):
         return last
-    error = CommitStateUnknownError(table, version, txn_uuid, str(last))
+    error = CommitStateUnknownError(table, version, txn_id, str(last))
     error.__cause__ = last
     return error
 
@@ -301,7 +301,7 @@ def _rules_out_creation(failure: StorageError) -> bool:
     return isinstance(cause, OSError) and cause.errno in _NOTHING_WAS_CREATED
 
 
-def _carries(winner: Commit, txns: Sequence[TxnId], table: str) -> bool:
+def _carries(winner: Commit, txns: Sequence[Txn], table: str) -> bool:
     stored = {txn.app_id: txn for txn in winner.transactions}
     return all_done(txns, stored, table=table)
 

@@ -65,7 +65,7 @@ def engine_info() -> str:
 
 @cache
 def installed_version() -> str | None:
-    """Of this package; None where it is not installed, as its source on a path."""
+    """The version of this package; None where it is not installed, as its source on a path."""
     try:
         return version(_ENGINE)
     except PackageNotFoundError:

@@ -16,7 +16,7 @@ MAINTENANCE_PREFIX = "delta_ops:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TxnId:
+class Txn:
     """The identity of one write: an application and how far it has come."""
 
     app_id: str
@@ -26,17 +26,17 @@ class TxnId:
     a newer run has overwritten what this one was about to write, which is an error (True)."""
 
 
-def txn_id(txn: TxnId | tuple[str, int]) -> TxnId:
+def txn_of(txn: Txn | tuple[str, int]) -> Txn:
     """The identity, also from an (app_id, version) pair.
 
     Raises:
         InvalidRequestError: The pair is not a non-empty text and a whole number.
     """
-    pair = (txn.app_id, txn.version) if isinstance(txn, TxnId) else tuple(txn)
+    pair = (txn.app_id, txn.version) if isinstance(txn, Txn) else tuple(txn)
     match pair:
         # A number of another type would be in the commit as nobody can read it.
         case (str() as app_id, version) if app_id and type(version) is int and _is_long(version):
-            return txn if isinstance(txn, TxnId) else TxnId(app_id=app_id, version=version)
+            return txn if isinstance(txn, Txn) else Txn(app_id=app_id, version=version)
     raise InvalidRequestError(
         f"txn {pair!r} is no txn; give an application id (a text) and a version (a whole number "
         "that fits 64 bits)"
@@ -44,7 +44,7 @@ def txn_id(txn: TxnId | tuple[str, int]) -> TxnId:
 
 
 def all_done(
-    txns: Sequence[TxnId], transactions: Mapping[str, SetTransaction], *, table: str
+    txns: Sequence[Txn], transactions: Mapping[str, SetTransaction], *, table: str
 ) -> bool:
     """Whether the table says that a write of all these identities has been committed.
 
@@ -65,7 +65,7 @@ def all_done(
     return True
 
 
-def is_done(txn: TxnId, transactions: Mapping[str, SetTransaction], *, table: str) -> bool:
+def is_done(txn: Txn, transactions: Mapping[str, SetTransaction], *, table: str) -> bool:
     """Whether the table says that this write has been committed.
 
     Raises:

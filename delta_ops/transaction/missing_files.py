@@ -25,7 +25,7 @@ _SHOWN = 5
 
 
 def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
-    """Those that are not in the store.
+    """The paths that are not in the store.
 
     Args:
         paths: Canonical.
@@ -41,7 +41,7 @@ def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
 
 
 def confirmed_missing(files: TableFiles, paths: Iterable[str]) -> set[str]:
-    """Those of which the store says that they do not exist."""
+    """The paths of which the store says that they do not exist."""
     asked = sorted(paths)
     is_there = in_parallel(partial(_is_there, files), asked)
     return {path for path, there in zip(asked, is_there, strict=True) if not there}
@@ -84,7 +84,7 @@ def missing_of(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
 def missing_error(
     version: Snapshot, missing: Sequence[AddFile], what: str, or_else: str = ""
 ) -> DataFileError:
-    """That files of a version are gone.
+    """The error that files of a version are gone.
 
     Args:
         what: What cannot be done without them.

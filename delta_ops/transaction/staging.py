@@ -15,11 +15,11 @@ class Staged:
 
     adds: tuple[AddFile, ...]
     schema: StructType
-    """Of the rows written, partition columns included."""
+    """The columns of the rows written, partition columns included."""
     partition_columns: tuple[str, ...]
     num_rows: int
     row_rules: frozenset[RowRule] = frozenset()
-    """Those that the engine checked on every row."""
+    """The rules that the engine checked on every row."""
 
     @property
     def size_bytes(self) -> int:

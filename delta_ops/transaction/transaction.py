@@ -73,7 +73,7 @@ from delta_ops.transaction.hooks import (
     Hook,
     follow_up,
 )
-from delta_ops.transaction.idempotency import TxnId, all_done, txn_id
+from delta_ops.transaction.idempotency import Txn, all_done, txn_of
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.write_rules import (
@@ -317,17 +317,17 @@ class Transaction:
         self._reads.append(predicate)
 
     def read_serially(self, predicate: Predicate) -> None:
-        """The same, and let no row count as added later, whatever the table's isolation level."""
+        """Read, and let no row count as added later, whatever the table's isolation level."""
         self.read(predicate)
         self._is_serial = True
 
-    def set_transaction(self, txn: TxnId | tuple[str, int]) -> None:
+    def set_transaction(self, txn: Txn | tuple[str, int]) -> None:
         """Commit only if the table does not hold this txn, and leave it there.
 
         Raises:
             InvalidRequestError: The application has a txn in this commit already.
         """
-        identity = txn_id(txn)
+        identity = txn_of(txn)
         if identity.app_id in self._draft.txns:
             raise InvalidRequestError(f"txn {identity.app_id} is in the commit twice")
         self._draft.apply(SetTxn(txn=identity))
@@ -527,7 +527,7 @@ class Transaction:
         return Proposal(
             actions=self._draft.actions(self.clock()),
             info=commit_info(operation, parameters, metrics, footprint, user_metadata),
-            txn_uuid=str(uuid.uuid4()),
+            txn_id=str(uuid.uuid4()),
             footprint=footprint,
             txns=tuple(self._draft.txns.values()),
             begun_ms=self._begun_ms,

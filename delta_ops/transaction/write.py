@@ -21,7 +21,7 @@ from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.hooks import DEFAULT_HOOKS
-from delta_ops.transaction.idempotency import TxnId
+from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.replacement import plan_replacement, true_when_stored
 from delta_ops.transaction.transaction import Transaction, begin
 
@@ -38,7 +38,7 @@ class WriteRequest:
     """For a new table; None for one that exists, or its own partitioning."""
     replace_where: Predicate | None = None
     """The rows that an overwrite replaces; None: all."""
-    txn: TxnId | tuple[str, int] | None = None
+    txn: Txn | tuple[str, int] | None = None
     configuration: Mapping[str, str] | None = None
     """Table properties of a new table."""
     user_metadata: str | None = None

@@ -23,7 +23,7 @@ from delta_ops.events import CommitAttempted, Committed, Event, RaceLost
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.storage import FileInfo, Storage, open_storage
-from delta_ops.transaction import TxnId
+from delta_ops.transaction import Txn
 from delta_ops.transaction.commit import Pace
 from tests.tables import SCHEMA, add, live_paths, staged, write_log
 
@@ -260,14 +260,14 @@ def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> N
     log, _ = table(tmp_path)
     stale = begin(log, pace=WITHOUT_WAITING)
     stale.stage(staged(add("stale.parquet")))
-    stale.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
+    stale.set_transaction(Txn(app_id="p", version=1, newer_is_stale=True))
     newer = begin(log, pace=WITHOUT_WAITING)
-    newer.set_transaction(TxnId(app_id="p", version=2, newer_is_stale=True))
+    newer.set_transaction(Txn(app_id="p", version=2, newer_is_stale=True))
     newer.commit(operation="WRITE")
     with pytest.raises(StaleRunError, match="newer run"):
         stale.commit(operation="WRITE")
     again = begin(log, pace=WITHOUT_WAITING)
-    again.set_transaction(TxnId(app_id="p", version=1, newer_is_stale=True))
+    again.set_transaction(Txn(app_id="p", version=1, newer_is_stale=True))
     with pytest.raises(StaleRunError, match="newer run"):
         again.done_before()
 

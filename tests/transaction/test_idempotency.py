@@ -11,21 +11,21 @@ from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.log.history import version_of_transaction
 from delta_ops.maintenance import create_checkpoint
-from delta_ops.transaction import TxnId
+from delta_ops.transaction import Txn
 from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, staged, write_log
 
 
-def with_txns(log: DeltaLog, *txns: TxnId | tuple[str, int]) -> Transaction:
+def with_txns(log: DeltaLog, *txns: Txn | tuple[str, int]) -> Transaction:
     txn = begin(log)
     for each in txns:
         txn.set_transaction(each)
     return txn
 
 
-def day(name: str, run: int) -> TxnId:
+def day(name: str, run: int) -> Txn:
     """An overwrite of a day by a run."""
-    return TxnId(app_id=name, version=run, newer_is_stale=True)
+    return Txn(app_id=name, version=run, newer_is_stale=True)
 
 
 @pytest.fixture

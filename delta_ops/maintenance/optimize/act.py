@@ -17,13 +17,13 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import CommitConflictError, TableNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import TableOrPlace, log_of
-from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
+from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
+from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.rewrite_group import Rewriter
 
 
@@ -122,7 +122,7 @@ def optimize(
 def _commit(
     transaction: Transaction,
     rewriting: Rewriting,
-    txn: TxnId,
+    txn: Txn,
     target: int,
     predicate: Predicate | None,
 ) -> CommitResult:

@@ -20,15 +20,15 @@ from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundErr
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.history import version_of_transaction
-from delta_ops.maintenance.identity import maintenance_txn
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
+from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import in_parallel
 from delta_ops.storage.parquet_ranges import read_footer, validate_chunks
-from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
+from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.missing_files import confirmed_missing, vector_path
 
 _FOOTERS_AT_A_TIME = 1000
@@ -132,15 +132,15 @@ def repair(
     return replace(result, described_files=len(described), removed_files=len(removed))
 
 
-def _txn(snapshot: Snapshot, work: str, request_id: str | None) -> TxnId:
-    """Of two runs that planned the same on one version one commits; a later one may do more."""
+def _txn(snapshot: Snapshot, work: str, request_id: str | None) -> Txn:
+    """The txn by which one of two runs commits that planned alike on one version."""
     if request_id is None:
         return maintenance_txn("repair", snapshot, work)
     request = maintenance_txn("repair", snapshot, "", request_id=request_id)
     return replace(request, version=snapshot.version)
 
 
-def _version_of(snapshot: Snapshot, txn: TxnId) -> int | None:
+def _version_of(snapshot: Snapshot, txn: Txn) -> int | None:
     """The version by which the application of a txn has committed last."""
     stored = snapshot.transactions().get(txn.app_id)
     if stored is None:

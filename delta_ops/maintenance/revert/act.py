@@ -17,14 +17,14 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
 from delta_ops.maintenance.busy_table import insist
-from delta_ops.maintenance.identity import maintenance_txn
+from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.revert.plan import (
     RevertPlan,
     changed_files,
     plan_revert,
     touches_of,
 )
-from delta_ops.transaction import CommitResult, Transaction, TxnId, begin
+from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.missing_files import missing_error, missing_of
 
 
@@ -121,7 +121,7 @@ def revert(
 
 
 def _prepare(
-    transaction: Transaction, plan: RevertPlan, txn: TxnId, *, vacuum_was_killed: bool
+    transaction: Transaction, plan: RevertPlan, txn: Txn, *, vacuum_was_killed: bool
 ) -> None:
     transaction.set_transaction(txn)
     transaction.set_back_transactions(plan.transactions)
@@ -163,7 +163,7 @@ def _done_before(
     after: Snapshot,
     latest: Snapshot,
     later: list[Commit],
-    txn: TxnId,
+    txn: Txn,
 ) -> int | None:
     """The version that reverted the commit, unless its files were changed again since."""
     if txn.app_id not in latest.transactions():
@@ -177,5 +177,5 @@ def _done_before(
     return None if any(touch.data_change for touch in touches) else reverted[-1]
 
 
-def _carries(commit: Commit, txn: TxnId) -> bool:
+def _carries(commit: Commit, txn: Txn) -> bool:
     return any(each.app_id == txn.app_id for each in commit.transactions)

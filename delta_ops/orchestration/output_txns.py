@@ -31,7 +31,7 @@ from delta_ops.orchestration.reruns import (
     root_id,
     succeeded,
 )
-from delta_ops.transaction import TxnId
+from delta_ops.transaction import Txn
 
 Idempotency = Literal["run", "source", "partition"]
 
@@ -52,7 +52,7 @@ def declared_idempotency(asset_key: dg.AssetKey, declared: object) -> Idempotenc
     )
 
 
-def run_txns(context: dg.OutputContext, log: DeltaLog) -> list[TxnId]:
+def run_txns(context: dg.OutputContext, log: DeltaLog) -> list[Txn]:
     """The identity of this output in this run and those that continue it; none outside of a run."""
     run = dagster_run(context)
     if run is None:
@@ -67,15 +67,15 @@ def run_txns(context: dg.OutputContext, log: DeltaLog) -> list[TxnId]:
         root = backfill_root_id(line.first) or root_id(line.first)
         origin = line_origin_id(instance, line)
         app_id = f"{of_output}{root}" if root == origin else f"{of_output}{root}:{origin}"
-    return [TxnId(app_id=app_id, version=0)]
+    return [Txn(app_id=app_id, version=0)]
 
 
-def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> TxnId:
+def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
     """The identity of what a source of an asset holds up to a position."""
-    return TxnId(app_id=f"dagster:source:{asset_key.to_user_string()}:{source}", version=position)
+    return Txn(app_id=f"dagster:source:{asset_key.to_user_string()}:{source}", version=position)
 
 
-def partition_txns(context: dg.OutputContext, log: DeltaLog) -> list[TxnId]:
+def partition_txns(context: dg.OutputContext, log: DeltaLog) -> list[Txn]:
     """The identities of the partitions as this run overwrites them; none outside of a run.
 
     One for each partition, so that runs over different ranges meet where they overlap.
@@ -92,7 +92,7 @@ def partition_txns(context: dg.OutputContext, log: DeltaLog) -> list[TxnId]:
     record = instance.get_run_record_by_id(line.first.run_id)
     created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
     txns = [
-        TxnId(app_id=f"dagster:partition:{name}", version=created_ms, newer_is_stale=True)
+        Txn(app_id=f"dagster:partition:{name}", version=created_ms, newer_is_stale=True)
         for name in _partition_names(context)
     ]
     if line.lost is not None:
@@ -131,9 +131,7 @@ def _committed_before(
     return None
 
 
-def _validate_not_overtaken(
-    log: DeltaLog, txns: Sequence[TxnId], run_id: str, lost: LostRun
-) -> None:
+def _validate_not_overtaken(log: DeltaLog, txns: Sequence[Txn], run_id: str, lost: LostRun) -> None:
     snapshot = log.snapshot_if_exists()
     stored = snapshot.transactions() if snapshot is not None else {}
     for txn in txns:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 
 from delta_ops.log import Snapshot
-from delta_ops.transaction import TxnId
+from delta_ops.transaction import Txn
 from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
 
@@ -22,7 +22,7 @@ def maintenance_txn(
     *,
     request_id: str | None = None,
     table_id: str | None = None,
-) -> TxnId:
+) -> Txn:
     """The txn of a request: with the version planned on, or that of the request for ever.
 
     Args:
@@ -35,4 +35,4 @@ def maintenance_txn(
     if request_id is not None:
         text += f" {request_id}"
     app_id = f"{MAINTENANCE_PREFIX}{operation}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return TxnId(app_id=app_id, version=snapshot.version if request_id is None else 0)
+    return Txn(app_id=app_id, version=snapshot.version if request_id is None else 0)
