@@ -25,31 +25,9 @@ FORMAT_FILE = "_delta_ops/format.json"
 _KNOWN_VERSIONS: frozenset[int] = frozenset()
 
 
-def validate_checkpointable(snapshot: Snapshot) -> None:
-    """Refuse a table whose actions may say what our checkpoints would leave out.
-
-    Raises:
-        UnsupportedFeatureError: It uses a feature that is unknown here.
-    """
-    validate(snapshot.definition, "checkpoint", table=snapshot.uri)
-
-
-def validate_repairable(snapshot: Snapshot) -> None:
-    """Refuse a table of which we cannot name files again.
-
-    Raises:
-        UnsupportedFeatureError: With all that is not supported.
-    """
-    validate(snapshot.definition, "restore", table=snapshot.uri)
-
-
-def validate_rewritable(snapshot: Snapshot) -> None:
-    """Refuse a table whose rows we cannot write to other files.
-
-    Raises:
-        UnsupportedFeatureError: With all that is not supported.
-    """
-    validate(snapshot.definition, "write", table=snapshot.uri, engine=None)
+def is_own_log(snapshot: Snapshot) -> bool:
+    """Whether the log is the table's own, which knows all files that the table needs."""
+    return snapshot.base is None and snapshot.log_directory == LOG_DIRECTORY
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
@@ -84,15 +62,6 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
     """
     validate(snapshot.definition, "clean up", table=snapshot.uri)
     validate_format(snapshot)
-
-
-def validate_log_compactable(snapshot: Snapshot) -> None:
-    """Refuse a table whose log may hold what we would leave out of a compaction.
-
-    Raises:
-        UnsupportedFeatureError: It uses a feature that is unknown here.
-    """
-    validate(snapshot.definition, "compact", table=snapshot.uri)
 
 
 def validate_format(snapshot: Snapshot) -> None:

@@ -23,8 +23,8 @@ from delta_ops.log.checkpoint_write.write import (
     write_checkpoint,
 )
 from delta_ops.log.segment import list_log
-from delta_ops.maintenance.admission import validate_checkpointable
 from delta_ops.protocol.file_names import version_prefix
+from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import FileInfo
 from delta_ops.storage.store_clock import store_time_ms
 
@@ -130,7 +130,7 @@ def create_checkpoint(
     validate_arguments(create_checkpoint, locals())
     log = log_of(log)
     snapshot = log.snapshot()
-    validate_checkpointable(snapshot)
+    validate(snapshot.definition, "checkpoint", table=snapshot.uri)
     now_ms = (clock or system_clock)()
     stale = stale_files(list_log(log.storage, log.log_directory), now_ms)
     if snapshot.commits_since_checkpoint:

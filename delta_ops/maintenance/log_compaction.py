@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
-from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
 from delta_ops.log.segment_replay import Replayed, replay_commits
-from delta_ops.maintenance.admission import validate_log_compactable
 from delta_ops.protocol.actions import Action
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
 from delta_ops.protocol.file_names import commit_name, compaction_name
 from delta_ops.protocol.json_codec import encode_commit
+from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import FileInfo
 
 
@@ -128,7 +128,7 @@ def compact_log(
     """
     validate_arguments(compact_log, locals())
     log = log_of(log)
-    validate_log_compactable(log.snapshot())
+    _validate(log.snapshot())
     listing = list_log(log.storage, log.log_directory)
     plan = plan_compact_log(listing, start_version, end_version, table=log.uri)
     if plan.has_work and _is_there(log, plan):
@@ -137,7 +137,7 @@ def compact_log(
         return LogCompactionResult(plan=plan, dry_run=dry_run, written=False)
     # What the table asked of its writers then may be more than it does today.
     end = log.snapshot(plan.end_version)
-    validate_log_compactable(end)
+    _validate(end)
     actions = list(_actions(_replayed(log, plan)))
     content = encode_commit(actions)
     validate_same_table(end)
@@ -175,6 +175,10 @@ def _replayed(log: DeltaLog, plan: LogCompactionPlan) -> Replayed:
             "this commit is gone since it was listed; a clean-up may have deleted it: give a range "
             "of versions whose commits are there",
         ) from error
+
+
+def _validate(snapshot: Snapshot) -> None:
+    validate(snapshot.definition, "compact", table=snapshot.uri)
 
 
 def _actions(replayed: Replayed) -> Iterator[Action]:

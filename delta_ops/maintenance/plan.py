@@ -18,7 +18,7 @@ vacuum run once in a while even when it is not due.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,35 +28,31 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, snapshot_of
-from delta_ops.maintenance.admission import (
-    validate_checkpointable,
-    validate_format,
-    validate_log_compactable,
-    validate_log_deletable,
-    validate_repairable,
-    validate_rewritable,
-    validate_vacuumable,
-)
+from delta_ops.log.delta_log import LOG_DIRECTORY
+from delta_ops.maintenance.admission import is_own_log, validate_format
 from delta_ops.maintenance.checkpoint import plan_checkpoint
 from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan
 from delta_ops.maintenance.optimize.plan import plan_optimize
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
 from delta_ops.maintenance.reachable import removed_before, unneeded_paths
 from delta_ops.maintenance.vacuum.plan import is_among, is_hidden, visible_prefixes
+from delta_ops.protocol.features import Operation as Needed
 from delta_ops.protocol.file_paths import is_absolute
+from delta_ops.protocol.table_definition import validate
 
 Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
 """Log compaction is never due: only some engines gain by it, and who runs them asks for it. Repair
 is due by health only: it fills in statistics, and takes no entry out of the table."""
 
-_ADMISSION: Mapping[Operation, Callable[[Snapshot], None]] = {
-    "vacuum": validate_vacuumable,
-    "optimize": validate_rewritable,
-    "repair": validate_repairable,
-    "checkpoint": validate_checkpointable,
-    "clean_up_log": validate_log_deletable,
-    "compact_log": validate_log_compactable,
+_NEEDS: Mapping[Operation, Needed] = {
+    "vacuum": "vacuum",
+    "optimize": "write",
+    "repair": "restore",
+    "checkpoint": "checkpoint",
+    "clean_up_log": "clean up",
+    "compact_log": "compact",
 }
+"""What each operation does, in the words of `features`."""
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
 """Columns that `any_is_there` looks at."""
 _SAMPLE = 16
@@ -112,7 +108,7 @@ def plan_maintenance(
     validate_arguments(plan_maintenance, locals())
     snapshot = snapshot_of(source)
     validate_format(snapshot)
-    refused = refusals(snapshot)
+    refused = _refused_by_definition(snapshot)
     now_ms = clock()
     cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)
     checkpoint = plan_checkpoint(snapshot, stale=cleanup.incomplete)
@@ -141,21 +137,23 @@ def plan_maintenance(
 
 
 def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
-    """The operations that must not touch the table, with the features that forbid it.
-
-    Raises:
-        InvalidRequestError: The log goes on from another one.
-    """
+    """The operations that must not touch the table, with what forbids it."""
     try:
         validate_format(snapshot)
     except UnsupportedFeatureError as error:
-        return dict.fromkeys(_ADMISSION, error.features)
+        return dict.fromkeys(_NEEDS, error.features)
+    return _refused_by_definition(snapshot)
+
+
+def _refused_by_definition(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
     refused: dict[Operation, tuple[str, ...]] = {}
-    for operation, admit in _ADMISSION.items():
+    for operation, needed in _NEEDS.items():
         try:
-            admit(snapshot)
+            validate(snapshot.definition, needed, table=snapshot.uri, engine=None)
         except UnsupportedFeatureError as error:
             refused[operation] = error.features
+    if not is_own_log(snapshot):
+        refused["vacuum"] = (f"a log other than {LOG_DIRECTORY}",)
     return refused
 
 

@@ -29,15 +29,17 @@ def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:
         )
 
 
-def validate_added(adds: Sequence[AddFile], snapshot: Snapshot, *, now_ms: int) -> None:
+def validate_added(adds: Sequence[AddFile], snapshot: Snapshot, *, horizon_ms: int) -> None:
     """Refuse to name new files that a vacuum took for leftovers, since it goes by their age.
 
     The files of a slow writer are old, and so are those that a disk dates whose clock was set back.
 
+    Args:
+        horizon_ms: Older files are looked for; milliseconds since the Unix epoch.
+
     Raises:
         CommitConflictError: Files are gone.
     """
-    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
     # A time of 0 is that of an engine that does not know it.
     old = [add for add in adds if 0 != add.modification_time < horizon_ms]
     missing = missing_of(old, snapshot) if old else []

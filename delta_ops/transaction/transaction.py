@@ -432,8 +432,9 @@ class Transaction:
         if done is not None:
             return done
         self.validate()
-        if self.snapshot is not None:
-            validate_added(self._draft.added, self.snapshot, now_ms=self.clock())
+        if self.snapshot is not None and self._draft.added:
+            horizon_ms = self.clock() - self.properties.deleted_file_retention_ms
+            validate_added(self._draft.added, self.snapshot, horizon_ms=horizon_ms)
         counted = file_metrics(self._draft.files, self._draft.num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)

@@ -15,6 +15,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click import ClickException
 from click.testing import CliRunner, Result
@@ -25,8 +27,10 @@ import delta_ops.arrow as da
 from delta_ops.cli.far_times import date_text, time_text, timestamp_text
 from delta_ops.cli.main import cli
 from delta_ops.cli.render import LogLines, saying_errors
+from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo
+from delta_ops.transaction import Staged, begin
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
 from tests.tables import add, metadata, write_log
 
@@ -290,13 +294,32 @@ VALUES = {
 """Of `odd_rows` in JSON. The far ones are Java's own texts of the same numbers."""
 
 
+def write_unchecked(root: Path, rows: pa.Table) -> None:
+    """Commit rows as a writer does that does not look whether text is text."""
+    da.write(root, rows.schema.empty_table())
+    pq.write_table(rows, root / "other.parquet")
+    log = DeltaLog(root)
+    transaction = begin(log)
+    size = (root / "other.parquet").stat().st_size
+    schema = log.snapshot().schema
+    transaction.stage(
+        Staged(
+            adds=(add("other.parquet", size=size),),
+            schema=schema,
+            partition_columns=(),
+            num_rows=len(rows),
+        )
+    )
+    transaction.commit(operation="WRITE")
+
+
 def test_every_value_has_json(tmp_path: Path) -> None:
-    da.write(tmp_path / "t", odd_rows())
+    write_unchecked(tmp_path / "t", odd_rows())
     assert strict_json(run("head", tmp_path / "t", "--json").stdout) == VALUES
 
 
 def test_values_for_people_are_those_of_json(tmp_path: Path) -> None:
-    da.write(tmp_path / "t", odd_rows())
+    write_unchecked(tmp_path / "t", odd_rows())
     _, row = run("head", tmp_path / "t").stdout.splitlines()
     texts = dict(zip(VALUES, row.split("\t"), strict=True))
     assert texts["name"] == rf"{SHOWN}\x1b]0;title\x07\n\r\t\u2028"
