@@ -22,7 +22,7 @@ from typing import Any, Literal, SupportsIndex, Union, get_args, get_origin, get
 
 from delta_ops.errors import InvalidRequestError
 
-_SECRET = frozenset({"storage_options"})
+_SECRET = frozenset({"storage_options", "outside"})
 """Arguments whose value no message repeats."""
 _WORDS: Mapping[Any, str] = {
     bool: "True or False",

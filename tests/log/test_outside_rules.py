@@ -80,7 +80,7 @@ def test_a_prefix_admits_what_is_below_it(prefix: str, path: str, admitted: bool
     ("rule", "reason"),
     [
         pytest.param("ignore", "'ignore'; it is \"read\"", id="an unknown word"),
-        pytest.param(None, "None; it is", id="nothing"),
+        pytest.param(None, "outside is of type NoneType", id="nothing"),
         pytest.param({"lake": {}}, "no absolute path", id="a relative path"),
         pytest.param(
             {"https://u:secret@h?sig=secret": 1}, "are no mapping", id="options that are none"
