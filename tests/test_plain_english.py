@@ -14,6 +14,7 @@ PACKAGE = PROJECT / "delta_ops"
 DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
 PAGE_WORDS = 800
 ROOMS = (
+    "planning",
     "transaction",
     "arrow",
     "cli",

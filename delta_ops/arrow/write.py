@@ -22,6 +22,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
+from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_path
@@ -111,8 +112,6 @@ def stage_write(
 class ArrowWrite:
     """Rows of Arrow data for a transaction; see `WriteEngine`."""
 
-    partition_time_zone = "UTC"
-
     def __init__(self, transaction: Transaction, data: Any) -> None:
         self._transaction, self._data = transaction, data
 
@@ -130,6 +129,10 @@ class ArrowWrite:
         return _staged(
             self._transaction, _fitted(self._reader, definition.schema, table, must_match)
         )
+
+    def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
+        """See `WriteEngine`."""
+        return plan_replacement(snapshot, predicate)
 
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """See `WriteEngine`."""

@@ -14,6 +14,8 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
+from delta_ops.log import Snapshot
+from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
@@ -114,11 +116,6 @@ class SparkWrite:
     def __init__(self, transaction: Transaction, df: DataFrame) -> None:
         self._transaction, self._df = transaction, df
 
-    @property
-    def partition_time_zone(self) -> str:
-        """See `WriteEngine`."""
-        return session_time_zone(self._df.sparkSession)
-
     def schema_of_data(self) -> StructType:
         """See `WriteEngine`."""
         return schema_from_spark(self._df.schema)
@@ -133,6 +130,11 @@ class SparkWrite:
         rows = fit(self._df, schema, self._transaction.log.uri)
         checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
         return _staged(self._transaction, rows.frame, checks)
+
+    def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
+        """See `WriteEngine`."""
+        zone = session_time_zone(self._df.sparkSession)
+        return plan_replacement(snapshot, predicate, partition_time_zone=zone)
 
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """See `WriteEngine`."""

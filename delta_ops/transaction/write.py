@@ -10,19 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+import pyarrow as pa
+
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
+from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.protocol.predicate.stored import true_when_stored
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.hooks import DEFAULT_HOOKS
 from delta_ops.transaction.idempotency import Txn
-from delta_ops.transaction.replacement import plan_replacement, true_when_stored
 from delta_ops.transaction.transaction import Transaction, begin
 
 Target = TableOrPlace | Transaction
@@ -45,15 +48,23 @@ class WriteRequest:
     hooks: Sequence[Hook] = DEFAULT_HOOKS
 
 
+class ReplacedFiles(Protocol):
+    """The live files that an overwrite concerns."""
+
+    @property
+    def matched(self) -> pa.Table:
+        """Files of which every row matches; rows of `arrow_schemas.ADD`."""
+
+    @property
+    def mixed(self) -> tuple[AddFile, ...]:
+        """Files of which some rows may match; the others survive."""
+
+
 class WriteEngine(Protocol):
     """How an engine writes the rows of one write, to the files of one transaction.
 
     What raises has left no file behind.
     """
-
-    @property
-    def partition_time_zone(self) -> str:
-        """The zone of partition values of type timestamp that name none."""
 
     def schema_of_data(self) -> StructType:
         """The schema of a table that these rows make."""
@@ -64,6 +75,9 @@ class WriteEngine(Protocol):
         Args:
             must_match: A row for which it is not true is refused.
         """
+
+    def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> ReplacedFiles:
+        """Sort the live files that may hold rows for which the predicate is true."""
 
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """Write the rows of live files to new ones, but those for which the predicate is true."""
@@ -147,9 +161,7 @@ def _replace(transaction: Transaction, engine: WriteEngine, predicate: Predicate
     transaction.read(predicate)
     if transaction.snapshot is None:
         return None
-    plan = plan_replacement(
-        transaction.snapshot, predicate, partition_time_zone=engine.partition_time_zone
-    )
+    plan = engine.plan_replacement(transaction.snapshot, predicate)
     transaction.remove_rows(plan.matched)
     transaction.remove(plan.mixed)
     return engine.stage_survivors(plan.mixed, predicate) if plan.mixed else None

@@ -7,7 +7,6 @@ does not match and stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,10 +15,7 @@ from delta_ops.log import Snapshot
 from delta_ops.log.pruning import split_by_match
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files, evened
-from delta_ops.protocol.predicate import Predicate, col, columns, resolve
-from delta_ops.protocol.schema import BINARY, STRING, DataType, StructType, find_field
-
-_EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
+from delta_ops.protocol.predicate import Predicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +26,6 @@ class Replacement:
     """Every row matches; rows of `arrow_schemas.ADD`, since they may be all files of the table."""
     mixed: tuple[AddFile, ...]
     """Some rows may match; the others survive."""
-
-
-def true_when_stored(
-    predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
-) -> Predicate:
-    """True of rows for which the predicate is still true when they are read back.
-
-    An empty partition value is stored as null.
-
-    Raises:
-        InvalidRequestError: The predicate does not fit the table.
-    """
-    for name in sorted(columns(resolve(predicate, schema)) & set(partition_columns)):
-        empty = _EMPTY.get(find_field(schema, name).data_type)
-        if empty is not None:
-            predicate &= col(name).is_null() | (col(name) != empty)
-    return predicate
 
 
 def plan_replacement(
