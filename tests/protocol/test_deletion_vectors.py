@@ -187,7 +187,7 @@ def test_a_place_that_cannot_be_understood_is_refused(storage_type: str, place: 
 def test_a_vector_outside_of_the_table_is_not_named_by_steps_upwards() -> None:
     vector, _ = stored(BitMap64([1]))
     climbing = replace(vector, path_or_inline_dv=f"../../{vector.path_or_inline_dv[2:]}")
-    with pytest.raises(LogPathError, match="climbs out of the table"):
+    with pytest.raises(LogPathError, match="climbs out of its store"):
         stored_path(climbing, "s3://bucket/t")
 
 
