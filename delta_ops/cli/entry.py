@@ -7,6 +7,9 @@ import os
 import sys
 import warnings
 
+_STANDARD_ERROR = 2
+"""Its number as an open file."""
+
 
 def main() -> None:
     """Run the command; exits with its code."""
@@ -33,6 +36,9 @@ def _open_closed_streams() -> None:
 
     A file that is opened later would else be given their numbers, and hold what is printed.
     """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(number)
     if sys.stdout is None or sys.stderr is None:
         nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  until the process ends
         sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere

@@ -59,8 +59,8 @@ class OutsideFiles:
     ) -> None:
         if not isinstance(rule, Mapping) and rule not in ("read", "refuse"):
             raise InvalidRequestError(
-                f'outside is {rule!r}; it is "read", "refuse", or storage options by prefix, such '
-                'as {"s3://other/": {}}'
+                'outside is "read", "refuse", or storage options by prefix, such as '
+                '{"s3://other/": {}}; it is none of them'
             )
         self._rule = rule
         self._storage_options = dict(storage_options or {})
@@ -192,7 +192,13 @@ def _by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
                 f"the storage options of the prefix {redact(prefix)} are no mapping; write them "
                 f'as {{"{redact(prefix)}": {{"key": ...}}}}'
             )
-        found[place_of(prefix).rstrip("/") + "/"] = dict(options)
+        try:
+            place = place_of(prefix)
+        except ValueError as error:
+            raise InvalidRequestError(
+                "a prefix of files outside of a table climbs out of its store; write it without .."
+            ) from error
+        found[place.rstrip("/") + "/"] = dict(options)
     return found
 
 

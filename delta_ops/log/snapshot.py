@@ -357,10 +357,6 @@ class Snapshot:
         """Bytes of each live file, in no particular order."""
         if not self._may_repeat_files:
             tables = list(self.stream_live(["size"]))
-        elif self._counted_files is not None:
-            tables = list(self.stream_live(["size"]))
-            if sum(map(len, tables)) != self._counted_files:
-                tables = [self._add_table(["size"], None, "UTC")]
         else:
             tables, marks = [], []
             for table in self.stream_live(["size", "path", "deletionVector"]):
@@ -377,22 +373,13 @@ class Snapshot:
             self.base is not None and self.base._may_repeat_files
         )
 
-    @property
-    def _counted_files(self) -> int | None:
-        """How many files this version has by its checksum.
-
-        A stream of as many names none of them twice.
-        """
-        said = self.state_checksum.checksum
-        return said.num_files if said is not None and said.version == self.version else None
-
     def _add_table(
         self, columns: Sequence[str], predicate: Predicate | None, time_zone: str
     ) -> pa.Table:
         key = ["path", "deletionVector"]
         if predicate is None:
             adds = pa.concat_tables(self.stream_live(list(dict.fromkeys([*columns, *key]))))
-            if self._may_repeat_files and len(adds) != self._counted_files:
+            if self._may_repeat_files:
                 adds = without_repeated(adds, self.uri)
             return adds.select(list(columns))
         looked_at = pruning.sources_of_predicate(predicate, self.definition)

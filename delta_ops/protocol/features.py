@@ -286,7 +286,9 @@ def features_of_readers(protocol: Protocol) -> tuple[str, ...]:
     if protocol.min_reader_version >= FEATURES_READER_VERSION:
         return protocol.reader_features or ()
     version = protocol.min_reader_version
-    return tuple(f.name for f in FEATURES if f.legacy_reader_version == version)
+    legacy = (each.name for each in FEATURES if each.legacy_reader_version == version)
+    # A list that the version does not allow says something all the same.
+    return (*legacy, *(protocol.reader_features or ()))
 
 
 def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
@@ -294,7 +296,8 @@ def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
     if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
         return protocol.writer_features or ()
     version = protocol.min_writer_version
-    return tuple(f.name for f in FEATURES if _is_since(f.legacy_writer_version, version))
+    legacy = (each.name for each in FEATURES if _is_since(each.legacy_writer_version, version))
+    return (*legacy, *(protocol.writer_features or ()))
 
 
 def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:

@@ -57,7 +57,7 @@ def _nested(found: Mapping[str, Any], options: Options) -> dict[str, Any]:
     for name, value in found.items():
         outer, dot, inner = name.partition(".")
         if dot and outer in _OUTER:
-            nested[outer] = {inner: value, **(options.get(outer) or {}), **nested.get(outer, {})}
+            nested[outer] = {inner: value, **(options.get(outer) or {}), **(nested.get(outer) or {})}
         elif dot:
             nested[name] = value
     return nested

@@ -59,17 +59,45 @@ class CommittedVersion:
         """Whether it is a `delta.checkpointInterval`th version, as the reference counts."""
         return self.version > 0 and self.version % self.properties.checkpoint_interval == 0
 
+    @property
+    def txn_id(self) -> str | None:
+        """`commitInfo.txnId`."""
+        return next((a.txn_id for a in self.actions if isinstance(a, CommitInfo)), None)
+
     def snapshot_before(self) -> Snapshot | None:
         """The version before, without reading anything; None for version 0."""
         return self.read_snapshot and advance(self.read_snapshot, self.winners)
 
     def open_snapshot(self) -> Snapshot:
-        """The version itself; reads no more than its own commit, but for version 0."""
+        """The version itself; reads no more than its own commit, but for version 0.
+
+        Raises:
+            TableReplacedError: Another commit stands in its place, or another table.
+        """
         before = self.snapshot_before()
         if before is None:
-            return self.log.snapshot(self.version)
-        commit = read_commit_if_there(self.log.storage, self.log.log_directory, self.version)
-        return self.log.snapshot(self.version) if commit is None else advance(before, [commit])
+            return self._whole_snapshot()
+        storage, directory = self.log.storage, self.log.log_directory
+        try:
+            newest = storage.stat(f"{directory}/{commit_name(self.version)}")
+        except FileNotFoundError:  # cleaned up since
+            return self._whole_snapshot()
+        commit = read_commit_if_there(storage, directory, self.version)
+        if commit is None:
+            return self._whole_snapshot()
+        if commit.txn_id != self.txn_id:
+            raise TableReplacedError(
+                self.log.uri,
+                f"has another commit as version {self.version} than the one that was made",
+                f"What became of version {self.version} is not known.",
+            )
+        return advance(before, [commit], newest)
+
+    def _whole_snapshot(self) -> Snapshot:
+        snapshot = self.log.snapshot(self.version)
+        if self.read_snapshot is None or self.read_snapshot.metadata.id == snapshot.metadata.id:
+            return snapshot
+        raise TableReplacedError(self.log.uri, "is no longer there", "It was committed before.")
 
 
 Hook = Callable[[CommittedVersion], None]
@@ -207,8 +235,7 @@ def _taken_back(committed: CommittedVersion) -> str:
     # Of use to nobody, and not to be read with the commit of another.
     storage.delete(f"{directory}/{checksum_name(version)}")
     commit = read_commit_if_there(storage, directory, version)
-    ours = next(a.txn_id for a in committed.actions if isinstance(a, CommitInfo))
-    if commit is None or commit.txn_id != ours:
+    if commit is None or commit.txn_id != committed.txn_id:
         return f"What was committed as version {version} went with it."
     if set(list_log(storage, directory).commits) == {version}:
         # Alone it would keep others from creating a table.

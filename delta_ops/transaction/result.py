@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from typing import Any
 
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
@@ -24,13 +25,24 @@ class CommitResult:
     """`numFiles`, `numOutputRows`, `numOutputBytes`, `numRemovedFiles`, ... as in commitInfo."""
     failed_hooks: tuple[str, ...] = ()
     """One sentence for each hook that failed; the commit stands."""
-    open_snapshot: Callable[[], Snapshot] | None = field(default=None, repr=False, compare=False)
+    open_snapshot: InitVar[Callable[[], Snapshot] | None] = None
+
+    def __post_init__(self, open_snapshot: Callable[[], Snapshot] | None) -> None:
+        vars(self)["_open"] = open_snapshot
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the table out, whose handle holds credentials and locks."""
+        return {**vars(self), "_open": None, "snapshot": None}
 
     @lazy
     def snapshot(self) -> Snapshot | None:
         """The table at `version`, for one read; None when nothing was written.
 
+        It does not come along to another process.
+
         Raises:
             StorageError: The store failed.
+            TableReplacedError: The table was deleted, or another was made at its place.
         """
-        return self.open_snapshot() if self.open_snapshot is not None else None
+        open_snapshot: Callable[[], Snapshot] | None = vars(self)["_open"]
+        return None if open_snapshot is None else open_snapshot()

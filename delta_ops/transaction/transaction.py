@@ -101,13 +101,21 @@ def begin(
         pace: How the commit loop waits.
 
     Raises:
+        InvalidRequestError: The snapshot is of another log.
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(begin, locals())
     log = log_of(log)
-    begun_ms = clock()
+    # Nobody knows how old a given snapshot is: the log may have been cleaned up since.
+    # Vacuum's own are new, and its commits name no file.
+    begun_ms = clock() if snapshot is None or operation == "vacuum" else 0
     if snapshot is None:
         snapshot = log.snapshot_if_exists()
+    elif (snapshot.uri, snapshot.log_directory) != (log.uri, log.log_directory):
+        raise InvalidRequestError(
+            f"{log.uri}: the snapshot given is of the log in {snapshot.log_directory} of "
+            f"{snapshot.uri}; give one of this log"
+        )
     if snapshot is not None:
         validate(snapshot.definition, operation, table=log.uri, engine=None)
     return Transaction(

@@ -409,6 +409,11 @@ def test_a_partition_column_that_the_schema_lacks_is_damage_of_the_log(
         judge(PLAIN, metadata(partition_columns=("id", name)), "open")
 
 
+def test_a_list_of_readers_counts_below_the_version_that_has_lists() -> None:
+    asked = protocol(1, 8, ["quantum"], ["quantum"])
+    assert refused(asked, metadata(), "open") == ("quantum",)
+
+
 def test_a_schema_that_only_an_unknown_feature_explains_is_no_damage() -> None:
     asked = protocol(3, 7, ["quantum"], ["quantum"])
     schema = '{"type":"struct","fields":[{"name":"q","type":{"type":"qubit"},"nullable":true}]}'

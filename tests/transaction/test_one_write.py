@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,10 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import system_clock
+from delta_ops.errors import CommitConflictError, InvalidRequestError, TableReplacedError
 from delta_ops.events import ignore
+from delta_ops.maintenance import create_checkpoint
+from delta_ops.protocol.file_names import commit_name
 from delta_ops.transaction import Staged, Transaction
 from tests.counting_storage import CountingStorage
 from tests.tables import rows
@@ -55,7 +61,7 @@ def test_a_result_knows_the_table_after_the_commit_for_one_read(tmp_path: Path, 
     calls.clear()
     snapshot = result.snapshot
     assert snapshot is not None
-    assert calls == ["read"]
+    assert calls == ["stat", "read"]
     assert snapshot.version == result.version == 1
     assert rows(da.to_table(snapshot)) == rows(da.to_table(DeltaLog(tmp_path)))
 
@@ -76,3 +82,62 @@ def test_what_was_done_before_has_no_table_of_its_own(tmp_path: Path) -> None:
         result = da.write(tmp_path, pa.table({"id": [1]}), txn=("app", 1))
     assert result.already_committed
     assert result.snapshot is None
+
+
+def test_a_table_that_replaced_another_is_not_written_by_the_result_of_a_commit(
+    tmp_path: Path,
+) -> None:
+    da.write(tmp_path / "t", pa.table({"id": [0]}))
+    known = da.write(tmp_path / "t", pa.table({"id": [1]})).snapshot
+    shutil.rmtree(tmp_path / "t")
+    da.write(tmp_path / "t", pa.table({"id": [100]}))
+    with pytest.raises(TableReplacedError):
+        da.write(begin(tmp_path / "t", snapshot=known), pa.table({"id": [7]}))
+    assert rows(da.to_table(tmp_path / "t")) == [{"id": 100}]
+
+
+def test_the_snapshot_of_a_result_is_never_of_another_table(tmp_path: Path) -> None:
+    da.write(tmp_path / "t", pa.table({"id": [0]}))
+    result = da.write(tmp_path / "t", pa.table({"id": [1]}))
+    shutil.rmtree(tmp_path / "t")
+    for value in (100, 101):
+        da.write(tmp_path / "t", pa.table({"id": [value]}))
+    with pytest.raises(TableReplacedError, match="another commit as version 1"):
+        _ = result.snapshot
+
+
+def test_a_snapshot_from_before_a_clean_up_commits_nothing_below_it(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [0]}))
+    old = DeltaLog(tmp_path).snapshot()
+    for value in range(1, 6):
+        da.write(tmp_path, pa.table({"id": [value]}))
+    create_checkpoint(tmp_path)
+    for version in range(5):
+        (tmp_path / "_delta_log" / commit_name(version)).unlink()
+    with pytest.raises(CommitConflictError, match="cleaned up"):
+        da.write(begin(tmp_path, snapshot=old), pa.table({"id": [99]}))
+    assert da.count_rows(tmp_path) == 6
+
+
+def test_a_snapshot_of_another_table_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        da.write(tmp_path / name, pa.table({"id": [0]}))
+    with pytest.raises(InvalidRequestError, match="give one of this log"):
+        begin(tmp_path / "a", snapshot=DeltaLog(tmp_path / "b").snapshot())
+
+
+def test_a_result_goes_to_another_process_without_its_table(tmp_path: Path) -> None:
+    result = da.write(DeltaLog(tmp_path, {"auto_mkdir": True}), pa.table({"id": [0]}))
+    assert result.snapshot is not None
+    sent = pickle.dumps(result)
+    assert b"auto_mkdir" not in sent
+    copy = pickle.loads(sent)
+    assert copy == result
+    assert copy.snapshot is None
+    assert set(dataclasses.asdict(result)) == {
+        "version",
+        "already_committed",
+        "attempts",
+        "metrics",
+        "failed_hooks",
+    }

@@ -10,6 +10,7 @@ No file is deleted. Orphans and deletion vectors that are gone are reported.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,8 @@ from delta_ops.log.history import version_of_transaction
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.file_paths import canonical_path, is_absolute, split_place
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import in_parallel
@@ -100,13 +102,8 @@ def repair(
             "is the right place, and its store is mounted and complete. If they are lost for good, "
             "overwrite the table"
         )
-    elsewhere = [add for add in removed if is_absolute(canonical_path(add.path, snapshot.uri))]
-    if elsewhere and len(elsewhere) == plan.num_elsewhere:
-        raise InvalidRequestError(
-            f"{log.uri}: every file outside of the table is gone, of {plan.num_elsewhere:,}, such "
-            f"as {elsewhere[0].path}; look whether its store is mounted and complete. If they are "
-            "lost for good, overwrite the table"
-        )
+    if removed:
+        _validate_no_place_is_gone(removed, snapshot)
     if dry_run:
         transaction.remove(removed)
         transaction.validate()
@@ -132,6 +129,33 @@ def repair(
     return replace(result, described_files=len(described), removed_files=len(removed))
 
 
+def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -> None:
+    """Refuse to give up all files of a place: one that is not mounted looks like that."""
+    lost = Counter(_place(canonical_path(add.path, snapshot.uri)) for add in removed)
+    live = Counter(
+        _place(path)
+        for files in snapshot.stream_live([CANONICAL_PATH])
+        for path in files[CANONICAL_PATH].to_pylist()
+    )
+    for place, number in lost.items():
+        if number >= live[place]:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: every file of the table in {place or 'its own directory'} is "
+                f"gone, of {number:,}; look whether it is mounted and complete. If they are lost "
+                "for good, overwrite the table"
+            )
+
+
+def _place(path: str) -> str:
+    """Where a file lies: in the table (""), a store, or a directory of a disk above partitions."""
+    if not is_absolute(path):
+        return ""
+    root, rest = split_place(path) or (path, "")
+    if root != "/":
+        return root
+    return root + "/".join(name for name in rest.split("/")[:-1] if "=" not in name)
+
+
 def _txn(snapshot: Snapshot, work: str, request_id: str | None) -> Txn:
     """The txn by which one of two runs commits that planned alike on one version."""
     if request_id is None:
@@ -146,7 +170,11 @@ def _version_of(snapshot: Snapshot, txn: Txn) -> int | None:
     if stored is None:
         return None
     return version_of_transaction(
-        snapshot.storage, snapshot.log_directory, txn.app_id, stored.version
+        snapshot.storage,
+        snapshot.log_directory,
+        txn.app_id,
+        stored.version,
+        base=snapshot.base,
     )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import index
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
@@ -221,4 +222,4 @@ def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) ->
 def _parameters(version: int | None, timestamp: str | datetime | None) -> dict[str, Any]:
     """As they were asked for."""
     text = timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp
-    return {"version": version, "timestamp": text}
+    return {"version": None if version is None else index(version), "timestamp": text}
