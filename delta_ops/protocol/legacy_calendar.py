@@ -45,4 +45,6 @@ def legacy_calendar(metadata: Mapping[bytes, bytes] | None) -> LegacyCalendar:
     # As texts, as Spark compares them.
     dates, int96 = (version < first or key in metadata for first, key in (_OF_DATES, _OF_INT96))
     zone = metadata.get(_ZONE)
-    return LegacyCalendar(dates=dates, int96=int96, zone=None if zone is None else zone.decode(errors="replace"))
+    return LegacyCalendar(
+        dates=dates, int96=int96, zone=None if zone is None else zone.decode(errors="replace")
+    )

@@ -35,6 +35,10 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
     found: dict[str, Any] = {}
     given_by: dict[str, str] = {}
     for name, value in options.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(
+                f"The name of an option of the store is of type {type(name).__name__}; give a text"
+            )
         known = names.get(name.lower())
         if known is None and name.lower().startswith(_FOREIGN):
             raise _unknown(name, scheme, names)
@@ -57,7 +61,11 @@ def _nested(found: Mapping[str, Any], options: Options) -> dict[str, Any]:
     for name, value in found.items():
         outer, dot, inner = name.partition(".")
         if dot and outer in _OUTER:
-            nested[outer] = {inner: value, **(options.get(outer) or {}), **(nested.get(outer) or {})}
+            nested[outer] = {
+                inner: value,
+                **(options.get(outer) or {}),
+                **(nested.get(outer) or {}),
+            }
         elif dot:
             nested[name] = value
     return nested
