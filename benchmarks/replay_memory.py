@@ -20,7 +20,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.file_names import commit_name
 
 COMMITS = 100
-"""Of a round."""
+"""The figures of a round."""
 
 
 def main() -> None:

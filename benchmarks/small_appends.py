@@ -113,7 +113,7 @@ def report_appends(folder: Path, number: int, rounds: int) -> None:
 
 
 def figures(run: tuple[list[float], int]) -> list[float]:
-    """Of one run, as `report_appends` shows them."""
+    """The figures of one run, as `report_appends` shows them."""
     took, peak_mb = run
     by_version = dict(enumerate(took, start=1))
     plain = {version: s for version, s in by_version.items() if version % INTERVAL}

@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def paths(files: int, folders: int) -> tuple[list[str], list[str]]:
-    """Those of live files, and those of the others."""
+    """The paths of live files, and those of the others."""
     names = [
         f"day=2026-{number % folders:03d}/part-{number // folders:05d}-"
         f"c2f3-4b1a-9d35-{number:012x}-c000.snappy.parquet"

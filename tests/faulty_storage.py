@@ -81,7 +81,7 @@ class Faults:
     lost_answers: float = 0.0
     """The store does what it was told, and the caller gets an error."""
     late_requests: float = 0.0
-    """Of `create`: the caller gets an error, and the store does it some time later."""
+    """A fault of `create`: the caller gets an error, and the store does it some time later."""
     delays: float = 0.0
     longest_delay_s: float = 0.02
 

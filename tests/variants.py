@@ -66,7 +66,7 @@ def dictionary(names: Iterable[str], width: int = 4) -> bytes:
 
 
 def names_in(value: Any) -> set[str]:
-    """Of the fields in a value, at any depth."""
+    """The names of the fields in a value, at any depth."""
     if isinstance(value, dict):
         return set(value).union(*map(names_in, value.values()))
     return set().union(*map(names_in, value)) if isinstance(value, list) else set()

@@ -77,9 +77,9 @@ class DayBalance:
     records: int
     """In the inputs."""
     duplicates: int
-    """Of the records: valid, and equal to one that is counted already."""
+    """Records that are valid, and equal to one that is counted already."""
     bad: int
-    """Of the records: not valid."""
+    """Records that are not valid."""
     raw_rows: int
     flights_rows: int
     quarantine_rows: int

@@ -26,7 +26,7 @@ def snapshot(s3_server: S3Server) -> Snapshot:
 
 
 def bytes_of(requests: list[Request]) -> int:
-    """That the requests, which all have a range, ask for."""
+    """The bytes that the requests, which all have a range, ask for."""
     bounds = [request.byte_range.removeprefix("bytes=").split("-") for request in requests]
     return sum(int(last) - int(first) + 1 for first, last in bounds)
 

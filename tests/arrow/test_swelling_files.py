@@ -37,7 +37,7 @@ except DeltaOpsError as error:
 
 
 def one_text(rows: int, size: int) -> pa.DictionaryArray:
-    """The same long text again and again, as a dictionary."""
+    """One long text again and again, as a dictionary."""
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0), rows), ["x" * size])
 
 

@@ -282,7 +282,7 @@ types = st.recursive(
 
 
 def part_type(typed: pa.DataType | None) -> pa.StructType:
-    """Of a field or an element."""
+    """The type of a field or an element."""
     return pa.struct([("value", pa.binary())]) if typed is None else group(typed)
 
 

@@ -291,7 +291,7 @@ VALUES = {
     "long": "x" * 100_000,
     "none": None,
 }
-"""Of `odd_rows` in JSON. The far ones are Java's own texts of the same numbers."""
+"""The values of `odd_rows` in JSON. The far ones are Java's own texts of the same numbers."""
 
 
 def write_unchecked(root: Path, rows: pa.Table) -> None:

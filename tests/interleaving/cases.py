@@ -41,7 +41,7 @@ class Created:
 
     @property
     def version(self) -> int | None:
-        """Of a commit; None for another file."""
+        """The version of a commit; None for another file."""
         match = _COMMIT.fullmatch(self.path)
         return int(match[1]) if match else None
 
@@ -82,7 +82,7 @@ class Case:
         return {path: each for path, each in last.items() if (self.root / path).exists()}
 
     def left_commits(self) -> dict[int, Created]:
-        """Those of the commits, by version."""
+        """The commits, by version."""
         return {c.version: c for c in self.left().values() if c.version is not None}
 
     def has_touched(self, version: int) -> bool:

@@ -54,7 +54,7 @@ class Operation:
 
 
 NEW: Rows = ((90, "n"), (91, "n"))
-"""Of the table that is created in the place of another."""
+"""The name of the table that is created in the place of another."""
 
 
 def appended(_scene: Scene, role: Role) -> Rows:

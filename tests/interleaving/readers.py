@@ -18,7 +18,7 @@ from tests.tables import rows
 
 
 def unlike_deltalake(case: Case, table: pa.Table) -> Iterator[str]:
-    """That deltalake reads other rows from the latest version."""
+    """A sentence if deltalake reads other rows from the latest version."""
     query = QueryBuilder().register("t", DeltaTable(str(case.root)))
     found = pa.table(query.execute(f"SELECT {', '.join(table.column_names)} FROM t"))
     if rows(found) != rows(table):
@@ -26,7 +26,7 @@ def unlike_deltalake(case: Case, table: pa.Table) -> Iterator[str]:
 
 
 def unlike_a_held_snapshot(case: Case, latest: Snapshot, log: DeltaLog) -> Iterator[str]:
-    """That a snapshot from before both operations becomes another one than the latest."""
+    """A sentence if a snapshot from before both operations becomes another one than the latest."""
     if case.scene.held is None:
         return
     refreshed = replace(case.scene.held, storage=log.storage).refresh()
@@ -39,7 +39,7 @@ def unlike_a_held_snapshot(case: Case, latest: Snapshot, log: DeltaLog) -> Itera
 
 
 def unlike_the_commits(root: Path, start: int, end: int) -> Iterator[str]:
-    """That the compaction of versions says something else of files than their commits."""
+    """A sentence if the compaction of versions says something else of files than their commits."""
     log = root / "_delta_log"
     commits = [log / f"{version:020}.json" for version in range(start, end + 1)]
     if not all(map(Path.exists, commits)):

@@ -61,7 +61,7 @@ class Scene:
         return self.now_ms + HOUR_MS
 
     def copy(self, root: Path) -> None:
-        """The same files under other names; nobody changes a file, but in its place another."""
+        """Files under other names; nobody changes a file, but in its place another."""
         for directory, _, names in os.walk(self.root):
             place = root / Path(directory).relative_to(self.root)
             place.mkdir()

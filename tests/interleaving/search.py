@@ -185,7 +185,7 @@ class Search:
         return f"Orders of {what}: {counts}{waits}"
 
     def verdict(self) -> str:
-        """Of each way in which a pair fails, how many orders do, and the shortest of them."""
+        """For each way in which a pair fails, how many orders do, and the shortest of them."""
         alike: dict[tuple[Meeting, str], list[Failure]] = {}
         for failure in self.failures:
             alike.setdefault((failure.meeting, failure.kind), []).append(failure)

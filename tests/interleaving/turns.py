@@ -38,7 +38,7 @@ class Step:
 
     who: str
     number: int
-    """Of this operation, from 0."""
+    """The number of the call in this operation, from 0."""
     call: Call
     error: str = ""
     """The type of what the store raised."""

@@ -26,7 +26,7 @@ class Seen:
     version: int
     rows: list[dict[str, Any]]
     transactions: dict[str, int]
-    """Of the applications that were asked for, those that the table holds."""
+    """The applications, among those asked for, that the table holds."""
     operations: list[str]
     """Newest first."""
 

@@ -1,4 +1,4 @@
-"""The same operations by delta-spark and by us: their commits, field by field.
+"""Operations by delta-spark and by us: their commits, field by field.
 
 Actions stand in the same order with the same fields of the same JSON types, but for `DIFFERENCES`.
 """

@@ -96,7 +96,7 @@ def model(commits: list[list[FileAction]]) -> tuple[dict[Key, int], set[Key]]:
 
 
 def replayed(snapshot: Snapshot) -> tuple[dict[Key, int], set[Key]]:
-    """The same as the snapshot has it."""
+    """What the snapshot has of it."""
     adds = snapshot.add_files()
     removes = remove_files(snapshot.tombstones())
     live = {key_of(each): each.size for each in adds}

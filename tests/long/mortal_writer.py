@@ -19,7 +19,7 @@ APP_ID = "mortal"
 
 
 def rows_of(number: int) -> list[tuple[str, str]]:
-    """Of id and p."""
+    """Rows of id and p."""
     if number % 5 == 4:
         return [(str(number), "last")]
     return [(f"{number}/{k}", "all") for k in range(3)]

@@ -29,7 +29,7 @@ class Table:
         self.log = DeltaLog(root)
 
     def copy(self, root: Path) -> Table:
-        """The same table in another place, of the same age."""
+        """A copy of the table in another place, of the same age."""
         shutil.copytree(self.root, root)
         return Table(root, now_ms=self.now_ms)
 

@@ -40,7 +40,7 @@ class State:
     rows: tuple[Row, ...]
     """In order."""
     txns: Mapping[str, int] = field(default_factory=dict)
-    """Of applications, without those of maintenance."""
+    """Txns of applications, without those of maintenance."""
     retention_ms: int
     """`delta.deletedFileRetentionDuration`."""
 
@@ -52,9 +52,9 @@ class MaintainedTable:
         self.root = root
         self.log = DeltaLog(root)
         self.states: list[State] = []
-        """Of each version."""
+        """What each version holds."""
         self._removing: list[int | None] = []
-        """Of each version: when the step began that committed its removes; None without removes."""
+        """For each version, when the step began that committed its removes; None if none."""
         self._first_removed_ms: dict[str, int] = {}
         """By path: when the step began that removed it first, whether it came back or not."""
         self._committed_ms: list[int] = []
@@ -143,7 +143,7 @@ class MaintainedTable:
             self._unpromised |= set(range(newest))
 
     def rows_without(self, file: AddFile) -> list[Row]:
-        """Of the latest version."""
+        """What the latest version holds."""
         left = [add for add in self.log.snapshot().add_files() if add.path != file.path]
         tables = read_files(self.log.snapshot(), left, ["id", "p"])
         return [row for table in tables for row in rows_in(table)]

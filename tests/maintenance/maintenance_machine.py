@@ -68,7 +68,7 @@ OURS: Mapping[str, Callable[[DeltaLog], object]] = {
     "vacuum by inventory": lambda log: vacuum(log, inventory=_inventory(Path(log.storage.uri))),
 }
 FOR_WRITERS = ("checkpoint", "checkpoint of parts", "maintain", "optimize")
-"""Of ours, what a table has to be writable for by us."""
+"""Operations of ours, and what a table has to be writable for by us."""
 
 partitions = st.sampled_from(PARTITIONS)
 ids = st.integers(0, 9)
@@ -76,13 +76,13 @@ some_rows = st.lists(st.tuples(ids, partitions), min_size=1, max_size=4, unique=
 least_ids = st.sampled_from([0, 3, 7])
 apps = st.sampled_from(["writer 0", "writer 1"])
 any_version = st.integers(0, 99)
-"""Of those that are promised, counted from the oldest and round again."""
+"""A promised version, counted from the oldest and round again."""
 kills = st.none() | st.integers(1, 40)
 """The storage call at which a process is killed."""
 
 
 class MaintenanceMachine(RuleBasedStateMachine):
-    """Of tables that we create, or of any that `create_empty` and `write` are for."""
+    """A rule of tables that we create, or of any that `create_empty` and `write` are for."""
 
     kinds: tuple[Kind, ...] = ("classic", "v2")
 

@@ -34,7 +34,7 @@ def state(snapshot: Snapshot) -> object:
 
 
 LEFT_OUT = ("dataChange", "stats", "tags")
-"""Of tombstones, as the reference leaves them out."""
+"""Fields of tombstones that the reference leaves out."""
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)

@@ -69,7 +69,7 @@ def v2(version: int) -> str:
 
 
 def days(groups: Mapping[float, int]) -> list[float]:
-    """So many commits on each day."""
+    """How many commits there are on each day."""
     return [day for day, count in groups.items() for _ in range(count)]
 
 

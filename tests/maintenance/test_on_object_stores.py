@@ -53,7 +53,7 @@ def ids(log: DeltaLog) -> list[int]:
 
 
 def theirs(server: S3Server) -> dict[str, str]:
-    """The same server, as deltalake is told of it."""
+    """The server, as deltalake is told of it."""
     return {
         "AWS_ENDPOINT_URL": server.url,
         "AWS_ALLOW_HTTP": "true",

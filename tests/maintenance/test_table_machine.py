@@ -79,7 +79,7 @@ class Pending(NamedTuple):
     operation: Operation
     transaction: Transaction
     version: int
-    """That it was begun on."""
+    """The version that it was begun on."""
 
 
 class Written(NamedTuple):

@@ -144,7 +144,7 @@ class Peer:
         return [scala.apply(i) for i in range(scala.size())]
 
     def forget(self) -> None:
-        """So that the next request opens its table as a new process would."""
+        """Let the next request open its table as a new process would."""
         self._spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
 
 

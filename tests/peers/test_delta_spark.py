@@ -1,4 +1,4 @@
-"""That the peer says so when a log is not as it should be: else its silence would prove nothing."""
+"""The peer says so when a log is not as it should be: else its silence would prove nothing."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SAID = (
     "isolationLevel",
     "isBlindAppend",
 )
-"""Of commitInfo."""
+"""Fields of commitInfo."""
 
 
 @pytest.fixture(scope="module")

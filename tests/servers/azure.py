@@ -20,7 +20,7 @@ _PROGRAM = _FOLDER / "node_modules" / "azurite" / "dist" / "src" / "blob" / "mai
 _LISTENS = re.compile(rb"listens on http://[^:]*:([0-9]+)")
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""The same in every Azurite, by its documentation."""
+"""The key of every Azurite, by its documentation."""
 
 
 class AzureServer:

@@ -121,7 +121,7 @@ def test_exactly_one_of_64_concurrent_creates_succeeds(storage: Storage, create:
 
 
 def create_each(storage: Storage, caller: int, paths: list[str]) -> list[str]:
-    """Those of `paths` that this caller created."""
+    """The paths that this caller created."""
     won = []
     for path in paths:
         with contextlib.suppress(FileExistsError):

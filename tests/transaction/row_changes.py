@@ -19,7 +19,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import RewriteGroup
 
 Row = tuple[int, str]
-"""Of id and p."""
+"""Rows of id and p."""
 File = frozenset[Row]
 """No two files of the model hold the same rows."""
 Matches = Callable[[Row], bool]

@@ -32,7 +32,7 @@ from tests.tables import by_deltalake, rows
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 Rows = list[tuple[int, str]]
-"""Of id and p, in order."""
+"""Rows of id and p, in order."""
 
 TXN = ("crash", 1)
 FOREIGN = (99, "b")
@@ -174,7 +174,7 @@ def pairs(found: Sequence[dict[str, object]]) -> Rows:
 
 
 def versions(storage: Storage) -> list[int]:
-    """Of the commit files; each of them is whole."""
+    """The contents of the commit files; each of them is whole."""
     names = [info.path for info in storage.list_from("_delta_log", "0")]
     commits = [name for name in names if name.endswith(".json")]
     for name in commits:

@@ -64,7 +64,7 @@ def documented() -> list[list[list[Json]]]:
 
 
 def written(root: Path, mode: Mode) -> list[list[Json]]:
-    """The same sequence by us: one row, two files of one row each, two files of three rows."""
+    """The sequence by us: one row, two files of one row each, two files of three rows."""
     da.write(root, table(1))
     write_two_files(root, [[2], [3]], mode)
     write_two_files(root, [[4], [5, 6]], mode)
