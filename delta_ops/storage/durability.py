@@ -65,12 +65,20 @@ def make_directories(directory: str, *, is_durable: bool = True) -> None:
     if os.path.isdir(directory):
         return
     parent = os.path.dirname(directory)
-    if parent != directory:
+    try:
+        _make_directory(directory)
+    except FileNotFoundError:
+        if parent == directory:
+            raise
         make_directories(parent, is_durable=is_durable)
-    with contextlib.suppress(FileExistsError):  # another writer's, or a file that open will meet
-        os.mkdir(directory)
+        _make_directory(directory)
     if is_durable:
         sync_directory(parent)
+
+
+def _make_directory(directory: str) -> None:
+    with contextlib.suppress(FileExistsError):  # another writer's, or a file that open will meet
+        os.mkdir(directory)
 
 
 def sync_file(path: str) -> None:
