@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite, isnan
 from typing import Annotated, Any, NamedTuple
 
@@ -46,6 +47,7 @@ ColumnPath = tuple[str, ...]
 _NAN_AWARE_WRITER = "parquet-mr version"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ASCII_MAX, _UNICODE_MAX = "\x7f", "\U0010ffff"
 
 
@@ -150,12 +152,10 @@ def stats_from_footer(
     groups = [metadata.row_group(i) for i in numbers]
     is_legacy = legacy_calendar(metadata.metadata).is_used
     nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
-    data_columns = _without(schema, partition_columns)
-    for path, data_type in indexed_leaves(data_columns, settings):
-        index = found.get(".".join(path))
-        if index is None or isinstance(data_type, ArrayType | MapType):
+    for path, data_type in _indexed_data_leaves(schema, tuple(partition_columns), settings):
+        if isinstance(data_type, ArrayType | MapType) or ".".join(path) not in found:
             continue
-        column = metadata.schema.column(index)
+        index, column = found[".".join(path)]
         merged = _merge([group.column(index) for group in groups], column, data_type)
         if is_legacy and data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
             merged = merged._replace(low=None, high=None)  # numbers of another calendar
@@ -178,6 +178,14 @@ def stats_from_footer(
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+@lru_cache(maxsize=16)
+def _indexed_data_leaves(
+    schema: StructType, partition_columns: tuple[str, ...], settings: StatsSettings
+) -> tuple[tuple[ColumnPath, DataType], ...]:
+    """Kept, since a table's files all have the same."""
+    return tuple(indexed_leaves(_without(schema, partition_columns), settings))
 
 
 def _without(schema: StructType, partition_columns: Collection[str]) -> StructType:
@@ -204,20 +212,25 @@ def _lower(path: ColumnPath) -> ColumnPath:
     return tuple(name.lower() for name in path)
 
 
-def _footer_columns(metadata: pq.FileMetaData) -> dict[str, int]:
-    """The footer's columns outside lists by dotted path; a path that two columns share is left out.
+def _footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
+    """The footer's columns outside lists by dotted path, with their number; a path that two columns
+    share is left out.
 
     A column may be called `a.b` beside a struct `a` with a field `b`.
     """
-    found: dict[str, int] = {}
+    found: dict[str, tuple[int, Any]] = {}
     twice = set()
+    schema = metadata.schema
     for index in range(metadata.num_columns):
-        column = metadata.schema.column(index)
-        if column.path in found:
-            twice.add(column.path)
+        column = schema.column(index)
+        path = column.path
+        if path in found:
+            twice.add(path)
         if column.max_repetition_level == 0:
-            found[column.path] = index
-    return {path: index for path, index in found.items() if path not in twice}
+            found[path] = index, column
+    for path in twice:
+        del found[path]
+    return found
 
 
 class _Merged(NamedTuple):
@@ -286,7 +299,12 @@ def _stored_as(column: Any, data_type: DataType) -> str | None:
 
 
 def _logical_type(column: Any) -> Mapping[str, Any]:
-    return _object(json.loads(column.logical_type.to_json()))
+    return _parsed_logical_type(column.logical_type.to_json())
+
+
+@lru_cache(maxsize=64)
+def _parsed_logical_type(text: str) -> Mapping[str, Any]:
+    return _object(json.loads(text))
 
 
 def _units_per_ms(column: Any) -> int:
@@ -372,7 +390,7 @@ def _insert(target: dict[str, Any], path: ColumnPath, value: Any) -> None:
 
 def _json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _ENCODER.encode(value)
     except TypeError:
         return _json_with_decimals(value)
 

@@ -58,6 +58,7 @@ from delta_ops.storage.ranges import validate_parts, validate_ranges
 logger = logging.getLogger(__name__)
 
 _SYNC_THREADS = 8  # those under way at once share one commit of the file system's journal
+_SYNCED_AT_ONCE = 32  # few, so that an interrupt or an error need not wait for many
 _LISTED_FOR_EACH = 20
 """Names that are listed in less time than a checksum is looked for in vain."""
 _SMALL_BYTES = 1 << 16
@@ -252,8 +253,8 @@ class LocalStorage:
             ThreadPoolExecutor(_SYNC_THREADS) as pool,
             translating(_failure_of(self._root, "made durable")),
         ):
-            list(pool.map(_sync_file, targets))
-            list(pool.map(sync_directory, directories))
+            _each(pool, _sync_file, targets)
+            _each(pool, sync_directory, sorted(directories))
             # The program that wrote the files may have made the root as well.
             with contextlib.suppress(PermissionError):
                 sync_directory(os.path.dirname(root))
@@ -482,6 +483,18 @@ def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
             return False
         raise
     return True
+
+
+def _each(pool: ThreadPoolExecutor, sync: Callable[[str], None], places: Sequence[str]) -> None:
+    """Sync all, several in one task: handing a task over costs as much as the work on one file."""
+    size = min(_SYNCED_AT_ONCE, 1 + len(places) // _SYNC_THREADS)
+    parts = [places[i : i + size] for i in range(0, len(places), size)]
+
+    def sync_part(part: Sequence[str]) -> None:
+        for place in part:
+            sync(place)
+
+    list(pool.map(sync_part, parts))
 
 
 def _sync_file(target: str) -> None:

@@ -9,7 +9,7 @@ Pure: nothing here touches a store. Links are a matter for `local_storage`.
 from __future__ import annotations
 
 import re
-import uuid
+import secrets
 
 from delta_ops.errors import InvalidRequestError
 
@@ -51,7 +51,7 @@ def staged_name() -> str:
     that is not anchored cannot match it.
     """
     while True:
-        name = f".staged-{uuid.uuid4().hex}"
+        name = f".staged-{secrets.token_hex(16)}"
         if not _VERSION.search(name):
             return name
 
