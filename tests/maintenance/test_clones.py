@@ -256,10 +256,22 @@ def test_a_source_that_is_not_mounted_is_not_taken_for_lost_files(tmp_path: Path
     clone = make_clone(tmp_path)
     (tmp_path / "source").rename(tmp_path / "unmounted")
     assert len(repair(clone).plan.missing) == 3
-    with pytest.raises(InvalidRequestError, match="every file outside of the table is gone"):
+    with pytest.raises(
+        InvalidRequestError, match="every file of the table in /.*source is gone, of 3"
+    ):
         repair(clone, remove_missing=True)
     (tmp_path / "unmounted").rename(tmp_path / "source")
     assert ids(clone) == LIVE
+
+
+def test_files_outside_do_not_hide_that_all_files_of_the_table_are_gone(tmp_path: Path) -> None:
+    clone = make_clone(tmp_path)
+    version = clone.snapshot().version
+    for path in Path(clone.uri).glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(InvalidRequestError, match="in its own directory is gone, of 1"):
+        repair(clone, remove_missing=True)
+    assert clone.snapshot().version == version
 
 
 def test_repair_opens_nothing_outside_where_that_is_refused(tmp_path: Path) -> None:
