@@ -155,7 +155,7 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
         with closing(open_parquet(source)) as file:
             leaves = _leaves_in(scan, file.schema_arrow)
             # Small files are many, and nothing is asked of the columns of their footers.
-            if not _is_small(file.metadata):
+            if not _is_small(file.metadata, leaves):
                 validate_chunks(file.metadata, source.size(), leaves, _all_groups(file.metadata))
             groups = _row_groups(scan, file.metadata)
             yield from _rows_of_groups(file, source, leaves, groups, use_threads)
@@ -182,7 +182,11 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
     return _all_groups(metadata) if scan.row_groups is None else scan.row_groups(metadata)
 
 
-def _is_small(metadata: pq.FileMetaData) -> bool:
+def _is_small(metadata: pq.FileMetaData, leaves: Sequence[int]) -> bool:
+    """Whether all values of one row group are little memory, whatever the file says of columns."""
+    # How many values there are in a list, only its column tells.
+    if any(metadata.schema.column(i).max_repetition_level for i in leaves):
+        return False
     return bool(metadata.num_row_groups == 1) and _has_little(metadata.row_group(0))
 
 
@@ -206,7 +210,11 @@ def _rows_of_groups(
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     counts = [group.num_rows for group in groups]
     firsts = [0, *accumulate(counts)]
-    batch_rows = _batch_rows(source, [groups[i] for i in row_groups], leaves)
+    if _is_small(file.metadata, leaves):
+        num_bytes, num_rows = groups[0].total_byte_size, groups[0].num_rows
+        batch_rows = _rows_of_bytes(num_bytes // max(num_rows, 1), leaves)
+    else:
+        batch_rows = _batch_rows(source, [groups[i] for i in row_groups], leaves)
     for neighbours in _runs(row_groups):
         first = firsts[neighbours[0]]
         if not leaves:
@@ -236,9 +244,6 @@ def _batch_rows(
 ) -> int:
     num_bytes = num_rows = most = 0
     for group in groups:
-        if len(groups) == 1 and _has_little(group):
-            num_bytes, num_rows = group.total_byte_size, group.num_rows
-            break
         chunks = [group.column(i) for i in leaves]
         of_group = sum(chunk.total_uncompressed_size for chunk in chunks)
         if sum(chunk.total_uncompressed_size * chunk.num_values for chunk in chunks) > _MUCH_BYTES:
@@ -246,7 +251,12 @@ def _batch_rows(
             most = max(most, of_group // max(group.num_rows, 1))
         num_bytes, num_rows = num_bytes + of_group, num_rows + group.num_rows
     # Equal numbers take next to nothing in a file, and as much as others in a batch.
-    per_row = max(num_bytes // max(num_rows, 1), most, _VALUE_BYTES * len(leaves), 1)
+    return _rows_of_bytes(max(num_bytes // max(num_rows, 1), most), leaves)
+
+
+def _rows_of_bytes(row_bytes: int, leaves: Sequence[int]) -> int:
+    """How many rows make a batch."""
+    per_row = max(row_bytes, _VALUE_BYTES * len(leaves), 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
 
 
