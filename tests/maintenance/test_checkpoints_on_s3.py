@@ -95,7 +95,7 @@ def test_a_checkpoint_with_a_part_missing_is_no_base_for_a_clean_up(
     assert ids(log) == ids_by_deltalake(log, s3_server) == [0, 1, 2]
 
 
-def test_a_vacuum_that_was_killed_is_ended_by_the_next_one(log: DeltaLog) -> None:
+def test_a_vacuum_that_was_killed_is_finished_by_the_next_one(log: DeltaLog) -> None:
     for number in range(4):
         write(log, number, mode="overwrite")
     deaths = 0
@@ -110,4 +110,4 @@ def test_a_vacuum_that_was_killed_is_ended_by_the_next_one(log: DeltaLog) -> Non
         assert ids(log) == [3]
     assert deaths > 1
     assert not vacuum(log, clock=later_ms).plan.has_work
-    assert [entry.operation for entry in log.history(2)] == ["VACUUM END", "VACUUM START"]
+    assert len(left) == 1

@@ -86,6 +86,9 @@ def test_killed_at_any_storage_call_and_run_again_it_leaves_the_same(
             operation(killed_after(table, call), clock=table.clock)
         assert table.rows() == rows, call
         operation(table.log, clock=table.clock)
-        assert shape(table) == shape(whole), call
+        if operation is vacuum:  # its run that was killed has left a START, which stays
+            assert table.data_files() == whole.data_files(), call
+        else:
+            assert shape(table) == shape(whole), call
         assert not operation(table.log, clock=table.clock, dry_run=True).plan.has_work, call
         assert table.rows() == rows, call

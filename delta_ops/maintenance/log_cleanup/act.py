@@ -246,8 +246,8 @@ def _deleted(
             named = _named_since(log, plan, batch)
             chosen = [info for info in batch if info.path not in named]
             needed += len(named)
-        validate_same_table(snapshot)  # files of another table have the same names
         validate_format(snapshot)
+        validate_same_table(snapshot)  # files of another table have the same names
         failures = log.storage.delete_many(info.path for info in chosen)
         left = frozenset(failures)
         deleted += [info for info in chosen if info.path not in left]

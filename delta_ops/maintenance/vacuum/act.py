@@ -278,6 +278,7 @@ def _delete(
     if plan.directories and not todo:
         begin_run()
     for start in range(0, len(todo), batch_files):
+        validate_format(needed.snapshot)
         needed.look_again()
         begin_run()
         kept = _paths_of(keep)
@@ -287,7 +288,6 @@ def _delete(
             for info in todo[start : start + batch_files]
             if info.path not in needed.paths and not is_among(info.path, kept)
         ]
-        validate_format(needed.snapshot)
         failed = frozenset(storage.delete_many(info.path for info in batch))
         deleted += [info for info in batch if info.path not in failed]
         failures += sorted(failed)
