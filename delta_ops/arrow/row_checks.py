@@ -3,8 +3,8 @@
 Source: PROTOCOL.md, "Column Invariants" (NOT NULL), `protocol.row_rules`.
 
 The nullability of the Arrow types is not asked, only the values. What must not be null may be so
-where its parent is null. Bytes that are no text can stand in an Arrow
-column of text, and Parquet takes them: a file could be written that other readers fail on.
+where its parent is null. Bytes that are no text can stand in an Arrow column of text, and Parquet
+takes them: a file could be written that other readers fail on.
 """
 
 from __future__ import annotations

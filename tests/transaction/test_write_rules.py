@@ -12,7 +12,7 @@ import pytest
 
 from delta_ops import begin
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
+from delta_ops.protocol.actions import AddFile, DeletionVector, Protocol, RemoveFile
 from delta_ops.protocol.row_rules import NotNull, not_null_rules
 from delta_ops.protocol.schema import (
     LONG,
@@ -31,7 +31,7 @@ from delta_ops.transaction.write_rules import (
     validate_actions,
     validate_footer,
 )
-from tests.tables import PROTOCOL, add, live_paths, metadata, remove, staged, write_log
+from tests.tables import PROTOCOL, add, define, live_paths, metadata, remove, staged, write_log
 
 DEFINITION = TableDefinition(protocol=PROTOCOL, metadata=metadata())
 _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG)))
@@ -239,3 +239,31 @@ def test_a_remove_says_all_that_is_known_of_the_file() -> None:
     for name in (f.name for f in fields(RemoveFile) if f.name in {g.name for g in fields(AddFile)}):
         if name not in ("data_change", "stats"):
             assert getattr(removed, name) == getattr(known, name), name
+
+
+def test_another_vector_of_a_file_is_one_change_of_it(tmp_path: Path) -> None:
+    vectors = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("deletionVectors",),
+        writer_features=("deletionVectors",),
+    )
+    log = write_log(tmp_path, [[add("a")], [vectors]])
+    (before,) = log.snapshot().add_files()
+    txn = begin(log, operation="restore")
+    txn.replace_vector(before, VECTOR)
+    txn.commit(operation="DELETE")
+    (after,) = log.snapshot().add_files()
+    assert after.deletion_vector == VECTOR
+    (gone,) = log.snapshot().tombstones().to_pylist()
+    assert (gone["path"], gone["deletionVector"], gone["dataChange"]) == ("a", None, True)
+
+
+def test_physical_names_stand_in_place_of_logical_ones_in_mapped_tables_only() -> None:
+    mapped = {"delta.columnMapping.physicalName": "col-1"}
+    schema = StructType((StructField("x", LONG, metadata=mapped),))
+    names = [
+        define(schema, **{"columnMapping.mode": mode}).physical_schema.fields[0].name
+        for mode in ("none", "name", "id")
+    ]
+    assert names == ["x", "col-1", "col-1"]
