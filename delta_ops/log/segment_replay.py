@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from delta_ops.log.checkpoint.read import EMPTY_STATE, TableState
 from delta_ops.log.commit_file import Commit, CommitMark, stream_commits
-from delta_ops.log.replay import EMPTY_TAIL, Tail, merge, reconcile
+from delta_ops.log.reconciliation import EMPTY_TAIL, Tail, merge, reconcile
 from delta_ops.log.segment import Segment
 from delta_ops.storage import FileInfo, Storage
 

@@ -37,8 +37,8 @@ from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
+from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
-from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
 from delta_ops.protocol.actions import (

@@ -35,7 +35,7 @@ from delta_ops.log.checkpoint.parts import iter_pieces, load_footers, reading
 from delta_ops.log.checkpoint.read import SIDECARS, OpenCheckpoint
 from delta_ops.log.checkpoint_write.content import Content
 from delta_ops.log.lost_commits import NO_CHECKSUM
-from delta_ops.log.replay import file_rows
+from delta_ops.log.reconciliation import file_rows
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.protocol.actions import CheckpointMetadata, Sidecar
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET

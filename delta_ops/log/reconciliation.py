@@ -1,4 +1,4 @@
-"""Replay: reduce file actions to the files of the table at one version.
+"""Reconciliation: which files the actions of a log leave live, and which removed.
 
 Source: PROTOCOL.md, "Action Reconciliation".
 
