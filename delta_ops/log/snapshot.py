@@ -25,9 +25,7 @@ from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint.read import (
-    EMPTY_STATE,
     OpenCheckpoint,
-    TableState,
     open_checkpoint,
     stream_adds,
     stream_removes,
@@ -39,8 +37,9 @@ from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_ch
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
+from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
-from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
+from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
 from delta_ops.protocol.actions import (
     AddFile,
     DomainMetadata,

@@ -26,6 +26,7 @@ from delta_ops.log.checkpoint.parts import (
     reading,
 )
 from delta_ops.log.segment import Checkpoint
+from delta_ops.log.table_state import TableState
 from delta_ops.protocol.actions import (
     CheckpointMetadata,
     DomainMetadata,
@@ -57,23 +58,9 @@ from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.parquet_ranges import Footer
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableState:
-    """Everything a version holds but its files."""
-
-    protocol: Protocol | None
-    metadata: Metadata | None
-    transactions: Mapping[str, SetTransaction]
-    """By application id."""
-    domains: Mapping[str, DomainMetadata]
-    """By domain; removed ones included until a checkpoint drops them."""
-
-
 # To make one takes as long as to read a small column.
 _NO_ADDS, _NO_REMOVES = ADD.empty_table(), REMOVE.empty_table()
 SIDECARS = "_sidecars"
-EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
