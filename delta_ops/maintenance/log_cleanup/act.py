@@ -31,7 +31,8 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.compatible import write_compatible_checkpoint
 from delta_ops.log.checkpoint.incomplete import delete_stale
 from delta_ops.log.checkpoint.read import stream_removes
-from delta_ops.log.checkpoint.sidecars import list_sidecars, referenced_sidecars
+from delta_ops.log.checkpoint.sidecar_references import referenced_sidecars
+from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.history import load_in_commit_times
