@@ -37,10 +37,11 @@ def replay_commits(
     """The file actions of a segment's commits, and all else they hold.
 
     Args:
-        small_bytes: Commits of no more than this size together are reconciled at once.
-        group_bytes: Of more, so many bytes are decoded together.
-        pending_share: Of more, commits wait to be reconciled until they are this part of what is
-            known already: to compare them takes as long as there are files, and while they wait,
+        small_bytes: Commits of no more than this size together are reconciled at once; others in
+            groups.
+        group_bytes: Commits of this size are decoded together.
+        pending_share: Groups wait to be reconciled until they are this part of what is known
+            already: to compare them takes as long as there are files, and while they wait,
             superseded actions take memory.
 
     Raises:
