@@ -375,20 +375,16 @@ class Snapshot:
     def _add_table(
         self, columns: Sequence[str], predicate: Predicate | None, time_zone: str
     ) -> pa.Table:
-        key = ["path", "deletionVector"]
-        if predicate is None:
-            adds = pa.concat_tables(self.stream_live(list(dict.fromkeys([*columns, *key]))))
-            if self._may_repeat_files:
-                adds = without_repeated(adds, self.uri)
-            return adds.select(list(columns))
-        looked_at = pruning.sources_of_predicate(predicate, self.definition)
-        wanted = list(dict.fromkeys([*columns, *looked_at, *key]))
-        live = self.stream_live(wanted)
-        matching = (
-            pruning.matching(table, predicate, self.definition, self.uri, time_zone)
-            for table in live
-        )
-        adds = pa.concat_tables(matching)
+        wanted = [*columns, "path", "deletionVector"]
+        if predicate is not None:
+            wanted += pruning.sources_of_predicate(predicate, self.definition)
+        live = self.stream_live(list(dict.fromkeys(wanted)))
+        if predicate is not None:
+            live = (
+                pruning.matching(table, predicate, self.definition, self.uri, time_zone)
+                for table in live
+            )
+        adds = pa.concat_tables(live)
         if self._may_repeat_files:
             adds = without_repeated(adds, self.uri)
         return adds.select(list(columns))
