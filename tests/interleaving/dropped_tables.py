@@ -27,6 +27,7 @@ def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
     """A sentence for each promise that does not hold."""
     strays = [each for each in case.left().values() if _is_stray(case, each, deleted_at)]
     excused = [each for each in strays if _is_excused(case, each, deleted_at)]
+    excused += [each for each in strays if each not in excused and _follows(case, each, excused)]
     for stray in strays:
         if stray not in excused:
             yield f"{stray.who} began on the table that was deleted, and left {stray.path}"
@@ -53,6 +54,15 @@ def _is_excused(case: Case, created: Created, deleted_at: int) -> bool:
     has_looked = case.last_call_before(created) > deleted_at
     is_told = created.version is not None and isinstance(outcome.error, DeltaOpsError)
     return not has_looked and (outcome.is_killed or is_told)
+
+
+def _follows(case: Case, created: Created, excused: list[Created]) -> bool:
+    """Whether a killed one wrote it after a commit that may stay, before it could look again."""
+    is_before = any(
+        each.version is not None and each.who == created.who and each.at < created.at
+        for each in excused
+    )
+    return is_before and created.version is None and case.outcome(created).is_killed
 
 
 def _unlike_the_new_table(case: Case) -> Iterator[str]:
