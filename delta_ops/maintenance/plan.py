@@ -18,11 +18,9 @@ vacuum run once in a while even when it is not due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
@@ -34,10 +32,9 @@ from delta_ops.maintenance.checkpoint import plan_checkpoint
 from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan
 from delta_ops.maintenance.optimize.plan import plan_optimize
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
-from delta_ops.maintenance.reachable import removed_before, unneeded_paths
-from delta_ops.maintenance.vacuum.plan import is_among, is_hidden, visible_prefixes
+from delta_ops.maintenance.reachable import removed_before
+from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS, any_is_there
 from delta_ops.protocol.features import Operation as Needed
-from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.protocol.table_definition import validate
 
 Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
@@ -53,9 +50,6 @@ _NEEDS: Mapping[Operation, Needed] = {
     "compact_log": "compact",
 }
 """What each operation does, in the words of `features`."""
-TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
-"""Columns that `any_is_there` looks at."""
-_SAMPLE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,29 +149,3 @@ def _refused_by_definition(snapshot: Snapshot) -> dict[Operation, tuple[str, ...
     if not is_own_log(snapshot):
         refused["vacuum"] = (f"a log other than {LOG_DIRECTORY}",)
     return refused
-
-
-def any_is_there(
-    snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int, keep: Collection[str] = ()
-) -> bool:
-    """Whether vacuum would find a file that only tombstones older than the horizon name, as far as
-    a sample of these files tells."""
-    unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
-    deletable = _deletable(unneeded, snapshot, keep) if unneeded else []
-    if not deletable:
-        return False
-    step = max(1, -(-len(deletable) // _SAMPLE))
-    # As vacuum sees them: one that is reached by a link is not there.
-    found = snapshot.storage.find(deletable[::-1][::step])
-    return any(info.modified_ms < horizon_ms for info in found)
-
-
-def _deletable(paths: Iterable[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
-    """Paths that vacuum would delete if they are there, in its order."""
-    visible = visible_prefixes(snapshot.partition_columns)
-    kept = frozenset(keep)
-    return sorted(
-        path
-        for path in paths
-        if not is_absolute(path) and not is_hidden(path, visible) and not is_among(path, kept)
-    )

@@ -33,8 +33,9 @@ from delta_ops.log.snapshot import load_snapshot
 from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan, plan_of_listed
 from delta_ops.maintenance.optimize.plan import plan_optimize, small_below
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
-from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, Operation, any_is_there, refusals
+from delta_ops.maintenance.plan import Operation, refusals
 from delta_ops.maintenance.reachable import removed_before
+from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS, any_is_there
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import is_absolute
