@@ -189,7 +189,7 @@ def test_a_new_operation_runs_when_it_is_asked_for(table: DeltaLog) -> None:
 def test_a_new_operation_is_part_of_health_and_fleets(table: DeltaLog) -> None:
     report = health(table)
     assert report.operations == ("sort",)
-    assert report.findings[-1].operation == "sort"
+    assert report.findings[-1].operation == SORT
     (row,) = maintain_fleet([table])
     assert row.result is not None
     assert row.result.figures == {"sorted_files": 3}

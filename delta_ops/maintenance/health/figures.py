@@ -22,6 +22,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.history import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
+from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -124,7 +125,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     snapshot = _open(log, listing)
     properties = snapshot.properties
     target = target_size_bytes(snapshot, None)
-    live = _Live(snapshot, target)
+    live = _live(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
     facts = load_facts(
         snapshot,
@@ -182,10 +183,24 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
     return log.snapshot()
 
 
+def _live(snapshot: Snapshot, target_size_bytes: int) -> _Live:
+    """The sums; a file that a checkpoint names twice counts once, as for whoever reads it."""
+    columns = [CANONICAL_PATH, *_ADDS]
+    live, marks = _Live(target_size_bytes), []
+    for files in snapshot.stream_live(columns):
+        live.count(files)
+        marks.append(marks_of(files, snapshot.uri))
+    if all_differ(marks):
+        return live
+    live = _Live(target_size_bytes)
+    live.count(without_repeated(pa.concat_tables(snapshot.stream_live(columns)), snapshot.uri))
+    return live
+
+
 class _Live:
     """Sums over the live files, which are streamed."""
 
-    def __init__(self, snapshot: Snapshot, target_size_bytes: int) -> None:
+    def __init__(self, target_size_bytes: int) -> None:
         self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0
         self.largest_file_bytes = self.files_with_stats = self.files_with_vectors = 0
         self.files_to_describe = 0
@@ -193,10 +208,9 @@ class _Live:
         self.small_files = 0
         self.mergeable: list[AddFile] = []
         self._limit = small_below(target_size_bytes)
-        for files in snapshot.stream_live([CANONICAL_PATH, *_ADDS[1:]]):
-            self._count(files)
 
-    def _count(self, files: pa.Table) -> None:
+    def count(self, files: pa.Table) -> None:
+        """Add files to the sums."""
         sizes = files["size"].to_pylist()
         if not sizes:
             return
