@@ -20,7 +20,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import CommitMark, read_txn_id
-from delta_ops.log.history import monotone_times
+from delta_ops.log.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
 from delta_ops.log.segment import (
