@@ -159,6 +159,11 @@ def test_what_vacuum_deletes_makes_it_due(tmp_path: Path, build: Build, mode: An
     assert not is_due(table)
 
 
+def test_a_removed_file_of_a_name_that_no_store_has_does_not_make_it_due(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", [live("a%5C..%5Cb")], [gone("a%5C..%5Cb")])
+    assert not is_due(table)
+
+
 def stray_of(root: Path, path: str, **options: Any) -> Table:
     """A table of one live file, and one that the log does not name."""
     return table_of(root, [live("live")], files=("live", path), **options)

@@ -26,6 +26,7 @@ from delta_ops.maintenance.vacuum.facts import (
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
 from delta_ops.protocol.file_paths import is_absolute
+from delta_ops.storage.paths import is_valid
 
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
 """Columns that `any_is_there` looks at."""
@@ -54,7 +55,9 @@ def any_is_there(
     )
     unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
     by_name = facts_of(NOTHING_LISTED, needed=frozenset())
-    sample = _sample(unneeded, by_name) if unneeded else []
+    sample = _sample(unneeded, by_name)
+    if not sample:  # as of most tables: the store is not asked
+        return False
     # As vacuum sees them: one that is reached by a link is not there.
     found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)
     old = [*found.files, *found.leftovers]
@@ -75,7 +78,8 @@ def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
     """Paths that nothing but their age lets stay, spread over the order in which vacuum deletes,
     the last of them included."""
     reason_of = certain_reasons(facts)
-    paths = sorted(p for p in unneeded if not is_absolute(p) and reason_of(p) is None)
+    named = (p for p in unneeded if not is_absolute(p) and is_valid(p))
+    paths = sorted(path for path in named if reason_of(path) is None)
     return paths[::-1][:: max(1, -(-len(paths) // _SAMPLE))]
 
 
