@@ -15,6 +15,7 @@ from delta_ops.cli.options import (
     where_option,
 )
 from delta_ops.cli.render import show_fields, show_json, show_rows, size_text, utc
+from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.predicate import Predicate
 
 
@@ -98,7 +99,7 @@ def files(
     """The live files, ordered by path; with --where those that may hold such rows."""
     snapshot = open_table(table, storage_options).snapshot()
     names = ("path", "size", "num_records", "modification_time", "partition_values")
-    found = snapshot.files(names, where).sort_by("path")
+    found = plan_columnar_scan(snapshot, names, where).sort_by("path")
     rows = [
         {**row, "modification_time": utc(row["modification_time"])}
         for row in islice(found.to_pylist(), limit)

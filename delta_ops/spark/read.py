@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.partition_values import parse
@@ -191,7 +192,8 @@ def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list
 def _groups_of_snapshot(
     snapshot: Snapshot, predicate: Predicate | None, time_zone: str
 ) -> list[FileGroup]:
-    files = snapshot.files(
+    files = plan_columnar_scan(
+        snapshot,
         ["path", "size", "modification_time", "partition_values", "deletion_vector"],
         predicate,
         partition_time_zone=time_zone,

@@ -21,7 +21,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files, stale_files
 from delta_ops.log.commit_file import CommitMark, read_txn_id
-from delta_ops.log.history import monotone_times
+from delta_ops.log.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.segment import (
     LogListing,
