@@ -1,7 +1,8 @@
 """The maintenance plan: which operations a table has work for, as figures.
 
 Cheap enough to ask every few minutes: the snapshot, one listing of the log and at most a few
-`stat` calls; the data is never listed. The order of operations stands in `operations`.
+`stat` calls. Names of files are listed on a disk only, for links, where a file is past its
+retention. The order of operations stands in `operations`.
 
 Once all that is due has run, nothing is due, and nothing becomes due unless the table changes or
 something expires. Vacuum is due if a file is still there whose tombstone has expired; of many

@@ -391,10 +391,10 @@ OLD_VECTOR_PATH = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
 def with_new_vector(root: Path, **of_new: Any) -> DeltaLog:
-    """A file that had no deletion vector, then one, and then another."""
+    """A file that had no deletion vector, then one, and then another, all of it long ago."""
     removed = {"deletion_timestamp": 1}
     new = replace(OLD_VECTOR, **of_new)
-    return write_log(
+    log = write_log(
         root,
         [
             [add("f")],
@@ -405,6 +405,9 @@ def with_new_vector(root: Path, **of_new: Any) -> DeltaLog:
             ],
         ],
     )
+    for place in (root / "_delta_log").iterdir():
+        os.utime(place, (1, 1))
+    return log
 
 
 def put_old(root: Path, path: str) -> None:
