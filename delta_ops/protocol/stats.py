@@ -187,7 +187,9 @@ class FileStatsMaker:
         groups = [metadata.row_group(i) for i in numbers]
         for column in self._columns:
             path, data_type, unit = column.path, column.data_type, column.units_per_ms
-            low, high, null_count = _merge([group.column(column.index) for group in groups], column)
+            low, high, null_count = _merge(
+                [group.column(column.number) for group in groups], column
+            )
             if column.may_hide_nan and path not in columns_without_nan:
                 high = None
             _insert(lower, path, _lower_json(low, data_type, unit, self._prefix))
@@ -248,13 +250,13 @@ def _footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
     found: dict[str, tuple[int, Any]] = {}
     twice = set()
     schema = metadata.schema
-    for index in range(metadata.num_columns):
-        column = schema.column(index)
+    for number in range(metadata.num_columns):
+        column = schema.column(number)
         path = column.path
         if path in found:
             twice.add(path)
         if column.max_repetition_level == 0:
-            found[path] = index, column
+            found[path] = number, column
     for path in twice:
         del found[path]
     return found
@@ -263,7 +265,8 @@ def _footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
 class _Column(NamedTuple):
     """A column of files that get statistics."""
 
-    index: int
+    number: int
+    """Of the leaf in the footer, from 0."""
     path: ColumnPath
     data_type: DataType
     stored_as: str | None
@@ -273,7 +276,7 @@ class _Column(NamedTuple):
 
 
 def _column(
-    index: int,
+    number: int,
     column: Any,
     path: ColumnPath,
     data_type: DataType,
@@ -283,7 +286,7 @@ def _column(
     is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
     of_another_calendar = is_legacy and (is_time or data_type == DATE)
     return _Column(
-        index=index,
+        number=number,
         path=path,
         data_type=data_type,
         stored_as=None if of_another_calendar else _stored_as(column, data_type),
