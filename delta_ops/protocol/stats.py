@@ -266,7 +266,7 @@ class _Column(NamedTuple):
     """A column of files that get statistics."""
 
     number: int
-    """Of the leaf in the footer, from 0."""
+    """Place among the leaves of the footer, from 0."""
     path: ColumnPath
     data_type: DataType
     stored_as: str | None
