@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.maintenance as dm
+import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log.segment import list_log
@@ -25,7 +27,7 @@ SECRET = "wJalrXUtnFEMI"
 
 
 def public_functions() -> Iterator[Callable[..., Any]]:
-    for module in (dm, da):
+    for module in (dm, da, ds):
         for name in module.__all__:
             if inspect.isfunction(found := getattr(module, name)):
                 yield found
@@ -56,6 +58,8 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **dict.fromkeys(("uri", "prefix"), str(root)),
         "path": root / "schema.parquet",
         "data": pa.table({"id": [2]}),
+        "spark": object.__new__(SparkSession),
+        "df": object.__new__(DataFrame),
         "group": RewriteGroup(files=(), target_size_bytes=1),
         "reachable": frozenset(),
         "commit": commit,

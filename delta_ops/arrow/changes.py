@@ -30,7 +30,8 @@ from delta_ops.arrow.scan import plan_condition
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.history import CommitTimes, timestamp_ms, version_at, version_from
+from delta_ops.log.commit_times import CommitTimes
+from delta_ops.log.time_travel import timestamp_ms, version_at, version_from
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import is_mapped, physical_name

@@ -1,30 +1,56 @@
 """CHAR columns: read with the padding that writers may have left out.
 
-Source: Spark's `ApplyCharTypePadding`. Only whole columns are padded: fields of structs and
-elements of lists and maps come as they are stored.
+Source: Spark's `ApplyCharTypePadding`, which pads fields, elements, keys and values too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
-from delta_ops.protocol.schema import StructType, char_length
+from delta_ops.arrow.nesting import entries, nulls_of, offsets_of
+from delta_ops.protocol.char_types import CharLengths, char_lengths
+from delta_ops.protocol.schema import StructType
 
 
 def plan_padding(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """How to pad batches of these columns."""
-    widths = [char_length(each) for each in schema.fields]
-    if not any(widths):
+    lengths = [char_lengths(each) for each in schema.fields]
+    if not any(lengths):
         return lambda batch: batch
 
     def pad(batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [
-            array if width is None else pc.utf8_rpad(array, width)
-            for array, width in zip(batch.columns, widths, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+        arrays = map(_pad, batch.columns, lengths)
+        return pa.RecordBatch.from_arrays(list(arrays), schema=batch.schema)
 
     return pad
+
+
+def _pad(array: Any, lengths: CharLengths | None) -> Any:
+    """Pad the strings of an array of any type.
+
+    Args:
+        array: Has Arrow's plain layouts.
+    """
+    if lengths is None:
+        return array
+    if isinstance(lengths, int):
+        return pc.utf8_rpad(array, lengths)
+    data_type, mask = array.type, nulls_of(array)
+    if pt.is_struct(data_type):
+        members = [
+            _pad(member, lengths.get(field.name))
+            for member, field in zip(array.flatten(), data_type, strict=True)
+        ]
+        return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
+    if pt.is_map(data_type):
+        lists = entries(array)
+        keys, items = lists.flatten().flatten()
+        keys, items = _pad(keys, lengths.get("key")), _pad(items, lengths.get("value"))
+        return pa.MapArray.from_arrays(offsets_of(lists), keys, items, type=data_type, mask=mask)
+    elements = _pad(array.flatten(), lengths["element"])
+    return pa.ListArray.from_arrays(offsets_of(array), elements, type=data_type, mask=mask)

@@ -149,7 +149,7 @@ def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) 
         data_type: Has neither views nor dictionaries.
         nullable: Whether the array itself may have nulls; those it has are otherwise hidden.
     """
-    mask = _nulls_of(array) if nullable else None
+    mask = nulls_of(array) if nullable else None
     if pt.is_struct(data_type):
         members = [
             without_hidden_nulls(member, each.type, nullable=each.nullable)
@@ -162,11 +162,11 @@ def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) 
         keys = without_hidden_nulls(keys, data_type.key_type, nullable=False)
         item_field = data_type.item_field
         items = without_hidden_nulls(items, item_field.type, nullable=item_field.nullable)
-        return pa.MapArray.from_arrays(_offsets_of(lists), keys, items, type=data_type, mask=mask)
+        return pa.MapArray.from_arrays(offsets_of(lists), keys, items, type=data_type, mask=mask)
     if pt.is_list(data_type):
         field = data_type.value_field
         values = without_hidden_nulls(array.flatten(), field.type, nullable=field.nullable)
-        return pa.ListArray.from_arrays(_offsets_of(array), values, type=data_type, mask=mask)
+        return pa.ListArray.from_arrays(offsets_of(array), values, type=data_type, mask=mask)
     if nullable or not array.null_count:
         return array
     buffers = [None, *array.buffers()[1:]]
@@ -199,7 +199,7 @@ def _struct(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -
     def convert(array: pa.StructArray) -> pa.StructArray:
         # Flattened, a field is null where the struct is: what lies hidden there need not fit.
         arrays = members(array.flatten(), len(array))
-        return pa.StructArray.from_arrays(arrays, fields=fields, mask=_nulls_of(array))
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=nulls_of(array))
 
     return convert
 
@@ -210,7 +210,7 @@ def _list(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> 
     def convert(array: Any) -> pa.ListArray:
         values = element(array.flatten())
         return pa.ListArray.from_arrays(
-            _offsets_of(array), values, type=target, mask=_nulls_of(array)
+            offsets_of(array), values, type=target, mask=nulls_of(array)
         )
 
     return convert
@@ -224,17 +224,18 @@ def _map(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> C
         lists = entries(array)
         keys, items = lists.flatten().flatten()
         return pa.MapArray.from_arrays(
-            _offsets_of(lists), key(keys), item(items), type=target, mask=_nulls_of(array)
+            offsets_of(lists), key(keys), item(items), type=target, mask=nulls_of(array)
         )
 
     return convert
 
 
-def _nulls_of(array: pa.Array) -> pa.BooleanArray | None:
+def nulls_of(array: pa.Array) -> pa.BooleanArray | None:
+    """Which values are null; None if none is."""
     return array.is_null() if array.null_count else None
 
 
-def _offsets_of(array: Any) -> pa.Int32Array:
+def offsets_of(array: Any) -> pa.Int32Array:
     """Where each list starts in the flattened values; refused where 32 bits cannot tell."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
     ends = pc.cumulative_sum(lengths)

@@ -26,6 +26,7 @@ from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
@@ -65,7 +66,7 @@ def to_table(
     """
     validate_arguments(to_table, locals())
     snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
-    files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
+    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     batches = map(plan_padding(wanted), batches)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
@@ -83,7 +84,7 @@ def to_batches(
     """The rows of `to_table` as batches; a few of them are in memory at a time."""
     validate_arguments(to_batches, locals())
     snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
-    files = snapshot.add_files(predicate, partition_time_zone=partition_time_zone)
+    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     return map(plan_padding(wanted), batches)
 
@@ -110,7 +111,7 @@ def count_rows(
         wanted = looked_at or [snapshot.schema.fields[0].name]
         zone = partition_time_zone
         return sum(map(len, to_batches(snapshot, wanted, predicate, partition_time_zone=zone)))
-    adds = snapshot.add_files()
+    adds = plan_scan(snapshot)
     known = [(add, parse_stats(add.stats)) for add in adds]
     untold = [add for add, stats in known if stats is None or stats.num_records is None]
     stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from delta_ops.errors import DeltaOpsError, LogCorruptError
-from delta_ops.log.checkpoint.read import TableState
+from delta_ops.log.table_state import TableState
 from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from delta_ops.protocol.file_names import checksum_name
 from delta_ops.protocol.file_size_histogram import FileSizeHistogram, histogram_from_json

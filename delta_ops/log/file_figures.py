@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.replay import FileRows, in_tables_of
+from delta_ops.log.reconciliation import FileRows, in_tables_of
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.replay import file_rows, first_of_each
+from delta_ops.log.reconciliation import file_rows, first_of_each
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
 
 _WINDOWS = (-32, -24, -16)

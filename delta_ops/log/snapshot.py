@@ -25,9 +25,7 @@ from delta_ops.lazy import lazy
 from delta_ops.log import pruning
 from delta_ops.log.bad_path import line_of_path, naming_place
 from delta_ops.log.checkpoint.read import (
-    EMPTY_STATE,
     OpenCheckpoint,
-    TableState,
     open_checkpoint,
     stream_adds,
     stream_removes,
@@ -37,10 +35,11 @@ from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
+from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen
 from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
-from delta_ops.log.replay import FileRows, Tail, extend_tail, file_rows, unseen
+from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
-from delta_ops.log.segment_replay import joined_state, replay_commits, state_of_commits
+from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
 from delta_ops.protocol.actions import (
     AddFile,
     DomainMetadata,
@@ -376,20 +375,16 @@ class Snapshot:
     def _add_table(
         self, columns: Sequence[str], predicate: Predicate | None, time_zone: str
     ) -> pa.Table:
-        key = ["path", "deletionVector"]
-        if predicate is None:
-            adds = pa.concat_tables(self.stream_live(list(dict.fromkeys([*columns, *key]))))
-            if self._may_repeat_files:
-                adds = without_repeated(adds, self.uri)
-            return adds.select(list(columns))
-        looked_at = pruning.sources_of_predicate(predicate, self.definition)
-        wanted = list(dict.fromkeys([*columns, *looked_at, *key]))
-        live = self.stream_live(wanted)
-        matching = (
-            pruning.matching(table, predicate, self.definition, self.uri, time_zone)
-            for table in live
-        )
-        adds = pa.concat_tables(matching)
+        wanted = [*columns, "path", "deletionVector"]
+        if predicate is not None:
+            wanted += pruning.sources_of_predicate(predicate, self.definition)
+        live = self.stream_live(list(dict.fromkeys(wanted)))
+        if predicate is not None:
+            live = (
+                pruning.matching(table, predicate, self.definition, self.uri, time_zone)
+                for table in live
+            )
+        adds = pa.concat_tables(live)
         if self._may_repeat_files:
             adds = without_repeated(adds, self.uri)
         return adds.select(list(columns))

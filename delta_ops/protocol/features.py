@@ -49,7 +49,7 @@ class Feature:
     enabled_by: Mapping[str, str] = field(default_factory=dict)
     """Table properties that ask for it, with the value that does, in lower case."""
     requires: tuple[str, ...] = ()
-    """Features that a protocol must have beside it."""
+    """Features that a protocol must have beside it, before anything is committed to its table."""
     types: tuple[DataType, ...] = ()
     """Types that columns can have only with it."""
     operations: frozenset[Operation] = frozenset()
@@ -273,12 +273,10 @@ FEATURES: tuple[Feature, ...] = (
     ),
 )
 
-_BY_NAME = {feature.name: feature for feature in FEATURES}
-
 
 def feature_of(name: str) -> Feature:
     """The row of a feature; that of one which nobody has heard of supports nothing."""
-    return _BY_NAME.get(name, Feature(name=name))
+    return next((each for each in FEATURES if each.name == name), Feature(name=name))
 
 
 def features_of_readers(protocol: Protocol) -> tuple[str, ...]:
@@ -301,7 +299,11 @@ def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
 
 
 def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:
-    """What an operation does not support of a protocol: features, and versions to come."""
+    """What an operation does not support of a protocol.
+
+    Features, versions to come, and for what commits rows or files also a feature without another
+    that it requires.
+    """
     if protocol.min_reader_version > FEATURES_READER_VERSION:
         yield f"reader version {protocol.min_reader_version}"
     names = dict.fromkeys(features_of_readers(protocol))
@@ -309,7 +311,13 @@ def unsupported_features(protocol: Protocol, operation: Operation, engine: Engin
         if protocol.min_writer_version > FEATURES_WRITER_VERSION:
             yield f"writer version {protocol.min_writer_version}"
         names |= dict.fromkeys(features_of_writers(protocol))
-    yield from (name for name in names if not feature_of(name).supports(operation, engine))
+    for name in names:
+        feature = feature_of(name)
+        if not feature.supports(operation, engine):
+            yield name
+        elif operation in ("write", "restore"):
+            # What is there can be read; a commit would go without what the feature rests on.
+            yield from (f"{name} without {each}" for each in feature.requires if each not in names)
 
 
 def lacking_features(protocol: Protocol, *, than: Protocol) -> list[str]:

@@ -127,8 +127,6 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
 
-_CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-_CHAR = re.compile(r"\bchar\((\d+)\)")
 _COLLATIONS, _BY_BYTES = "__COLLATIONS", "UTF8_BINARY"
 
 INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {
@@ -190,25 +188,6 @@ def collation(field: StructField) -> str | None:
     # A string has one entry: its own, under the name that it had when it was made.
     others = (str(name) for name in names.values())
     return next((name for name in others if name.rpartition(".")[2] != _BY_BYTES), None)
-
-
-def char_length(field: StructField) -> int | None:
-    """How many characters a value of the type CHAR has, padded with spaces; None of other types.
-
-    Source: Spark's `CharVarcharUtils` (a string whose metadata tell its type). Writers may leave
-    the padding out; to readers it is there.
-    """
-    found = _CHAR.fullmatch(_sql_type(field)) if field.data_type == STRING else None
-    return int(found[1]) if found else None
-
-
-def holds_char(field: StructField) -> bool:
-    """Whether fields or elements of a column are of the type CHAR, or it is so itself."""
-    return _CHAR.search(_sql_type(field)) is not None
-
-
-def _sql_type(field: StructField) -> str:
-    return str(field.metadata.get(_CHAR_OR_VARCHAR, "")).lower()
 
 
 def validate_distinct(schema: StructType, table: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from delta_ops.protocol.char_types import CharLengths
 from delta_ops.protocol.predicate import (
     Always,
     And,
@@ -41,7 +42,9 @@ from delta_ops.protocol.schema import (
     FLOAT,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ArrayType,
     DataType,
+    MapType,
     StructType,
 )
 from delta_ops.protocol.stats import ColumnPath
@@ -77,6 +80,38 @@ def padded(text: Column, width: int | None) -> Column:
     if width is None:
         return text
     return sf.when(sf.length(text) < width, sf.rpad(text, width, " ")).otherwise(text)
+
+
+def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Column:
+    """The values with their strings of the type CHAR padded, at every depth.
+
+    Args:
+        lengths: As `char_lengths` gives them.
+    """
+    if lengths is None:
+        return values
+    if isinstance(lengths, int):
+        return padded(values, lengths)
+    match data_type:
+        case StructType(fields=fields):
+            members = (
+                pad(values.getField(each.name), each.data_type, lengths.get(each.name)).alias(
+                    each.name
+                )
+                for each in fields
+            )
+            return sf.when(values.isNotNull(), sf.struct(*members))
+        case MapType(key_type=key_type, value_type=value_type):
+            keys, items = lengths.get("key"), lengths.get("value")
+            if keys is not None:
+                values = sf.transform_keys(values, lambda key, _: pad(key, key_type, keys))
+            if items is not None:
+                values = sf.transform_values(values, lambda _, item: pad(item, value_type, items))
+            return values
+        case ArrayType(element_type=element_type):
+            inner = lengths["element"]
+            return sf.transform(values, lambda each: pad(each, element_type, inner))
+    return values
 
 
 def named(name: str) -> Column:

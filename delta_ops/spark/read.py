@@ -19,14 +19,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DataFileError, InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.char_types import char_lengths
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructField, StructType, char_length, find_field
+from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index, file_list
-from delta_ops.spark.expressions import named, padded, physical_text, to_column
+from delta_ops.spark.expressions import named, pad, physical_text, to_column
 from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.storage import Storage
@@ -132,10 +134,8 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
 
 
 def _shown(field: StructField) -> Column:
-    width = char_length(field)
-    return (
-        named(field.name) if width is None else padded(named(field.name), width).alias(field.name)
-    )
+    lengths, column = char_lengths(field), named(field.name)
+    return column if lengths is None else pad(column, field.data_type, lengths).alias(field.name)
 
 
 def session_time_zone(spark: SparkSession) -> str:
@@ -191,7 +191,8 @@ def _resolved_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> list
 def _groups_of_snapshot(
     snapshot: Snapshot, predicate: Predicate | None, time_zone: str
 ) -> list[FileGroup]:
-    files = snapshot.files(
+    files = plan_columnar_scan(
+        snapshot,
         ["path", "size", "modification_time", "partition_values", "deletion_vector"],
         predicate,
         partition_time_zone=time_zone,

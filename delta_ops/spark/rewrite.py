@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.log import Snapshot
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
 from delta_ops.spark.read import read_files
@@ -28,6 +29,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
     read or a row breaks a rule of the table, and `StorageError` where the store fails; what was
     written is then deleted again.
     """
+    validate_arguments(rewrite, locals())
 
     def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         checks = tuple(null_checks(snapshot.schema))

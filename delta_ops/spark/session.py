@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from pyspark.sql import SparkSession
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import MissingDependencyError
 
 OLDEST_JAVA = 17
@@ -41,6 +42,7 @@ def get_session(
     Raises:
         MissingDependencyError: A session has to be created, and there is no Java to run it on.
     """
+    validate_arguments(get_session, locals())
     active = SparkSession.getActiveSession()
     if active is not None:
         return active

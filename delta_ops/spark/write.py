@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
@@ -69,6 +70,7 @@ def write(
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
     """
+    validate_arguments(write, locals())
     transaction = _transaction(target, storage_options, on_event)
     request = WriteRequest(
         mode=mode,
@@ -98,6 +100,7 @@ def stage_write(
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table to fit them to.
     """
+    validate_arguments(stage_write, locals())
     transaction = _transaction(target, storage_options, on_event)
     return stage(transaction, SparkWrite(transaction, df), partition_by, None)
 

@@ -26,7 +26,7 @@ from delta_ops.errors import (
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.history import version_of_transaction
+from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.protocol.actions import (
     AddFile,
     DeletionVector,

@@ -9,9 +9,9 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
-from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.protocol.schema import LONG, STRING, ArrayType, MapType, StructField, StructType
 from tests.arrow.foreign_table import create, data_file, stats
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -91,6 +91,42 @@ def test_partitions_are_left_out_by_their_padded_values(log: DeltaLog) -> None:
     assert len(log.snapshot().files(["path"], col("p") > "nl")) == 0
 
 
-def test_a_field_of_that_type_is_not_compared(log: DeltaLog) -> None:
-    with pytest.raises(InvalidRequestError, match="fields of the type CHAR"):
-        da.to_table(log, predicate=col("s", "f") == "a")
+@pytest.mark.parametrize(("literal", "ids"), [("a", []), ("a  ", [1, 3]), ("a   ", [])])
+def test_a_field_is_padded_and_what_it_is_compared_with_is_not(
+    log: DeltaLog, literal: str, ids: list[int]
+) -> None:
+    assert da.to_table(log, ["id"], col("s", "f") == literal)["id"].to_pylist() == ids
+
+
+def test_members_at_every_depth_come_with_their_padding(tmp_path: Path) -> None:
+    inner = StructType((StructField("a.b", STRING), StructField("v", STRING)))
+    nested = StructType(
+        (
+            StructField("l", ArrayType(inner)),
+            StructField("m", MapType(STRING, STRING)),
+            StructField("a", ArrayType(STRING)),
+        )
+    )
+    sql_type = (
+        "struct<l:array<struct<`a.b`:char(2),v:varchar(9)>>,m:map<char(3),string>,"
+        "a:array<char(1)>,gone:decimal(10,2)>"
+    )
+    schema = StructType((StructField("id", LONG), of_type("s", sql_type, nested)))
+    stored: list[object] = [
+        None,
+        {"l": [{"a.b": "x", "v": "y"}, None], "m": [("k", "w")], "a": ["", None]},
+        {"l": None, "m": None, "a": []},
+        {"l": [{"a.b": None, "v": None}], "m": [("kkkk", None)], "a": None},
+    ]
+    s_type = arrow_schema_from_schema(schema).field("s").type
+    rows = pa.table({"id": [0, 1, 2, 3], "s": pa.array(stored, s_type)})
+    log = create(tmp_path, schema, [data_file(tmp_path, "x", rows)])
+    expected: list[object] = [
+        None,
+        {"l": [{"a.b": "x ", "v": "y"}, None], "m": [("k  ", "w")], "a": [" ", None]},
+        {"l": None, "m": None, "a": []},
+        {"l": [{"a.b": None, "v": None}], "m": [("kkkk", None)], "a": None},
+    ]
+    assert da.to_table(log)["s"].to_pylist() == expected
+    found = da.to_table(log, predicate=col("id") >= 2)
+    assert found["s"].to_pylist() == expected[2:]

@@ -14,7 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.history import version_of_transaction
+from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import SetTransaction
 from tests.tables import add, live_paths, remove, staged, write_log

@@ -10,7 +10,7 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
-from delta_ops.log.history import version_of_transaction
+from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.storage import open_storage
 from tests.counting_storage import CountingStorage

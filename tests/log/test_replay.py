@@ -9,18 +9,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from itertools import chain
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops import DeltaLog, Snapshot
-from delta_ops.log import segment_replay
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
+from delta_ops.log.replay import replay_commits
+from delta_ops.log.segment import find_segment
 from delta_ops.protocol.actions import (
     AddFile,
     DeletionVector,
@@ -28,7 +29,7 @@ from delta_ops.protocol.actions import (
     FileAction,
     SetTransaction,
 )
-from delta_ops.protocol.arrow_schemas import remove_files
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
 from tests.counting_storage import CountingStorage
 from tests.tables import add, live_paths, remove, write_log
 
@@ -117,12 +118,21 @@ def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing
 def test_replay_in_groups_equals_the_model(
     commits: list[list[FileAction]], group: int, share: int
 ) -> None:
-    with (
-        mock.patch.object(segment_replay, "_GROUP_BYTES", group),
-        mock.patch.object(segment_replay, "_SMALL_BYTES", 0),
-        mock.patch.object(segment_replay, "_PENDING_SHARE", share),
-    ):
-        check_replay(commits, len(commits) - 1)
+    root = Path(tempfile.mkdtemp())
+    try:
+        log = write_log(root, commits)
+        for version in range(len(commits)):
+            segment = find_segment(log.storage, log.log_directory, version)
+            tail = replay_commits(
+                log.storage, segment, small_bytes=0, group_bytes=group, pending_share=share
+            ).tail
+            adds = add_files(tail.adds.rows.select(ADD.names))
+            removes = remove_files(tail.removes.rows.select(REMOVE.names))
+            live, gone = model(commits[: version + 1])
+            assert Counter((key_of(each), each.size) for each in adds) == Counter(live.items())
+            assert Counter(map(key_of, removes)) == Counter(gone)
+    finally:
+        shutil.rmtree(root)
 
 
 def check_replay(commits: list[list[FileAction]], checkpoint_at: int) -> None:

@@ -148,6 +148,18 @@ def test_without_a_request_id_a_rerun_undoes_what_was_written_since(tmp_path: Pa
     assert ids(log) == [0, 1]
 
 
+def test_a_request_that_found_nothing_to_do_is_carried_out_too(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    assert restore(log, version=4, request_id="ticket 5", dry_run=True).version is None
+    done = restore(log, version=4, request_id="ticket 5")
+    assert (done.version, done.plan.has_work) == (5, False)
+    write(log, [99])
+    again = restore(log, version=4, request_id="ticket 5")
+    assert (again.version, again.already_committed) == (5, True)
+    assert 99 in ids(log)
+    assert restore(log, version=6).version is None
+
+
 def test_with_a_request_id_a_rerun_changes_nothing(tmp_path: Path) -> None:
     log = history(tmp_path)
     assert restore(log, version=1, request_id="ticket 5").version == 5

@@ -193,6 +193,28 @@ def test_a_feature_whose_row_says_nothing_is_refused_by_name_everywhere(
         assert refused(asked, metadata(), operation, engine) == expected
 
 
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_feature_without_one_that_it_requires_is_read_and_kept_but_not_written(
+    monkeypatch: pytest.MonkeyPatch, operation: Operation
+) -> None:
+    row = Feature(
+        name="quantum",
+        for_readers=True,
+        requires=("domainMetadata",),
+        operations=frozenset(OPERATIONS),
+        read_by=frozenset(ENGINES),
+        written_by=frozenset(ENGINES),
+    )
+    monkeypatch.setattr(features, "FEATURES", (*FEATURES, row))
+    alone = protocol(3, 7, ["quantum"], ["quantum"])
+    beside_it = protocol(3, 7, ["quantum"], ["quantum", "domainMetadata"])
+    is_commit = operation in ("write", "restore")
+    assert refused(alone, metadata(), operation) == (
+        ("quantum without domainMetadata",) if is_commit else ()
+    )
+    assert refused(beside_it, metadata(), operation) == ()
+
+
 def test_no_feature_is_listed_twice() -> None:
     names = [feature.name for feature in FEATURES]
     assert len(names) == len(set(names))

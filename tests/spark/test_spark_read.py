@@ -21,9 +21,18 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError, OutsideFileError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
-from delta_ops.protocol.schema import STRING, StructField, StructType, schema_to_json
+from delta_ops.protocol.schema import (
+    LONG,
+    STRING,
+    ArrayType,
+    MapType,
+    StructField,
+    StructType,
+    schema_to_json,
+)
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
@@ -159,6 +168,41 @@ def test_char_columns_are_read_and_compared_with_their_padding(
         )
     found = rows_of(ds.read(spark, log, predicate=(col("c") == "a") & (col("p") <= "x")))
     assert found == [{"c": "a  ", "p": "x  "}]
+
+
+def test_nested_char_values_are_read_and_compared_with_their_padding(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    sql_type = "struct<f.g:char(2),l:array<struct<e:char(3)>>,m:map<char(1),char(2)>>"
+    inner = StructType((StructField("e", STRING),))
+    nested = StructType(
+        (
+            StructField("f.g", STRING),
+            StructField("l", ArrayType(inner)),
+            StructField("m", MapType(STRING, STRING)),
+        )
+    )
+    column = StructField("s", nested, metadata={"__CHAR_VARCHAR_TYPE_STRING": sql_type})
+    schema = StructType((StructField("id", LONG), column))
+    stored: list[object] = [
+        None,
+        {"f.g": "a", "l": [{"e": "x"}, None], "m": [("", "y")]},
+        {"f.g": None, "l": [], "m": None},
+    ]
+    s_type = arrow_schema_from_schema(schema).field("s").type
+    file = foreign_file(
+        tmp_path, "x.parquet", pa.table({"id": [0, 1, 2], "s": pa.array(stored, s_type)})
+    )
+    log = DeltaLog(tmp_path)
+    described = metadata(schema_string=schema_to_json(schema))
+    create_commit(log.storage, log.log_directory, 0, [PROTOCOL, described, file])
+    for predicate in (None, col("s", "f.g") == "a ", col("s", "f.g") > "a"):
+        assert rows_of(ds.read(spark, log, predicate=predicate)) == rows(
+            da.to_table(log, predicate=predicate)
+        )
+    (found,) = rows_of(ds.read(spark, log, predicate=col("s", "f.g") == "a "))
+    assert found["s"]["f.g"] == "a "
+    assert found["s"]["l"][0]["e"] == "x  "
 
 
 def test_the_logs_partition_value_wins_over_the_files(

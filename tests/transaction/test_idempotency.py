@@ -9,7 +9,7 @@ import pytest
 
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import InvalidRequestError, StaleRunError
-from delta_ops.log.history import version_of_transaction
+from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.transaction import Txn
 from tests.counting_storage import CountingStorage

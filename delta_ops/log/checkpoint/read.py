@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -25,7 +24,9 @@ from delta_ops.log.checkpoint.parts import (
     open_small,
     reading,
 )
+from delta_ops.log.checkpoint.sidecars import file_of_sidecar
 from delta_ops.log.segment import Checkpoint
+from delta_ops.log.table_state import TableState
 from delta_ops.protocol.actions import (
     CheckpointMetadata,
     DomainMetadata,
@@ -57,23 +58,8 @@ from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.parquet_ranges import Footer
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableState:
-    """Everything a version holds but its files."""
-
-    protocol: Protocol | None
-    metadata: Metadata | None
-    transactions: Mapping[str, SetTransaction]
-    """By application id."""
-    domains: Mapping[str, DomainMetadata]
-    """By domain; removed ones included until a checkpoint drops them."""
-
-
 # To make one takes as long as to read a small column.
 _NO_ADDS, _NO_REMOVES = ADD.empty_table(), REMOVE.empty_table()
-SIDECARS = "_sidecars"
-EMPTY_STATE = TableState(protocol=None, metadata=None, transactions={}, domains={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +112,7 @@ def open_checkpoint(
         adds, removes = _NO_ADDS, _NO_REMOVES
     with reading(storage, top):
         state = _state(others, checkpoint.version)
-    located = (_located(each, top) for each in others if isinstance(each, Sidecar))
+    located = (file_of_sidecar(each, top) for each in others if isinstance(each, Sidecar))
     sidecars = tuple({each.path: each for each in located}.values())  # one may be named twice
     return OpenCheckpoint(
         state=state,
@@ -204,13 +190,6 @@ def _state(actions: Sequence[Any], version: int) -> TableState:
         transactions={a.app_id: a for a in actions if isinstance(a, SetTransaction)},
         domains={a.domain: a for a in actions if isinstance(a, DomainMetadata)},
     )
-
-
-def _located(sidecar: Sidecar, top: FileInfo) -> FileInfo:
-    """Sidecars lie in a directory of their own; whatever place is named, only the name counts."""
-    directory, name = top.path.rpartition("/")[0], unquote(sidecar.path).rpartition("/")[2]
-    path = f"{directory}/{SIDECARS}/{name}"
-    return FileInfo(path, sidecar.size_in_bytes, sidecar.modification_time)
 
 
 def stream_adds(

@@ -1,62 +1,47 @@
-"""Sidecars as files: which there are, and which of them checkpoints name.
+"""Sidecars: files beside a V2 checkpoint that hold its file actions.
 
-Source: PROTOCOL.md, "Sidecar Files".
+Source: PROTOCOL.md, "Sidecar Files", "Sidecar File Information". They lie in a directory of their
+own, below that of the log, and an action of the checkpoint's top-level file names each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import partial
+from urllib.parse import quote, unquote
+from uuid import uuid4
 
-from delta_ops.log.checkpoint.read import SIDECARS, open_checkpoint
-from delta_ops.log.segment import Checkpoint
+from delta_ops.protocol.actions import Sidecar
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
+
+_DIRECTORY = "_sidecars"
 
 
-def list_sidecars(storage: Storage, directory: str) -> list[FileInfo]:
+def list_sidecars(storage: Storage, log_directory: str) -> list[FileInfo]:
     """The files directly in the directory of sidecars, which need not be there."""
-    return list(storage.list_from(f"{directory}/{SIDECARS}", ""))
+    return list(storage.list_from(f"{log_directory}/{_DIRECTORY}", ""))
 
 
-def referenced_sidecars(
-    storage: Storage, top_level: Sequence[FileInfo], candidates: Collection[str]
-) -> set[str]:
-    """Find which of some sidecars any of the checkpoints names.
+def new_sidecar_path(log_directory: str) -> str:
+    """A path that no other sidecar has."""
+    return f"{log_directory}/{_DIRECTORY}/{uuid4()}.parquet"
 
-    Reads as few checkpoints as it takes: none without candidates, and all where one is an orphan.
+
+def is_sidecar(path: str) -> bool:
+    """Whether a file of a checkpoint is a sidecar, by its path."""
+    return f"/{_DIRECTORY}/" in path
+
+
+def file_of_sidecar(sidecar: Sidecar, top: FileInfo) -> FileInfo:
+    """The file that an action names: whatever directory it names, only the file's name counts.
 
     Args:
-        top_level: The checkpoints' files. One that is gone names nothing.
-        candidates: Paths, as a listing has them.
-
-    Raises:
-        LogCorruptError: A checkpoint cannot be read.
+        top: The top-level file of the checkpoint.
     """
-    left, found = set(candidates), set[str]()
-    start, end = 0, 1
-    while left and start < len(top_level):
-        for named in in_parallel(partial(named_sidecars, storage), top_level[start:end]):
-            found |= left & named
-            left -= named
-        start, end = end, end + min(end, MAX_CONCURRENCY)
-    return found
+    directory, name = top.path.rpartition("/")[0], unquote(sidecar.path).rpartition("/")[2]
+    path = f"{directory}/{_DIRECTORY}/{name}"
+    return FileInfo(path, sidecar.size_in_bytes, sidecar.modification_time)
 
 
-def named_sidecars(storage: Storage, top: FileInfo) -> set[str]:
-    """Sidecars that a checkpoint names, by its top-level file; none if that is gone.
-
-    Raises:
-        LogCorruptError: It cannot be read.
-    """
-    try:
-        # Whatever version it is of: what it says of that is not asked for.
-        opened = open_checkpoint(storage, _checkpoint(top))
-    except FileNotFoundError:
-        return set()
-    return {info.path for info in opened.files if info.path != top.path}
-
-
-def _checkpoint(top: FileInfo) -> Checkpoint:
-    version = int(top.path.rpartition("/")[2][:20])
-    return Checkpoint(version=version, parts=(top,))
+def sidecar_of_file(info: FileInfo) -> Sidecar:
+    """The action that names a file."""
+    name = info.path.rpartition("/")[2]
+    return Sidecar(path=quote(name), size_in_bytes=info.size, modification_time=info.modified_ms)

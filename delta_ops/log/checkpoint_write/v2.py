@@ -23,7 +23,6 @@ from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from typing import IO, Literal, NamedTuple
-from urllib.parse import quote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -32,12 +31,13 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint.parts import iter_pieces, load_footers, reading
-from delta_ops.log.checkpoint.read import SIDECARS, OpenCheckpoint
+from delta_ops.log.checkpoint.read import OpenCheckpoint
+from delta_ops.log.checkpoint.sidecars import is_sidecar, new_sidecar_path, sidecar_of_file
 from delta_ops.log.checkpoint_write.content import Content
 from delta_ops.log.lost_commits import NO_CHECKSUM
-from delta_ops.log.replay import file_rows
+from delta_ops.log.reconciliation import file_rows
 from delta_ops.log.same_table import validate_same_table
-from delta_ops.protocol.actions import CheckpointMetadata, Sidecar
+from delta_ops.protocol.actions import CheckpointMetadata
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.file_names import v2_checkpoint_name
 from delta_ops.protocol.file_paths import depend_on_root
@@ -122,7 +122,7 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
     actions = [
         CheckpointMetadata(version=snapshot.version),
         *content.state,
-        *(_action(sidecar.info) for sidecar in sidecars),
+        *(sidecar_of_file(sidecar.info) for sidecar in sidecars),
     ]
     data = encode_commit(actions)
     validate_same_table(snapshot)
@@ -162,7 +162,7 @@ def _kept(
     known = [
         sidecar
         for info in before.files
-        if f"/{SIDECARS}/" in info.path
+        if is_sidecar(info.path)
         and (sidecar := _known(info, footers[info.path], layout)) is not None
     ]
     if not known:
@@ -266,7 +266,7 @@ def _write_sidecar(content: Content, kind: FileKind, structs: pa.StructArray) ->
         with pq.ParquetWriter(sink, schema, **CHECKPOINT_PARQUET) as writer:
             writer.write_table(table.cast(schema))
 
-    path = f"{snapshot.log_directory}/{SIDECARS}/{uuid4()}.parquet"
+    path = new_sidecar_path(snapshot.log_directory)
     info = snapshot.storage.create_from_stream(path, write)
     return KnownSidecar(info, kind, len(structs), oldest_ms)
 
@@ -284,11 +284,6 @@ def _hashes(keys: pa.ChunkedArray) -> list[pa.Array]:
 def _hashed(keys: pa.Array) -> pa.Array:
     digests = [blake2b(key, digest_size=8).digest() for key in keys.cast(pa.binary()).to_pylist()]
     return pa.Array.from_buffers(pa.int64(), len(digests), [None, pa.py_buffer(b"".join(digests))])
-
-
-def _action(info: FileInfo) -> Sidecar:
-    name = info.path.rpartition("/")[2]
-    return Sidecar(path=quote(name), size_in_bytes=info.size, modification_time=info.modified_ms)
 
 
 def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> None:

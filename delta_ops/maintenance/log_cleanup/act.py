@@ -31,10 +31,11 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.compatible import write_compatible_checkpoint
 from delta_ops.log.checkpoint.incomplete import delete_stale
 from delta_ops.log.checkpoint.read import stream_removes
-from delta_ops.log.checkpoint.sidecars import list_sidecars, referenced_sidecars
+from delta_ops.log.checkpoint.sidecar_references import referenced_sidecars
+from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.log.fresh_listing import retry_if_vanished
-from delta_ops.log.history import load_in_commit_times
+from delta_ops.log.in_commit_timestamps import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files
@@ -87,6 +88,13 @@ def load_log_cleanup_plan(
             table demands, or a checkpoint that may name old sidecars cannot be read.
     """
     validate_log_deletable(snapshot)
+    return plan_of_log(snapshot, now_ms=now_ms, keep_versions=keep_versions)
+
+
+def plan_of_log(
+    snapshot: Snapshot, *, now_ms: int, keep_versions: Collection[int] = ()
+) -> LogCleanupPlan:
+    """`load_log_cleanup_plan` for whoever deletes nothing: every table is looked at."""
 
     def look() -> LogCleanupPlan:
         files = list(snapshot.storage.list_from(snapshot.log_directory, ""))

@@ -20,7 +20,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.log.history import version_of_transaction
+from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile

@@ -22,7 +22,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.history import timestamp_ms
+from delta_ops.log.time_travel import timestamp_ms
 from delta_ops.maintenance.busy_table import insist
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
@@ -117,8 +117,8 @@ def restore(
         plan, missing = _planned(transaction, wanted, ignore_missing_files=ignore_missing_files)
         gone = tuple(sorted({add.path for add in missing}))
         found = RestoreResult(plan=plan, dry_run=dry_run, missing=gone)
-        if not plan.has_work:
-            return found
+        if not plan.has_work and (request_id is None or dry_run):
+            return found  # else the table remembers the request, which is carried out once
         _prepare(transaction, plan, vacuum_was_killed=vacuum_was_killed)
         if dry_run:
             transaction.validate()

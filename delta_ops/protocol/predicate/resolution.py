@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.char_types import char_length
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate.nodes import (
     Always,
@@ -27,10 +28,8 @@ from delta_ops.protocol.schema import (
     DataType,
     StructField,
     StructType,
-    char_length,
     collation,
     find_field,
-    holds_char,
 )
 from delta_ops.protocol.stats import ColumnPath
 
@@ -49,13 +48,13 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             path, found = _comparable(column, schema)
             if found.data_type == DATE and isinstance(value, datetime):
                 return _date_against_time(path, operator, _midnight_before(value, path))
-            literals, width = _literals((value,), path, found)
+            literals, width = _literals((value,), path, found, schema)
             return Comparison(path, operator, literals[0], found.data_type, width)
         case In(column, values):
             path, found = _comparable(column, schema)
             if found.data_type == DATE:
                 return _date_in(path, values)
-            literals, width = _literals(values, path, found)
+            literals, width = _literals(values, path, found, schema)
             return In(path, literals, found.data_type, width)
         case IsNull(column):
             path, found = _locate(column, schema)
@@ -98,25 +97,22 @@ def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, Str
             f"Column {'.'.join(path)} has the collation {name}, by which we cannot compare: read "
             "without this predicate and filter the rows, or test the column for null."
         )
-    if len(path) > 1 and holds_char(find_field(schema, path[0])):
-        raise InvalidRequestError(
-            f"Column {path[0]} has fields of the type CHAR, which we cannot compare: read without "
-            "this predicate and filter the rows, or test the field for null."
-        )
     return path, found
 
 
 def _literals(
-    values: tuple[object, ...], path: ColumnPath, field: StructField
+    values: tuple[object, ...], path: ColumnPath, field: StructField, schema: StructType
 ) -> tuple[tuple[object, ...], int | None]:
-    """The values as the column's type has them, and to how many characters both sides are padded.
+    """The values as the column's type has them, and to how many characters the column is padded.
+
+    A value is padded like the column that it is compared with, if that is no field of a struct.
 
     Source: Spark's `ApplyCharTypePadding`.
     """
     found = tuple(None if v is None else _literal(v, path, field.data_type) for v in values)
-    width = char_length(field)
-    if width is None:
-        return found, None
+    width = char_length(path, find_field(schema, path[0]))
+    if width is None or len(path) > 1:
+        return found, width
     width = max([width, *(len(str(each)) for each in found if each is not None)])
     return tuple(None if each is None else str(each).ljust(width) for each in found), width
 

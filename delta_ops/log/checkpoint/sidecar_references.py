@@ -1,0 +1,57 @@
+"""Sidecar references: which sidecars the checkpoints of a log name.
+
+Source: PROTOCOL.md, "Sidecar Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+from delta_ops.log.checkpoint.read import open_checkpoint
+from delta_ops.log.segment import Checkpoint
+from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
+
+
+def referenced_sidecars(
+    storage: Storage, top_level: Sequence[FileInfo], candidates: Collection[str]
+) -> set[str]:
+    """Find which of some sidecars any of the checkpoints names.
+
+    Reads as few checkpoints as it takes: none without candidates, and all where one is an orphan.
+
+    Args:
+        top_level: The checkpoints' files. One that is gone names nothing.
+        candidates: Paths, as a listing has them.
+
+    Raises:
+        LogCorruptError: A checkpoint cannot be read.
+    """
+    left, found = set(candidates), set[str]()
+    start, end = 0, 1
+    while left and start < len(top_level):
+        for named in in_parallel(partial(named_sidecars, storage), top_level[start:end]):
+            found |= left & named
+            left -= named
+        start, end = end, end + min(end, MAX_CONCURRENCY)
+    return found
+
+
+def named_sidecars(storage: Storage, top: FileInfo) -> set[str]:
+    """Sidecars that a checkpoint names, by its top-level file; none if that is gone.
+
+    Raises:
+        LogCorruptError: It cannot be read.
+    """
+    try:
+        # Whatever version it is of: what it says of that is not asked for.
+        opened = open_checkpoint(storage, _checkpoint(top))
+    except FileNotFoundError:
+        return set()
+    return {info.path for info in opened.files if info.path != top.path}
+
+
+def _checkpoint(top: FileInfo) -> Checkpoint:
+    version = int(top.path.rpartition("/")[2][:20])
+    return Checkpoint(version=version, parts=(top,))

@@ -1,0 +1,44 @@
+"""Logged commits: the commit files of a log, and of the log that it goes on from.
+
+Where a log goes on from a version of another one, that version and those before it are its history
+too, and what the other log did since is not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from delta_ops.log.segment import earliest_version, list_log
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.storage import FileInfo, Storage
+
+
+class LoggedCommit(NamedTuple):
+    """A commit file, and the log that it stands in."""
+
+    storage: Storage
+    directory: str
+    version: int
+    info: FileInfo
+
+
+def logged_commits(
+    storage: Storage, directory: str, base: Snapshot | None
+) -> tuple[dict[int, LoggedCommit], int | None]:
+    """Commits by version, and the earliest version from which every later one can be read.
+
+    Args:
+        base: What the first commit of the log follows.
+    """
+    listing = list_log(storage, directory)
+    earliest = earliest_version(listing)
+    own = {v: LoggedCommit(storage, directory, v, info) for v, info in listing.commits.items()}
+    if base is None:
+        return own, earliest
+    below, first = logged_commits(base.storage, base.log_directory, base.base)
+    commits = {v: each for v, each in below.items() if v <= base.version}
+    commits |= {v: each for v, each in own.items() if v > base.version}
+    follow = [v for v in sorted(commits) if v > base.version]
+    if follow == list(range(base.version + 1, base.version + 1 + len(follow))):
+        earliest = base.version if first is None else min(first, base.version)
+    return commits, earliest

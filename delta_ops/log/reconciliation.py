@@ -1,0 +1,274 @@
+"""Reconciliation: which files the actions of a log leave live, and which removed.
+
+Source: PROTOCOL.md, "Action Reconciliation".
+
+Newest first: the first action seen for a key decides and everything older is skipped.
+The checkpoint comes last and is already reconciled, so its rows are filtered, never recorded:
+memory grows with the commits since the checkpoint, not with the table.
+Within one commit an add comes before a remove of the same key, which the protocol forbids but
+writers have produced: a file too many is found out, a file too few is lost data.
+No I/O: the caller supplies the actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.log.commit_file import Commit
+from delta_ops.protocol.arrow_schemas import (
+    ADD,
+    PATH_HASH,
+    REMOVE,
+    evened,
+    hashed,
+)
+from delta_ops.protocol.file_paths import canonical_paths
+from delta_ops.storage.concurrency import in_parallel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """File actions with what identifies their files.
+
+    Nearly always the paths stand in the log as they are compared: then they are kept once.
+    """
+
+    rows: pa.Table
+    """`path` and `deletionVector`, as in the log, and whatever else is wanted."""
+    canonical: pa.ChunkedArray | None = None
+    """Canonical paths; None: those of `rows` are."""
+    identified: pa.ChunkedArray | None = None
+    """Paths with the id of the deletion vector; None: there are no deletion vectors."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Hashes are of no use in another process."""
+        has_hashes = PATH_HASH in self.rows.column_names
+        rows = self.rows.drop_columns([PATH_HASH]) if has_hashes else self.rows
+        return _unpickled, (rows, self.canonical, self.identified, has_hashes)
+
+    @property
+    def paths(self) -> pa.ChunkedArray:
+        """Canonical paths."""
+        return self.rows["path"] if self.canonical is None else self.canonical
+
+    @property
+    def keys(self) -> pa.ChunkedArray:
+        """What identifies each file: its canonical path, with the deletion vector's id if any."""
+        return self.paths if self.identified is None else self.identified
+
+    def filter(self, mask: pa.Array) -> FileRows:
+        """The rows of which `mask` is true."""
+        return FileRows(
+            rows=self.rows.filter(mask),
+            canonical=None if self.canonical is None else self.canonical.filter(mask),
+            identified=None if self.identified is None else self.identified.filter(mask),
+        )
+
+
+def _unpickled(
+    rows: pa.Table,
+    canonical: pa.ChunkedArray | None,
+    identified: pa.ChunkedArray | None,
+    has_hashes: bool,
+) -> FileRows:
+    if has_hashes:
+        hashes = pa.array(map(hash, rows["path"].to_pylist()), pa.int64())
+        rows = rows.append_column(PATH_HASH, hashes)
+    return FileRows(rows=rows, canonical=canonical, identified=identified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The reconciled file actions of the commits after the checkpoint."""
+
+    adds: FileRows
+    """Live files; schema `ADD`, with a `PATH_HASH`."""
+    removes: FileRows
+    """Tombstones, expired ones included; schema `REMOVE`, with a `PATH_HASH`."""
+
+    def __len__(self) -> int:
+        return len(self.adds) + len(self.removes)
+
+
+EMPTY_TAIL = Tail(
+    adds=FileRows(rows=hashed(ADD).empty_table()),
+    removes=FileRows(rows=hashed(REMOVE).empty_table()),
+)
+# Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
+_POOL = pa.system_memory_pool()
+
+
+def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
+    """Rows with what identifies their files.
+
+    Args:
+        rows: Columns `path` and `deletionVector`, as in the log, among others.
+    """
+    if not len(rows):
+        return FileRows(rows=rows)
+    rows = evened(rows)
+    stored = rows["path"].chunks
+    paths = in_parallel(partial(canonical_paths, table_uri=table_uri), stored)
+    is_canonical = all(path is chunk for path, chunk in zip(paths, stored, strict=True))
+    found = FileRows(
+        rows=rows, canonical=None if is_canonical else pa.chunked_array(paths, pa.string())
+    )
+    if rows["deletionVector"].null_count == len(rows):
+        return found
+    return replace(found, identified=_identified(found.paths, rows["deletionVector"]))
+
+
+def extend_tail(tail: Tail, commits: Sequence[Commit], table_uri: str) -> Tail:
+    """The tail after further commits, given in ascending order."""
+    return merge(reconcile(commits, table_uri), tail)
+
+
+def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
+    """The tail of commits, given in ascending order, as if nothing were before them."""
+    if not commits:
+        return EMPTY_TAIL
+    newest_first = list(reversed(commits))
+    adds = file_rows(_stacked([c.adds for c in newest_first]), table_uri)
+    removes = file_rows(_stacked([c.removes for c in newest_first]), table_uri)
+    if _all_differ(adds, removes):
+        return Tail(adds=adds, removes=removes)
+    keys, is_add = _in_order_of_decision(adds.keys, removes.keys, newest_first)
+    decides = first_of_each(keys)
+    return Tail(
+        adds=adds.filter(decides.filter(is_add)),
+        removes=removes.filter(decides.filter(pc.invert(is_add))),
+    )
+
+
+def merge(newer: Tail, older: Tail) -> Tail:
+    """One tail of two that follow each other: what the newer one says of a file counts."""
+    if not len(newer) or not len(older):
+        return newer if len(newer) else older
+    adds, removes = (_not_in(newer, files) for files in (older.adds, older.removes))
+    return Tail(adds=_concatenated(newer.adds, adds), removes=_concatenated(newer.removes, removes))
+
+
+def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
+    """The rows of a checkpoint that no later commit speaks of."""
+    known = _joined(tail.adds.keys, tail.removes.keys)
+    # Each time, Arrow takes in all that is known first.
+    for batch in in_tables_of(batches, len(known)):
+        rows = file_rows(batch, table_uri)
+        yield _unseen(rows, known) if len(known) else rows
+
+
+def _not_in(newer: Tail, files: FileRows) -> FileRows:
+    """The files of which the newer tail says nothing.
+
+    Only those of its files are compared by their keys whose path has the same hash: a table of all
+    its keys would take more memory than the older files.
+    """
+    if any(each.canonical is not None for each in (newer.adds, newer.removes, files)):
+        return _unseen(files, _joined(newer.adds.keys, newer.removes.keys))
+    hashes = files.rows[PATH_HASH]
+    alike = [
+        each.keys.filter(pc.is_in(each.rows[PATH_HASH], value_set=hashes, memory_pool=_POOL))
+        for each in (newer.adds, newer.removes)
+    ]
+    known = _joined(*alike)
+    return _unseen(files, known) if len(known) else files
+
+
+def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:
+    is_known = pc.is_in(files.keys, value_set=known)
+    return files.filter(pc.invert(is_known)) if pc.any(is_known).as_py() else files
+
+
+def in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+    """Put tables together until each has `num_rows` rows at least, but for the last."""
+    pending: list[pa.Table] = []
+    num_pending = 0
+    for batch in batches:
+        pending.append(batch)
+        num_pending += len(batch)
+        if num_pending >= num_rows:
+            yield pa.concat_tables(pending)
+            pending, num_pending = [], 0
+    if pending:
+        yield pa.concat_tables(pending)
+
+
+def first_of_each(keys: pa.ChunkedArray) -> pa.Array:
+    """For each key, whether it is the first of its kind."""
+    encoded = pc.dictionary_encode(keys, memory_pool=_POOL)
+    # Codes are given in the order of appearance: a new one is greater than all before it.
+    codes = pa.concat_arrays([chunk.indices for chunk in encoded.chunks])
+    greatest = pc.cumulative_max(codes)
+    before = pa.concat_arrays([pa.array([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
+    return pc.greater(greatest, before)
+
+
+def _in_order_of_decision(
+    add_keys: pa.ChunkedArray, remove_keys: pa.ChunkedArray, newest_first: Sequence[Commit]
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The keys, of each commit adds before removes, and which of them are those of adds."""
+    chunks: list[pa.Array] = []
+    is_add: list[pa.Array] = []
+    add = remove = 0
+    for commit in newest_first:
+        adds, removes = len(commit.adds), len(commit.removes)
+        chunks += add_keys.slice(add, adds).chunks
+        chunks += remove_keys.slice(remove, removes).chunks
+        is_add += [pa.repeat(pa.scalar(True), adds), pa.repeat(pa.scalar(False), removes)]
+        add, remove = add + adds, remove + removes
+    return pa.chunked_array(chunks, pa.string()), pa.chunked_array(is_add, pa.bool_())
+
+
+def _all_differ(*files: FileRows) -> bool:
+    """True only if no file stands there twice; whole numbers are compared sooner than paths."""
+    if any(each.canonical is not None for each in files):
+        return False
+    hashes = _joined(*(each.rows[PATH_HASH] for each in files))
+    return len(pc.unique(hashes, memory_pool=_POOL)) == len(hashes)
+
+
+def _identified(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+    place = pc.binary_join_element_wise(
+        pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""
+    )
+    offset = pc.struct_field(vectors, "offset").cast(pa.string())
+    at_offset = pc.if_else(
+        pc.is_valid(offset), pc.binary_join_element_wise(place, offset, "@"), place
+    )
+    with_vector = pc.binary_join_element_wise(paths, at_offset, "\0")
+    return pc.if_else(pc.is_valid(place), with_vector, paths)
+
+
+def _concatenated(newer: FileRows, older: FileRows) -> FileRows:
+    # Chunks of no rows would pile up, a few for each group of commits.
+    if not len(newer) or not len(older):
+        return newer if len(newer) else older
+    both = (newer, older)
+    return FileRows(
+        rows=pa.concat_tables([each.rows for each in both]),
+        canonical=None
+        if all(each.canonical is None for each in both)
+        else _joined(*(each.paths for each in both)),
+        identified=None
+        if all(each.identified is None for each in both)
+        else _joined(*(each.keys for each in both)),
+    )
+
+
+def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows; of tables without any, at least one, nothing is kept."""
+    return pa.concat_tables([table for table in tables if len(table)] or tables[:1])
+
+
+def _joined(*arrays: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array(chain.from_iterable(each.chunks for each in arrays), arrays[0].type)

@@ -1,0 +1,47 @@
+"""Transaction identifiers: the version whose commit carries one.
+
+Source: PROTOCOL.md, "Transaction Identifiers". Which are in force is a part of `table_state`.
+"""
+
+from __future__ import annotations
+
+from delta_ops.errors import LogCorruptError
+from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.logged_commits import LoggedCommit, logged_commits
+from delta_ops.log.snapshot import Snapshot
+from delta_ops.storage import Storage
+from delta_ops.storage.concurrency import in_parallel
+
+_MANY_COMMITS = 32
+
+
+def version_of_transaction(
+    storage: Storage, directory: str, app_id: str, version: int, *, base: Snapshot | None = None
+) -> int | None:
+    """The version whose commit carries a txn; None if its commit file cannot be found.
+
+    A commit that is damaged is passed over: the txn is known from elsewhere, and an old commit may
+    be one that no version needs any more.
+
+    Args:
+        base: What the first commit of the log follows.
+    """
+    commits, _ = logged_commits(storage, directory, base)
+    newest_first = [commits[number] for number in sorted(commits, reverse=True)]
+    # It is among the last ones, nearly always; else as many are read at once as have been already.
+    start, end = 0, 1
+    while start < len(newest_first):
+        group = newest_first[start:end]
+        for commit in in_parallel(_read_if_possible, group):
+            for txn in commit.transactions if commit else ():
+                if commit and (txn.app_id, txn.version) == (app_id, version):
+                    return commit.version
+        start, end = end, end + min(end, _MANY_COMMITS)
+    return None
+
+
+def _read_if_possible(logged: LoggedCommit) -> Commit | None:
+    try:
+        return read_commit_if_there(logged.storage, logged.directory, logged.version)
+    except LogCorruptError:
+        return None

@@ -1,0 +1,143 @@
+"""CHAR types: strings of a fixed length, which readers see padded with spaces.
+
+Source: Spark's `CharVarcharUtils` and `ApplyCharTypePadding`; the protocol has strings only. A
+column's metadata say its type in SQL, whole types for structs, arrays and maps among them. Writers
+may leave the padding out; to readers it is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from delta_ops.protocol.schema import (
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+CharLengths: TypeAlias = "int | Mapping[str, CharLengths]"
+"""Characters of a string; of a nested value those of its members: by the name of a field, or by
+`element`, `key` and `value`."""
+
+_SQL_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_WORD = re.compile(r"[a-z_0-9 ]+", re.IGNORECASE)
+_PARAMETERS = re.compile(r"\([^()]*\)")
+_CHAR = re.compile(r"\((\d+)\)")
+_QUOTED = re.compile(r"`((?:[^`]|``)*)`")
+_PLAIN = re.compile(r"[^:]+")
+_MEMBERS = {"array": ("element",), "map": ("key", "value")}
+
+
+def char_lengths(field: StructField) -> CharLengths | None:
+    """How many characters values of the type CHAR have, in a column; None where nothing is CHAR.
+
+    What the metadata say of members that the column does not have, or in words that are no type,
+    counts for nothing: a field that was renamed comes as it is stored.
+    """
+    text = field.metadata.get(_SQL_TYPE)
+    if not isinstance(text, str):
+        return None
+    try:
+        lengths, end = _parse(text, 0)
+    except _NoTypeError:
+        return None
+    return _fit(lengths, field.data_type) if end == len(text) else None
+
+
+def char_length(path: tuple[str, ...], column: StructField) -> int | None:
+    """How many characters a string of the type CHAR has; None of other types.
+
+    Args:
+        path: Fields of structs, from the column on.
+    """
+    lengths = char_lengths(column)
+    for name in path[1:]:
+        lengths = lengths.get(name) if isinstance(lengths, Mapping) else None
+    return lengths if isinstance(lengths, int) else None
+
+
+class _NoTypeError(Exception):
+    """The text is no type."""
+
+
+class _Parsed(NamedTuple):
+    lengths: CharLengths | None
+    end: int
+    """Where the text goes on."""
+
+
+def _parse(text: str, start: int) -> _Parsed:
+    word = _WORD.match(text, start)
+    if word is None:
+        raise _NoTypeError
+    name, end = word[0].strip().lower(), word.end()
+    if name == "struct" and text.startswith("<", end):
+        return _parse_members(text, end, None)
+    if name in _MEMBERS and text.startswith("<", end):
+        return _parse_members(text, end, _MEMBERS[name])
+    length = _CHAR.match(text, end) if name == "char" else None
+    if length is not None:
+        return _Parsed(int(length[1]), length.end())
+    parameters = _PARAMETERS.match(text, end)
+    return _Parsed(None, parameters.end() if parameters else end)
+
+
+def _parse_members(text: str, opening: int, names: tuple[str, ...] | None) -> _Parsed:
+    """What stands between angle brackets.
+
+    Args:
+        names: Names of the members; a struct has them in the text.
+    """
+    found: dict[str, CharLengths] = {}
+    end, number = opening, 0
+    while not text.startswith(">", end):
+        if not text.startswith("<" if number == 0 else ",", end):
+            raise _NoTypeError
+        end += 1
+        if names is None:
+            if number == 0 and text.startswith(">", end):
+                break
+            name, end = _parse_name(text, end)
+        elif number < len(names):
+            name = names[number]
+        else:
+            raise _NoTypeError
+        lengths, end = _parse(text, end)
+        if lengths is not None:
+            found[name] = lengths
+        number += 1
+    return _Parsed(found or None, end + 1)
+
+
+def _parse_name(text: str, start: int) -> tuple[str, int]:
+    quoted = _QUOTED.match(text, start)
+    plain = None if quoted else _PLAIN.match(text, start)
+    name = quoted or plain
+    if name is None or not text.startswith(":", name.end()):
+        raise _NoTypeError
+    return (quoted[1].replace("``", "`") if quoted else name[0]), name.end() + 1
+
+
+def _fit(lengths: CharLengths | None, data_type: DataType) -> CharLengths | None:
+    """The lengths without those of members that are not there, or are no strings."""
+    if lengths is None or isinstance(lengths, int):
+        return lengths if data_type == STRING else None
+    members = ((name, lengths.get(name), each) for name, each in _members(data_type))
+    fitted = {name: _fit(each, member) for name, each, member in members}
+    return {name: each for name, each in fitted.items() if each is not None} or None
+
+
+def _members(data_type: DataType) -> list[tuple[str, DataType]]:
+    match data_type:
+        case StructType(fields=fields):
+            return [(each.name, each.data_type) for each in fields]
+        case ArrayType(element_type=element_type):
+            return [("element", element_type)]
+        case MapType(key_type=key_type, value_type=value_type):
+            return [("key", key_type), ("value", value_type)]
+    return []
