@@ -1,16 +1,37 @@
-"""The lists of docs/extending.md are complete: each file that would have to be touched is there."""
+"""The lists of docs/extending.md are complete: each file that would have to be touched is there.
+
+An operation and what it needs is made up here, and is run and shown by all without their knowing.
+"""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import get_args
+from typing import Any, cast, get_args
 
+import pyarrow as pa
 import pytest
+from click.testing import CliRunner
+from pydantic import ValidationError
 
-from delta_ops.maintenance import Operation
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.cli.fleets import SOMETHING_DUE
+from delta_ops.cli.main import cli
+from delta_ops.cli.render import show_result
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, operations
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds
+from delta_ops.maintenance.operation import OperationEntry, Option, Request
+from delta_ops.maintenance.operations import OPERATIONS
+from delta_ops.orchestration.maintenance_jobs import maintenance_config_class
+from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,7 +39,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text()
 
 # These are names of actions and of fields, too.
 FEATURE_NAMES = {each.name for each in FEATURES} - {"domainMetadata", "inCommitTimestamp"}
-# The others are words of other things, too.
+# The others are words of other things, too. What names both knows of operations.
 OPERATION_NAMES = {"clean_up_log", "compact_log"}
 SCHEMES = {"gs"}
 
@@ -30,6 +51,24 @@ def texts_in(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in documentation:
             yield from [node.value] if isinstance(node.value, str) else []
+
+
+def words_in(path: Path) -> Iterator[str]:
+    """The texts and the names of a module, in lower case."""
+    yield from map(str.lower, texts_in(path))
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.alias(name=word):
+                yield word.lower()
+
+
+def files_that_know_operations() -> set[str]:
+    found = set()
+    for path in (ROOT / "delta_ops").rglob("*.py"):
+        words = set(words_in(path))
+        if all(any(name in word for word in words) for name in OPERATION_NAMES):
+            found.add(path.relative_to(ROOT).as_posix())
+    return found
 
 
 def files_with(wanted: set[str], *, all_of: bool) -> set[str]:
@@ -50,9 +89,7 @@ def listed_under(heading: str) -> set[str]:
     ("heading", "expected"),
     [
         pytest.param("A table feature", files_with(FEATURE_NAMES, all_of=False), id="feature"),
-        pytest.param(
-            "A maintenance operation", files_with(OPERATION_NAMES, all_of=False), id="operation"
-        ),
+        pytest.param("A maintenance operation", files_that_know_operations(), id="operation"),
         pytest.param("A storage", files_with(SCHEMES, all_of=True), id="storage"),
     ],
 )
@@ -66,5 +103,147 @@ def test_every_file_that_the_page_names_is_there() -> None:
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
-def test_the_names_that_are_looked_for_are_operations() -> None:
-    assert set(get_args(Operation)) >= OPERATION_NAMES
+def test_every_operation_has_an_entry() -> None:
+    names = [entry.name for entry in OPERATIONS]
+    assert sorted(names) == sorted(get_args(Operation))
+    assert set(names) >= OPERATION_NAMES
+
+
+@pytest.mark.parametrize("entry", OPERATIONS, ids=lambda entry: entry.name)
+def test_an_operation_takes_what_its_entry_gives(entry: OperationEntry[Any]) -> None:
+    parameters = signature(entry.act).parameters
+    assert set(parameters) >= {"log", "dry_run", *entry.arguments(Request())}
+    offered = {option.name: option.default for option in entry.options}
+    assert offered == {name: parameters[name].default for name in offered}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorted:
+    """What `sort` did."""
+
+    dry_run: bool
+    files: int
+    by: str
+
+
+SORT = cast(Operation, "sort")
+
+
+def sort(log: DeltaLog, *, dry_run: bool = False, by: str = "size") -> Sorted:
+    """An operation that there is not: sorts the files of a table that has three."""
+    return Sorted(dry_run=dry_run, files=0 if dry_run else log.snapshot().num_files, by=by)
+
+
+def unsorted_files(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
+    return [
+        Finding(
+            measure=cast(Any, "unsorted_files"),
+            value=facts.mergeable_files,
+            threshold=3,
+            unit="files",
+            verdict="due" if facts.mergeable_files >= 3 else "ok",
+            operation=SORT,
+            advice="sort: files are in disorder",
+        )
+    ]
+
+
+ENTRY = OperationEntry(
+    name=SORT,
+    needs="write",
+    act=sort,
+    arguments=lambda _: {},
+    planned=lambda _: {"files_to_sort": 3},
+    figures=lambda result: {"sorted_files": result.files},
+    json=lambda result: {"sorted_files": result.files, "by": result.by},
+    findings=unsorted_files,
+    options=(
+        Option(name="by", kind=str, default="size", description="How.", choices=("size", "age")),
+        Option(name="at_most", kind=int, default=9, description="How many.", at_least=1),
+    ),
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeltaLog:
+    """A table of three files, where there is one operation more."""
+    monkeypatch.setattr(operations, "OPERATIONS", (*OPERATIONS, ENTRY))
+    for number in range(3):
+        da.write(tmp_path, pa.table({"id": [number]}))
+    return DeltaLog(tmp_path)
+
+
+def test_a_new_operation_runs_when_it_is_due(table: DeltaLog) -> None:
+    result = maintain(table)
+    assert result.plan.operations == ("optimize", "sort")
+    assert result.figures["sorted_files"] == 1  # what optimize has left
+    assert maintain(table).plan.operations == ()
+
+
+def test_a_new_operation_runs_when_it_is_asked_for(table: DeltaLog) -> None:
+    result = maintain(table, operations=[SORT], options={SORT: {"by": "age"}})
+    assert result.results == (Sorted(dry_run=False, files=3, by="age"),)
+    assert (result.planned, result.figures) == ({"files_to_sort": 3}, {"sorted_files": 3})
+
+
+def test_a_new_operation_is_part_of_health_and_fleets(table: DeltaLog) -> None:
+    report = health(table)
+    assert report.operations == ("sort",)
+    assert report.findings[-1].operation == SORT
+    (row,) = maintain_fleet([table])
+    assert row.result is not None
+    assert row.result.figures == {"sorted_files": 3}
+
+
+def test_a_new_operation_is_shown_by_the_terminal(
+    table: DeltaLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = CliRunner().invoke(cli, ["maintain", table.uri, "--json"])
+    assert shown.exit_code == SOMETHING_DUE
+    assert json.loads(shown.stdout)["planned"] == ["sort"]
+    assert json.loads(shown.stdout)["planned_figures"] == {"files_to_sort": 3}
+    assert json.loads(shown.stdout)["done"] == {"sorted_files": 3}
+    show_result(ENTRY, table.uri, sort(table))
+    assert json.loads(capsys.readouterr().out) == {
+        "table": table.uri,
+        "dry_run": False,
+        "sorted_files": 3,
+        "by": "size",
+    }
+
+
+def test_a_new_operation_is_refused_by_what_it_needs(table: DeltaLog) -> None:
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("deletionVectors",),
+        writer_features=("deletionVectors",),
+    )
+    create_commit(table.storage, table.log_directory, 3, [protocol])
+    assert health(table).figures.refused[SORT] == ("deletionVectors",)
+    assert health(table).operations == ()
+
+
+def test_a_new_operation_is_in_the_config_of_dagster() -> None:
+    config = maintenance_config_class((*OPERATIONS, ENTRY))
+    given = {"operations": ["checkpoint", "sort"], "sort_by": "age"}
+    settings = config.model_validate(given)
+    assert settings.chosen() == ["checkpoint", "sort"]
+    assert settings.options(ENTRY) == {"by": "age", "at_most": 9}
+    for wrong in ({"operations": ["sord"]}, {"sort_by": "name"}, {"sort_at_most": 0}):
+        with pytest.raises(ValidationError):
+            config.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param({"vacuum": {"mod": "lite"}}, "vacuum has no option 'mod'", id="option"),
+        pytest.param({"vacuum": {"dry_run": True}}, "no option 'dry_run'", id="of all operations"),
+        pytest.param({"sort": {}}, "there is no operation 'sort'", id="operation"),
+    ],
+)
+def test_an_option_that_there_is_not_is_refused(tmp_path: Path, options: Any, said: str) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match=said):
+        maintain(tmp_path, options=options)

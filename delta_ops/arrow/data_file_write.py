@@ -1,4 +1,4 @@
-"""One data file written, with its statistics.
+"""Data files written, with their statistics.
 
 Source: PROTOCOL.md, "Data Files", "Per-file Statistics". Partition columns are never in the files
 that we write.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,70 +21,139 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory
-from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.stats import FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 
 # The table property's names where Arrow has others.
 _ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 _ROW_GROUP_ROWS = 1_048_576
+_TINY_ROWS = 16
 
 
-def write_data_file(
-    storage: Storage,
-    batches: Iterable[pa.RecordBatch],
-    file_schema: pa.Schema,
-    *,
-    definition: TableDefinition,
-    partition_values: Mapping[str, str | None],
-    data_change: bool,
-    is_durable: bool = True,
-) -> AddFile:
-    """Write one new file of a partition.
+class DataFileWriter:
+    """Writes new data files of one table, what they share prepared once.
 
     Args:
-        batches: Rows without the partition columns, of `file_schema`.
+        file_schema: Columns of the rows, which are not those of the partitions.
         definition: The table as the commit will leave it.
-        partition_values: Serialised, for every partition column, in the order of the directories.
-        is_durable: False: it is not before `Storage.persist`, which is to be called before a commit
-            names it.
-
-    Raises:
-        InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
-        StorageError: The store failed.
     """
-    codec = definition.properties.compression_codec
-    directory = hive_directory(list(partition_values), partition_values)
-    name = f"part-00000-{uuid.uuid4()}-c000.{codec}.parquet"
-    path = f"{directory}/{name}" if directory else name
-    footers: list[pq.FileMetaData] = []
-    free_of_nan = {field.name for field in file_schema if pa.types.is_floating(field.type)}
 
-    def write(sink: IO[bytes]) -> None:
-        compression = _ARROW_CODECS.get(codec, codec)
-        with _parquet_writer(sink, file_schema, compression, storage.uri, footers) as writer:
-            for row_group in _row_groups(batches):
-                validate_rows(row_group, definition.schema, storage.uri)
-                writer.write_table(_declared(row_group), row_group_size=_ROW_GROUP_ROWS)
-                free_of_nan.difference_update(
-                    [name for name in free_of_nan if _has_nan(row_group[name])]
-                )
+    def __init__(
+        self, storage: Storage, file_schema: pa.Schema, definition: TableDefinition
+    ) -> None:
+        self._storage, self._schema, self._definition = storage, file_schema, definition
+        self._codec = definition.properties.compression_codec
+        self._floats = [f.name for f in file_schema if pa.types.is_floating(f.type)]
+        self._has_rules = bool(not_null_rules(definition.schema))
+        self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
+        self._stats: FileStatsMaker | None = None
 
-    info = storage.create_from_stream(path, write, is_durable=is_durable)
-    return AddFile(
-        path=encode_path(path),
-        size=info.size,
-        partition_values=dict(partition_values),
-        modification_time=info.modified_ms,
-        data_change=data_change,
-        stats=stats_from_footer(
-            footers[0],
-            definition.schema,
-            list(partition_values),
-            definition.properties.stats,
-            columns_without_nan=[(name,) for name in free_of_nan],
-        ),
-    )
+    def write(
+        self,
+        tables: Iterable[pa.Table],
+        partition_values: Mapping[str, str | None],
+        *,
+        data_change: bool,
+        is_durable: bool = True,
+    ) -> AddFile:
+        """Write one file of a partition.
+
+        Args:
+            tables: Rows, each table a row group or several.
+            partition_values: Serialised, for every partition column, in the order of the
+                directories.
+            is_durable: False: it is not before `Storage.persist`, which is to be called before a
+                commit names it.
+
+        Raises:
+            InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
+            StorageError: The store failed.
+        """
+        free_of_nan = set(self._floats)
+        footers: list[pq.FileMetaData] = []
+
+        def write(sink: IO[bytes]) -> None:
+            footers.append(self._encode(tables, sink, free_of_nan))
+
+        return self._add(write, footers, free_of_nan, partition_values, data_change, is_durable)
+
+    def write_few(
+        self, rows: pa.Table, partition_values: Mapping[str, str | None], *, data_change: bool
+    ) -> AddFile:
+        """Write one small file of a partition, which is not durable; see `write`.
+
+        It is encoded in memory: Arrow writes a file in many small pieces.
+        """
+        free_of_nan = set(self._floats)
+        encoded = pa.BufferOutputStream()
+        footers = [self._encode([rows], encoded, free_of_nan, is_tiny=len(rows) <= _TINY_ROWS)]
+        content = encoded.getvalue()
+
+        def write(sink: IO[bytes]) -> None:
+            sink.write(content)
+
+        return self._add(write, footers, free_of_nan, partition_values, data_change, False)
+
+    def _add(
+        self,
+        write: Callable[[IO[bytes]], None],
+        footers: Sequence[pq.FileMetaData],
+        free_of_nan: Collection[str],
+        partition_values: Mapping[str, str | None],
+        data_change: bool,
+        is_durable: bool,
+    ) -> AddFile:
+        directory = hive_directory(list(partition_values), partition_values)
+        name = f"part-00000-{uuid.uuid4()}-c000.{self._codec}.parquet"
+        path = f"{directory}/{name}" if directory else name
+        info = self._storage.create_from_stream(path, write, is_durable=is_durable)
+        footer = footers[0]
+        if self._stats is None:
+            definition = self._definition
+            self._stats = FileStatsMaker(
+                footer, definition.schema, list(partition_values), definition.properties.stats
+            )
+        return AddFile(
+            path=encode_path(path),
+            size=info.size,
+            partition_values=dict(partition_values),
+            modification_time=info.modified_ms,
+            data_change=data_change,
+            stats=self._stats.stats(footer, [(name,) for name in free_of_nan]),
+        )
+
+    def _encode(
+        self, tables: Iterable[pa.Table], sink: Any, free_of_nan: set[str], *, is_tiny: bool = False
+    ) -> pq.FileMetaData:
+        """The footer of what was written; columns with NaN are taken out of `free_of_nan`."""
+        table = self._storage.uri
+        footers: list[pq.FileMetaData] = []
+        compression = _ARROW_CODECS.get(self._codec, self._codec)
+        with _failing_as_ours(table):
+            writer = pq.ParquetWriter(
+                sink,
+                self._schema,
+                compression=compression,
+                # A dictionary of a few values takes longer to write and to read, and no less room.
+                use_dictionary=not is_tiny,
+                store_schema=False,
+                metadata_collector=footers,
+            )
+            try:
+                for rows in tables:
+                    if self._has_rules:
+                        validate_rows(rows, self._definition.schema, table)
+                    stored = _declared(rows) if self._is_nested else rows
+                    writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
+                    free_of_nan -= {name for name in free_of_nan if _has_nan(rows[name])}
+            except BaseException:
+                with contextlib.suppress(Exception):  # closing what is broken hides why it broke
+                    writer.close()
+                raise
+            writer.close()
+        return footers[0]
 
 
 def discard(storage: Storage, adds: Iterable[AddFile]) -> None:
@@ -92,44 +161,7 @@ def discard(storage: Storage, adds: Iterable[AddFile]) -> None:
     storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
 
 
-@contextlib.contextmanager
-def _parquet_writer(
-    sink: IO[bytes],
-    schema: pa.Schema,
-    compression: str,
-    table: str,
-    footers: list[pq.FileMetaData],
-) -> Iterator[pq.ParquetWriter]:
-    """A writer whose footer is in `footers` at the end, and whose errors are ours."""
-    try:
-        writer = pq.ParquetWriter(
-            sink,
-            schema,
-            compression=compression,
-            store_schema=False,
-            metadata_collector=footers,
-        )
-        try:
-            yield writer
-        except BaseException:
-            with contextlib.suppress(Exception):  # closing what is broken hides why it broke
-                writer.close()
-            raise
-        writer.close()
-    # The store's own errors come as StorageError already: what is left is the encoder's.
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise InvalidRequestError(
-            f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
-            "or the table property delta.parquet.compression.codec, whichever that names"
-        ) from error
-
-
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
-
-
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Neighbouring batches together, so that many small ones do not make many small row groups."""
     pending: list[pa.RecordBatch] = []
     num_rows = 0
@@ -141,6 +173,24 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             pending, num_rows = [], 0
     if pending:
         yield pa.Table.from_batches(pending)
+
+
+@contextlib.contextmanager
+def _failing_as_ours(table: str) -> Iterator[None]:
+    """Errors of the encoder as ours."""
+    try:
+        yield
+    # The store's own errors come as StorageError already: what is left is the encoder's.
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InvalidRequestError(
+            f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
+            "or the table property delta.parquet.compression.codec, whichever that names"
+        ) from error
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
 
 
 def _declared(rows: pa.Table) -> pa.Table:

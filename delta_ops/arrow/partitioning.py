@@ -39,15 +39,17 @@ def split(
     # One stable sort of all rows, then slices: taking the rows of each partition for itself would
     # join the chunks of every column again and again.
     order = pc.sort_indices(numbers)
-    ends = pc.cumulative_sum(pc.value_counts(numbers.take(order)).field("counts")).to_pylist()
+    counts = pc.value_counts(numbers.take(order)).field("counts")
+    ends = pc.cumulative_sum(counts)
+    starts = pc.subtract(ends, counts)
+    first_rows = order.take(starts)
+    values = zip(*[text.take(first_rows).to_pylist() for text in texts], strict=True)
     stored = rows.drop_columns(list(columns))
-    ordered = stored.take(order) if len(ends) > 1 else stored
-    start = 0
-    for end in ends:
-        first = order[start].as_py()
-        values = {name: text[first].as_py() for name, text in zip(columns, texts, strict=True)}
-        yield values, ordered.slice(start, end - start)
-        start = end
+    ordered = stored.take(order) if len(counts) > 1 else stored
+    for of_partition, start, count in zip(
+        values, starts.to_pylist(), counts.to_pylist(), strict=True
+    ):
+        yield dict(zip(columns, of_partition, strict=True)), ordered.slice(start, count)
 
 
 def _partition_numbers(texts: Sequence[pa.Array]) -> pa.Array:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.data_file_write import discard, write_data_file
+from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -35,22 +35,14 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
             num_rows += len(batch)
             yield batch
 
+    writer = DataFileWriter(snapshot.storage, file_schema, definition)
     adds: list[AddFile] = []
     try:
         for files in outputs(group):
             partition_values = {
                 name: files[0].partition_values.get(name) for name in snapshot.partition_columns
             }
-            adds.append(
-                write_data_file(
-                    snapshot.storage,
-                    rows(files),
-                    file_schema,
-                    definition=definition,
-                    partition_values=partition_values,
-                    data_change=False,
-                )
-            )
+            adds.append(writer.write(row_groups(rows(files)), partition_values, data_change=False))
     except BaseException:  # an interrupt too would leave files that nobody names
         discard(snapshot.storage, adds)
         raise

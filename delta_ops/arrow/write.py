@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
-from delta_ops.arrow.data_file_write import discard, write_data_file
+from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import validate_rows, validate_values
 from delta_ops.arrow.scan import read_files
@@ -41,6 +41,7 @@ from delta_ops.transaction.write import Mode, Target, WriteRequest, stage, trans
 from delta_ops.transaction.write import write as write_by
 
 _CHUNK_BYTES = 512 * 1024 * 1024
+_FEW_BYTES = 1024 * 1024
 
 
 def write(
@@ -154,6 +155,7 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
     definition, storage = transaction.definition, transaction.log.storage
     schema, partition_columns = definition.schema, definition.partition_columns
     file_schema = arrow_schema_from_schema(definition.data_schema)
+    writer = DataFileWriter(storage, file_schema, definition)
     adds: list[AddFile] = []
     # Where there may be many files, to make each of them durable would take most of the time.
     is_durable = not partition_columns
@@ -161,18 +163,14 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
         for chunk in _chunks(batches, definition.arrow_schema, _CHUNK_BYTES):
             # Files do not have these columns: whoever writes one cannot check them.
             validate_rows(chunk.select(partition_columns), schema, transaction.log.uri)
+            is_small = chunk.nbytes <= _FEW_BYTES
             for values, rows in split(chunk, schema, partition_columns, transaction.log.uri):
-                adds.append(
-                    write_data_file(
-                        storage,
-                        rows.select(file_schema.names).to_batches(),
-                        file_schema,
-                        definition=definition,
-                        partition_values=values,
-                        data_change=True,
-                        is_durable=is_durable,
-                    )
-                )
+                if not is_durable and (is_small or rows.nbytes <= _FEW_BYTES):
+                    adds.append(writer.write_few(rows, values, data_change=True))
+                    continue
+                groups = row_groups(rows.to_batches())
+                add = writer.write(groups, values, data_change=True, is_durable=is_durable)
+                adds.append(add)
         if not is_durable:
             storage.persist(canonical_path(add.path, storage.uri) for add in adds)
     except BaseException:  # an interrupt too would leave files that nobody names

@@ -14,8 +14,9 @@ from delta_ops.cli.options import (
     table_argument,
     where_option,
 )
-from delta_ops.cli.render import show_fields, show_json, show_rows, size_text, utc
+from delta_ops.cli.render import show_fields, show_json, show_rows, size_text
 from delta_ops.planning.scan import plan_columnar_scan
+from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
 
 
@@ -68,7 +69,7 @@ def history(table: str, storage_options: dict[str, Any], limit: int | None, as_j
             show_json(
                 {
                     "version": entry.version,
-                    "timestamp": utc(entry.timestamp_ms),
+                    "timestamp": utc_text(entry.timestamp_ms),
                     "operation": entry.operation,
                     "operation_parameters": entry.operation_parameters,
                     "operation_metrics": entry.operation_metrics,
@@ -78,7 +79,7 @@ def history(table: str, storage_options: dict[str, Any], limit: int | None, as_j
             )
         return
     rows = (
-        (e.version, utc(e.timestamp_ms), e.operation, e.operation_parameters, e.engine_info)
+        (e.version, utc_text(e.timestamp_ms), e.operation, e.operation_parameters, e.engine_info)
         for e in entries
     )
     show_rows(("version", "timestamp", "operation", "parameters", "engine"), rows)
@@ -101,7 +102,7 @@ def files(
     names = ("path", "size", "num_records", "modification_time", "partition_values")
     found = plan_columnar_scan(snapshot, names, where).sort_by("path")
     rows = [
-        {**row, "modification_time": utc(row["modification_time"])}
+        {**row, "modification_time": utc_text(row["modification_time"])}
         for row in islice(found.to_pylist(), limit)
     ]
     if as_json:

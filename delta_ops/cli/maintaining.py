@@ -22,10 +22,9 @@ from delta_ops.cli.render import (
     failed,
     progress,
     say,
-    show_json,
+    show_result,
     show_rows,
     size_text,
-    utc,
 )
 from delta_ops.maintenance import (
     CheckpointResult,
@@ -35,7 +34,13 @@ from delta_ops.maintenance import (
     optimize,
     vacuum,
 )
+from delta_ops.maintenance.checkpoint import CHECKPOINT
+from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
+from delta_ops.maintenance.log_compaction import COMPACT_LOG
+from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.vacuum.inventory import load_inventory
+from delta_ops.maintenance.vacuum.operation import VACUUM
+from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
 
 _UNFINISHED = "of checkpoints that nobody finished"
@@ -63,26 +68,8 @@ def checkpoint(
     log = open_table(table, storage_options)
     with progress(wanted=not as_json) as on_event:
         result = create_checkpoint(log, part_rows=part_rows, dry_run=dry_run, on_event=on_event)
-    written = result.written
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "version": result.plan.version,
-                "has_work": result.plan.has_work,
-                "written": written is not None,
-                "kind": written.kind if written else result.plan.kind,
-                "num_files": written.num_files if written else None,
-                "num_reused": written.num_reused if written else None,
-                "num_actions": written.num_actions if written else None,
-                "size_bytes": written.size_bytes if written else None,
-                "expired_tombstones": written.expired_tombstones if written else None,
-                "planned_files": len(result.plan.stale),
-                "deleted_files": result.deleted_files,
-                "failures": result.failures,
-            }
-        )
+        show_result(CHECKPOINT, log.uri, result)
     else:
         say(_checkpoint_text(result))
     _fail_for(result.failures)
@@ -136,22 +123,7 @@ def optimize_command(
         )
     plan = result.plan
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "target_size_bytes": plan.target_size_bytes,
-                "planned_groups": len(plan.groups),
-                "planned_files": plan.num_files,
-                "planned_bytes": plan.size_bytes,
-                "version": result.version,
-                "already_committed": result.already_committed,
-                "removed_files": result.files_removed,
-                "added_files": result.files_added,
-                "removed_bytes": result.bytes_removed,
-                "added_bytes": result.bytes_added,
-            }
-        )
+        show_result(OPTIMIZE, log.uri, result)
     elif dry_run and plan.has_work:
         say(
             f"Would put {count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)}) "
@@ -233,25 +205,11 @@ def vacuum_command(
         )
     planned = (*result.plan.files, *result.plan.leftovers)
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "horizon": utc(result.plan.horizon_ms),
-                "planned_files": len(planned),
-                "planned_bytes": result.plan.size_bytes,
-                "deleted_files": result.deleted_files,
-                "deleted_bytes": result.deleted_bytes,
-                "planned_directories": len(result.plan.directories),
-                "deleted_directories": result.deleted_directories,
-                "kept": {reason.replace(" ", "_"): n for reason, n in result.plan.kept.items()},
-                "failures": result.failures,
-                "paths": [info.path for info in planned] if dry_run else None,
-            }
-        )
+        show_result(VACUUM, log.uri, result)
     elif dry_run and planned:
         show_rows(
-            ("path", "size", "modified"), ((i.path, i.size, utc(i.modified_ms)) for i in planned)
+            ("path", "size", "modified"),
+            ((i.path, i.size, utc_text(i.modified_ms)) for i in planned),
         )
         say(_would_delete(len(planned), result.plan.size_bytes))
     elif not result.plan.has_work:
@@ -292,34 +250,7 @@ def clean_up_log_command(
         result = clean_up_log(log, dry_run=dry_run, keep_versions=keep_versions, on_event=on_event)
     plan = result.plan
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "cutoff": utc(plan.cutoff_ms),
-                "boundary_version": plan.boundary_version,
-                "earliest_version_before": plan.earliest_before,
-                "earliest_version_after": plan.earliest_after,
-                "earliest_version": result.earliest_version,
-                "latest_version": plan.latest_version,
-                "compatible_checkpoint_version": plan.compatible_version,
-                "planned_by_kind": {
-                    "incomplete_checkpoint_files": len(plan.incomplete),
-                    "commits": len(plan.commits),
-                    "checkpoint_files": len(plan.checkpoints),
-                    "compactions": len(plan.compactions),
-                    "checksums": len(plan.checksums),
-                    "sidecars": len(plan.sidecars),
-                    "leftovers": len(plan.leftovers),
-                },
-                "planned_files": len(plan.files),
-                "planned_bytes": plan.size_bytes,
-                "deleted_files": result.deleted_files,
-                "deleted_bytes": result.deleted_bytes,
-                "failures": result.failures,
-                "paths": [info.path for info in plan.files] if dry_run else None,
-            }
-        )
+        show_result(CLEAN_UP_LOG, log.uri, result)
     elif not plan.has_work:
         say(
             "Every log file is needed or young; nothing to do. "
@@ -363,19 +294,7 @@ def compact_log_command(
     result = compact_log(log, from_version, to_version, dry_run=dry_run)
     plan = result.plan
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "start_version": plan.start_version,
-                "end_version": plan.end_version,
-                "file": plan.file_name if plan.has_work else None,
-                "has_work": plan.has_work,
-                "written": result.written,
-                "num_actions": result.num_actions,
-                "size_bytes": result.size_bytes,
-            }
-        )
+        show_result(COMPACT_LOG, log.uri, result)
     elif result.written:
         say(
             f"Wrote {plan.file_name}: {count_text(result.num_actions, 'action')}, "

@@ -32,10 +32,10 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from delta_ops.cli.far_times import timestamp_text
 from delta_ops.cli.values import plain
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
+from delta_ops.maintenance.operation import OperationEntry, Result
 
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
@@ -144,9 +144,9 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def utc(ms: int) -> str:
-    """Milliseconds since the Unix epoch as a time in UTC."""
-    return timestamp_text(ms * 1000, is_utc=True)
+def show_result(entry: OperationEntry[Result], table: str, result: Result) -> None:
+    """What an operation did to a table, as one JSON object."""
+    show_json({"table": table, "dry_run": result.dry_run, **entry.json(result)})
 
 
 @contextmanager

@@ -16,7 +16,16 @@ from delta_ops.cli.options import (
     open_table,
     table_argument,
 )
-from delta_ops.cli.render import count_text, failed, progress, say, show_json, show_rows, size_text
+from delta_ops.cli.render import (
+    count_text,
+    failed,
+    progress,
+    say,
+    show_json,
+    show_result,
+    show_rows,
+    size_text,
+)
 from delta_ops.maintenance import (
     RepairPlan,
     RestorePlan,
@@ -27,6 +36,7 @@ from delta_ops.maintenance import (
     restore,
     revert,
 )
+from delta_ops.maintenance.repair.operation import REPAIR
 
 
 @click.command("restore")
@@ -178,24 +188,7 @@ def repair_command(
         )
     plan = result.plan
     if as_json:
-        show_json(
-            {
-                "table": log.uri,
-                "dry_run": dry_run,
-                "planned_on": plan.version,
-                "num_files": plan.num_files,
-                "missing": [add.path for add in plan.missing],
-                "missing_deletion_vectors": [add.path for add in plan.missing_vectors],
-                "without_statistics": [add.path for add in plan.without_statistics],
-                "orphans": [info.path for info in plan.orphans],
-                "outside": plan.outside,
-                "version": result.version,
-                "already_committed": result.already_committed,
-                "described_files": result.described_files,
-                "removed_files": result.removed_files,
-                "failures": result.failures,
-            }
-        )
+        show_result(REPAIR, log.uri, result)
     else:
         _show_repair(plan)
         if result.version is not None:

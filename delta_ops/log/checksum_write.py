@@ -40,6 +40,7 @@ from delta_ops.log.file_figures import (
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import (
     Action,
+    AddFile,
     CommitInfo,
     DomainMetadata,
     FileAction,
@@ -132,7 +133,7 @@ def next_checksum(
     files: list[FileAction] = []
     others: list[OtherAction] = []
     for action in actions:
-        if isinstance(action, FileAction):
+        if isinstance(action, (RemoveFile, AddFile)):  # sooner told than of a union
             files.append(action)
         else:
             others.append(action)

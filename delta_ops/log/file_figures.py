@@ -94,10 +94,11 @@ def known_files(
         return KnownFiles(live=live, absent=gone | rest)
     if before.checkpoint is not None:
         written_ms = max(part.modified_ms for part in before.checkpoint.parts)
-        gone |= {path for path in rest if _is_new(actions[path], written_ms)}
+        new = {path for path, action in actions.items() if _is_new(action, written_ms)}
+        gone |= new & rest
         rest -= gone
     if rest and may_read:
-        wanted = _array(rest)
+        wanted = named if len(rest) == len(actions) else _array(rest)
         # Each time, Arrow takes in all that is wanted first.
         for found in in_tables_of(before.stream_live(["size", CANONICAL_PATH]), len(rest)):
             live |= _sizes(FileRows(rows=found, canonical=found[CANONICAL_PATH]), wanted)
@@ -133,10 +134,9 @@ def _is_new(action: FileAction, written_ms: int) -> bool:
     One of which an add says something else, without a change of data, is live, and looks younger
     than a checkpoint that was written while the store's clock was set back.
     """
-    match action:
-        case AddFile(data_change=True, modification_time=modified_ms):
-            return modified_ms > written_ms
-    return False
+    return (
+        isinstance(action, AddFile) and action.data_change and action.modification_time > written_ms
+    )
 
 
 def _sizes(files: FileRows, wanted: pa.Array) -> dict[str, int]:

@@ -10,6 +10,7 @@ from delta_ops.maintenance.checkpoint import (
     create_checkpoint,
     plan_checkpoint,
 )
+from delta_ops.maintenance.due import Finding, HealthThresholds, Operation
 from delta_ops.maintenance.fleet import (
     Failure,
     FoundTables,
@@ -19,15 +20,9 @@ from delta_ops.maintenance.fleet import (
     fleet_health,
     maintain_fleet,
 )
-from delta_ops.maintenance.health.act import (
-    Finding,
-    HealthReport,
-    HealthThresholds,
-    assess,
-    health,
-    health_json,
-)
 from delta_ops.maintenance.health.figures import HealthFigures
+from delta_ops.maintenance.health.findings import assess
+from delta_ops.maintenance.health.report import HealthReport, health, health_json
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan, plan_clean_up_log
 from delta_ops.maintenance.log_compaction import (
@@ -39,7 +34,7 @@ from delta_ops.maintenance.log_compaction import (
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
-from delta_ops.maintenance.plan import MaintenancePlan, Operation, plan_maintenance
+from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
 from delta_ops.maintenance.repair.act import RepairResult, repair
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.restore.act import RestoreResult, restore

@@ -2,14 +2,15 @@
 
 Source: PROTOCOL.md, "Checkpoints". The table's properties say of which kind. Tombstones whose
 retention is over are left out of the checkpoint, and with that the log forgets them: vacuum runs
-first, see `plan`. What is left of checkpoints that nobody finished is deleted after it, see
+first, see `operations`. What is left of checkpoints that nobody finished is deleted after it, see
 `log.incomplete_checkpoints`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
@@ -23,6 +24,8 @@ from delta_ops.log.checkpoint_write.write import (
     write_checkpoint,
 )
 from delta_ops.log.segment import list_log
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Verdict, due_from
+from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.file_names import version_prefix
 from delta_ops.protocol.table_definition import validate
 from delta_ops.storage import FileInfo
@@ -153,3 +156,105 @@ def create_checkpoint(
         deleted_files=len(gone.files),
         failures=gone.failures,
     )
+
+
+def _arguments(asked: Request) -> dict[str, Any]:
+    return {"clock": asked.own_clock, "on_event": asked.on_event}
+
+
+def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
+    interval = limits.commits_since_checkpoint
+    cure = "checkpoint: readers replay every commit since the last one"
+    return [
+        due_from(
+            "commits_since_checkpoint",
+            facts.commits_since_checkpoint,
+            facts.checkpoint_interval if interval is None else interval,
+            "commits",
+            operation="checkpoint",
+            cure=cure,
+        ),
+        due_from(
+            "commit_bytes_since_checkpoint",
+            facts.commit_bytes_since_checkpoint,
+            limits.commit_bytes_since_checkpoint,
+            "bytes",
+            operation="checkpoint",
+            cure=cure,
+        ),
+        _incomplete(facts),
+    ]
+
+
+def _incomplete(facts: Facts) -> Finding:
+    danger = (
+        "checkpoint files of which others are missing are taken for a whole checkpoint by "
+        "deltalake's clean-up, which then deletes the commits that the table still needs"
+    )
+    verdict: Verdict = "ok"
+    advice = ""
+    if facts.stale_checkpoint_files:
+        verdict = "due"
+        advice = f"checkpoint, which deletes them: {danger}"
+    elif facts.incomplete_checkpoint_files:
+        verdict = "look"
+        advice = (
+            "let deltalake not clean up the log until they are gone or whole: checkpoint deletes "
+            f"them once they are a day old, if nobody finishes them; {danger}"
+        )
+    return Finding(
+        measure="incomplete_checkpoints",
+        value=facts.incomplete_checkpoint_files,
+        threshold=1,
+        unit="files",
+        verdict=verdict,
+        operation="checkpoint",
+        advice=advice,
+    )
+
+
+def _planned(result: CheckpointResult) -> dict[str, int]:
+    return {
+        "checkpoints_planned": int(result.plan.is_missing),
+        "incomplete_checkpoint_files_planned": len(result.plan.stale),
+    }
+
+
+def _figures(result: CheckpointResult) -> dict[str, int]:
+    written = result.written
+    return {
+        "checkpoints_written": int(written is not None),
+        "expired_tombstones_dropped": written.expired_tombstones if written else 0,
+        "incomplete_checkpoint_files_deleted": result.deleted_files,
+        "checkpoint_failures": len(result.failures),
+    }
+
+
+def _json(result: CheckpointResult) -> dict[str, Any]:
+    plan, written = result.plan, result.written
+    return {
+        "version": plan.version,
+        "has_work": plan.has_work,
+        "written": written is not None,
+        "kind": written.kind if written else plan.kind,
+        "num_files": written.num_files if written else None,
+        "num_reused": written.num_reused if written else None,
+        "num_actions": written.num_actions if written else None,
+        "size_bytes": written.size_bytes if written else None,
+        "expired_tombstones": written.expired_tombstones if written else None,
+        "planned_files": len(plan.stale),
+        "deleted_files": result.deleted_files,
+        "failures": result.failures,
+    }
+
+
+CHECKPOINT = OperationEntry(
+    name="checkpoint",
+    needs="checkpoint",
+    act=create_checkpoint,
+    arguments=_arguments,
+    planned=_planned,
+    figures=_figures,
+    json=_json,
+    findings=_findings,
+)

@@ -24,12 +24,8 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.delta_log import LOG_DIRECTORY
-from delta_ops.maintenance.health.act import (
-    DEFAULT_THRESHOLDS,
-    HealthReport,
-    HealthThresholds,
-    health,
-)
+from delta_ops.maintenance.due import HealthThresholds
+from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport, health
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
@@ -21,6 +22,7 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.replay import Replayed, replay_commits
 from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
+from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.actions import Action
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files, remove_files
 from delta_ops.protocol.file_names import commit_name, compaction_name
@@ -194,3 +196,42 @@ def _actions(replayed: Replayed) -> Iterator[Action]:
         yield replace(remove, data_change=False)
     for add in add_files(replayed.tail.adds.rows.select(ADD.names)):
         yield replace(add, data_change=False)
+
+
+def _arguments(_: Request) -> dict[str, Any]:
+    return {}
+
+
+def _planned(result: LogCompactionResult) -> dict[str, int]:
+    return {"log_versions_planned": len(result.plan.commits)}
+
+
+def _figures(result: LogCompactionResult) -> dict[str, int]:
+    return {
+        "log_versions_compacted": len(result.plan.commits) if result.written else 0,
+        "log_compaction_bytes": result.size_bytes,
+    }
+
+
+def _json(result: LogCompactionResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "start_version": plan.start_version,
+        "end_version": plan.end_version,
+        "file": plan.file_name if plan.has_work else None,
+        "has_work": plan.has_work,
+        "written": result.written,
+        "num_actions": result.num_actions,
+        "size_bytes": result.size_bytes,
+    }
+
+
+COMPACT_LOG = OperationEntry(
+    name="compact_log",
+    needs="compact",
+    act=compact_log,
+    arguments=_arguments,
+    planned=_planned,
+    figures=_figures,
+    json=_json,
+)

@@ -1,12 +1,8 @@
 """The maintenance plan: which operations a table has work for, as figures.
 
 Cheap enough to ask every few minutes: the snapshot, one listing of the log and at most a few
-`stat` calls; the data is never listed. Operations run in this order:
-
-1. vacuum: it learns of removed files from tombstones, which the next checkpoint forgets;
-2. optimize: its commit belongs into the checkpoint;
-3. checkpoint: clean-up can only go as far as there is one;
-4. clean up log.
+`stat` calls. Names of files are listed on a disk only, for links, where a file is past its
+retention. The order of operations stands in `operations`.
 
 Once all that is due has run, nothing is due, and nothing becomes due unless the table changes or
 something expires. Vacuum is due if a file is still there whose tombstone has expired; of many
@@ -18,44 +14,23 @@ vacuum run once in a while even when it is not due.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import UnsupportedFeatureError
-from delta_ops.log import Snapshot, Source, snapshot_of
-from delta_ops.log.delta_log import LOG_DIRECTORY
-from delta_ops.maintenance.admission import is_own_log, validate_format
-from delta_ops.maintenance.checkpoint import plan_checkpoint
-from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan
-from delta_ops.maintenance.optimize.plan import plan_optimize
+from delta_ops.log import Source, snapshot_of
+from delta_ops.log.segment import listing_from_files
+from delta_ops.maintenance.admission import validate_log_deletable
+from delta_ops.maintenance.due import HealthThresholds, Operation
+from delta_ops.maintenance.facts import load_facts
+from delta_ops.maintenance.operations import due_operations, findings_of_operations
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
-from delta_ops.maintenance.reachable import removed_before, unneeded_paths
-from delta_ops.maintenance.vacuum.plan import is_among, is_hidden, visible_prefixes
-from delta_ops.protocol.features import Operation as Needed
-from delta_ops.protocol.file_paths import is_absolute
-from delta_ops.protocol.table_definition import validate
+from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 
-Operation = Literal["vacuum", "optimize", "repair", "checkpoint", "clean_up_log", "compact_log"]
-"""Log compaction is never due: only some engines gain by it, and who runs them asks for it. Repair
-is due by health only: it fills in statistics, and takes no entry out of the table."""
-
-_NEEDS: Mapping[Operation, Needed] = {
-    "vacuum": "vacuum",
-    "optimize": "write",
-    "repair": "restore",
-    "checkpoint": "checkpoint",
-    "clean_up_log": "clean up",
-    "compact_log": "compact",
-}
-"""What each operation does, in the words of `features`."""
-TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
-"""Columns that `any_is_there` looks at."""
-_SAMPLE = 16
+_THRESHOLDS = HealthThresholds(small_files=1, commit_bytes_since_checkpoint=sys.maxsize)
+"""Whatever there is to do is due; but a checkpoint goes by the number of commits alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,81 +78,34 @@ def plan_maintenance(
     Raises:
         InvalidRequestError: A property of the table cannot be understood.
         VersionNotFoundError: A version that is to be kept cannot be read.
-        UnsupportedFeatureError: The table keeps things of ours that this version does not know.
+        UnsupportedFeatureError: The table keeps things of ours, or has a feature, of which this
+            version does not know what they mean for the log.
     """
     validate_arguments(plan_maintenance, locals())
     snapshot = snapshot_of(source)
-    validate_format(snapshot)
-    refused = _refused_by_definition(snapshot)
-    now_ms = clock()
-    cleanup = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=keep_versions)
-    checkpoint = plan_checkpoint(snapshot, stale=cleanup.incomplete)
+    validate_log_deletable(snapshot)
     target = target_size_bytes(snapshot, target_size)
-    optimize = plan_optimize(
-        small_file_sizes(snapshot, target), target_size_bytes=target, min_files=min_files
+    listed = list(snapshot.storage.list_from(snapshot.log_directory, ""))
+    facts = load_facts(
+        snapshot,
+        listed=listed,
+        listing=listing_from_files(listed),
+        small_files=small_file_sizes(snapshot, target),
+        tombstones=snapshot.tombstones(TOMBSTONE_COLUMNS),
+        now_ms=clock(),
+        target_size_bytes=target,
+        min_files=min_files,
+        keep=keep,
+        keep_versions=keep_versions,
     )
-    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
-    tombstones = snapshot.tombstones(TOMBSTONE_COLUMNS)
-    due: dict[Operation, bool] = {
-        "vacuum": any_is_there(snapshot, tombstones, horizon_ms, keep),
-        "optimize": optimize.has_work,
-        "checkpoint": checkpoint.is_due,
-        "clean_up_log": cleanup.has_work and cleanup.is_enabled,
-    }
+    due = due_operations(findings_of_operations(facts, _THRESHOLDS))
     return MaintenancePlan(
-        version=snapshot.version,
-        commits_since_checkpoint=checkpoint.commits_since_checkpoint,
-        small_files=optimize.num_files,
-        expired_tombstones=len(removed_before(tombstones, horizon_ms)),
-        deletable_log_files=len(cleanup.files),
-        incomplete_checkpoint_files=len(cleanup.incomplete),
-        operations=tuple(each for each, is_due in due.items() if is_due and each not in refused),
-        refused={each: reason for each, reason in refused.items() if due.get(each)},
-    )
-
-
-def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
-    """The operations that must not touch the table, with what forbids it."""
-    try:
-        validate_format(snapshot)
-    except UnsupportedFeatureError as error:
-        return dict.fromkeys(_NEEDS, error.features)
-    return _refused_by_definition(snapshot)
-
-
-def _refused_by_definition(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
-    refused: dict[Operation, tuple[str, ...]] = {}
-    for operation, needed in _NEEDS.items():
-        try:
-            validate(snapshot.definition, needed, table=snapshot.uri, engine=None)
-        except UnsupportedFeatureError as error:
-            refused[operation] = error.features
-    if not is_own_log(snapshot):
-        refused["vacuum"] = (f"a log other than {LOG_DIRECTORY}",)
-    return refused
-
-
-def any_is_there(
-    snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int, keep: Collection[str] = ()
-) -> bool:
-    """Whether vacuum would find a file that only tombstones older than the horizon name, as far as
-    a sample of these files tells."""
-    unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
-    deletable = _deletable(unneeded, snapshot, keep) if unneeded else []
-    if not deletable:
-        return False
-    step = max(1, -(-len(deletable) // _SAMPLE))
-    # As vacuum sees them: one that is reached by a link is not there.
-    found = snapshot.storage.find(deletable[::-1][::step])
-    return any(info.modified_ms < horizon_ms for info in found)
-
-
-def _deletable(paths: Iterable[str], snapshot: Snapshot, keep: Collection[str]) -> list[str]:
-    """Paths that vacuum would delete if they are there, in its order."""
-    visible = visible_prefixes(snapshot.partition_columns)
-    kept = frozenset(keep)
-    return sorted(
-        path
-        for path in paths
-        if not is_absolute(path) and not is_hidden(path, visible) and not is_among(path, kept)
+        version=facts.version,
+        commits_since_checkpoint=facts.commits_since_checkpoint,
+        small_files=facts.mergeable_files,
+        expired_tombstones=facts.expired_tombstones,
+        deletable_log_files=facts.deletable_log_files,
+        incomplete_checkpoint_files=facts.stale_checkpoint_files,
+        operations=tuple(each for each in due if each not in facts.refused),
+        refused={each: facts.refused[each] for each in due if each in facts.refused},
     )

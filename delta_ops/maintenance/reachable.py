@@ -46,12 +46,35 @@ def reachable_paths(
         LogCorruptError: The log names a deletion vector in a way that cannot be understood.
         InvalidRequestError: The log does not remember what was removed so long ago.
     """
-    horizon_ms = now_ms - retention_ms
-    paths = _live_paths(snapshot)
-    paths.update(_protected(removed_since(snapshot.tombstones(), horizon_ms), snapshot))
-    for removes in _removes_of_commits(snapshot, horizon_ms, retention_ms, on_event):
-        paths.update(_protected(removes, snapshot))
+    paths: set[str] = set()
+    for some in stream_reachable(
+        snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event
+    ):
+        paths.update(some)
     return paths
+
+
+def stream_reachable(
+    snapshot: Snapshot, *, now_ms: int, retention_ms: int, on_event: OnEvent = ignore
+) -> Iterator[Iterator[str]]:
+    """`reachable_paths` in parts, each of which is to be read before the next; some twice.
+
+    Raises:
+        LogCorruptError: As for `reachable_paths`; so is `InvalidRequestError`.
+    """
+    for files in snapshot.stream_live(["path", _VECTOR]):
+        yield protected_paths(files, snapshot)
+    yield from stream_removed(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)
+
+
+def stream_removed(
+    snapshot: Snapshot, *, now_ms: int, retention_ms: int, on_event: OnEvent = ignore
+) -> Iterator[Iterator[str]]:
+    """The part of `stream_reachable` that is not live."""
+    horizon_ms = now_ms - retention_ms
+    yield protected_paths(removed_since(snapshot.tombstones(), horizon_ms), snapshot)
+    for removes in _removes_of_commits(snapshot, horizon_ms, retention_ms, on_event):
+        yield protected_paths(removes, snapshot)
 
 
 def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] | None:
@@ -105,21 +128,36 @@ def real_paths(paths: Iterable[str], links: Mapping[str, str | None]) -> set[str
     return {real for path in paths if (real := _real_path(path, links)) != path} if links else set()
 
 
-def alike_paths(paths: Collection[str], listed: Collection[str]) -> set[str]:
-    """Listed files that may be those of the paths by another name.
+def other_names(
+    paths: Collection[str],
+    listed: Collection[str],
+    *,
+    links: Mapping[str, str | None],
+    may_confuse_letters: bool,
+) -> frozenset[str]:
+    """Listed names by which the files of the paths may be found too.
 
     Some disks find a file by letters of either case, and list it by those it was made with; so is a
-    directory that two partitions share there. Others take letters with accents apart.
+    directory that two partitions share there. Others take letters with accents apart. A path may
+    lead by a link that it names in other letters, too.
 
     Args:
         paths: Decoded, relative to the table.
         listed: Decoded, relative to the table.
+        links: As for `real_paths`.
+        may_confuse_letters: Whether the store is such a disk, or may be.
     """
-    if not (paths and listed) or (_is_folded(paths) and _is_folded(listed)):
-        return set()
-    names = pa.array(listed, pa.string())
-    is_alike = pc.is_in(_folded(names), value_set=_folded(pa.array(paths, pa.string())))
-    return set(names.filter(is_alike).to_pylist())
+    real = real_paths(paths, links)
+    found = {name for name in listed if name in real} if real else set()
+    if may_confuse_letters and not all(map(_is_folded, (paths, listed, links))):
+        names = pa.array(listed, pa.string())
+        folded = _folded(pa.array(paths, pa.string()))
+        found.update(_alike(names, folded))
+        if links:
+            folded_links = {_fold(link): to and _fold(to) for link, to in links.items()}
+            real = real_paths(folded.to_pylist(), folded_links)
+            found.update(_alike(names, pa.array(real, pa.string())))
+    return frozenset(found)
 
 
 def _is_folded(paths: Collection[str]) -> bool:
@@ -128,12 +166,20 @@ def _is_folded(paths: Collection[str]) -> bool:
     return together.isascii() and together == together.lower()
 
 
+def _alike(names: pa.StringArray, folded: pa.StringArray) -> Iterator[str]:
+    """Names that are among the folded ones, if they are folded."""
+    yield from names.filter(pc.is_in(_folded(names), value_set=folded)).to_pylist()
+
+
 def _folded(paths: pa.StringArray) -> pa.StringArray:
     """What all names have in common that a disk may take for one, of each path."""
     if pc.all(pc.string_is_ascii(paths)).as_py():
         return pc.ascii_lower(paths)
-    bare = (normalize("NFD", path) for path in paths.to_pylist())
-    return pa.array((normalize("NFD", path.casefold()) for path in bare), pa.string())
+    return pa.array(map(_fold, paths.to_pylist()), pa.string())
+
+
+def _fold(path: str) -> str:
+    return normalize("NFD", normalize("NFD", path).casefold())
 
 
 def _real_path(path: str, links: Mapping[str, str | None]) -> str:
@@ -148,13 +194,13 @@ def _real_path(path: str, links: Mapping[str, str | None]) -> str:
 def _live_paths(snapshot: Snapshot) -> set[str]:
     paths: set[str] = set()
     for files in snapshot.stream_live(["path", _VECTOR]):
-        paths.update(_protected(files, snapshot))
+        paths.update(protected_paths(files, snapshot))
     return paths
 
 
 def _named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     """The files that a commit makes live, and its change data."""
-    yield from _protected(commit.adds, snapshot)
+    yield from protected_paths(commit.adds, snapshot)
     for cdc in commit.cdc:
         yield from _names_of(canonical_path(cdc.path, snapshot.uri))
 
@@ -178,13 +224,13 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
     found = set(vector_paths(expired[_VECTOR], snapshot))
     for chunk in expired["path"].chunks:
         found.update(canonical_paths(chunk, snapshot.uri).to_pylist())
-    found.difference_update(_protected(removed_since(tombstones, horizon_ms), snapshot))
+    found.difference_update(protected_paths(removed_since(tombstones, horizon_ms), snapshot))
     candidates = pa.array(list(found), pa.string())
     for files in snapshot.stream_live(["path", _VECTOR, CANONICAL_PATH]):
         paths = files[CANONICAL_PATH]
         is_named = pc.or_(pc.is_in(paths, value_set=candidates), pc.is_valid(files[_VECTOR]))
         is_odd = pc.match_substring_regex(files["path"], f"{_ODD}|%")
-        found.difference_update(_protected(files.filter(pc.or_(is_named, is_odd)), snapshot))
+        found.difference_update(protected_paths(files.filter(pc.or_(is_named, is_odd)), snapshot))
     return found
 
 
@@ -206,7 +252,15 @@ def _is_since(tombstones: pa.Table, horizon_ms: int) -> pa.ChunkedArray:
     return pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], horizon_ms), False)
 
 
-def _protected(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
+def protected_paths(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
+    """Decoded paths of files and of their deletion vectors, by every name that may be meant.
+
+    Args:
+        files: `path` and `deletionVector`, of adds or removes.
+
+    Raises:
+        LogCorruptError: A place cannot be understood.
+    """
     for chunk in files["path"].chunks:
         paths = canonical_paths(chunk, snapshot.uri)
         if paths is chunk:  # then none of them is odd

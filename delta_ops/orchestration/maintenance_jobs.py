@@ -7,51 +7,29 @@ materialization: its rows are the same.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from functools import partial
-from typing import Any
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, create_model
 
 from delta_ops.clock import HOUR_MS
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import CommitLost, Progress
-from delta_ops.maintenance import (
-    MaintenancePlan,
-    MaintenanceResult,
-    Operation,
-    maintain,
-    vacuum,
-)
+from delta_ops.maintenance import MaintenancePlan, MaintenanceResult, Operation, maintain
+from delta_ops.maintenance.operation import OperationEntry, Option
+from delta_ops.maintenance.operations import OPERATIONS
 from delta_ops.orchestration.metadata import table_metadata
 from delta_ops.orchestration.tables import TableRef
 
 MAINTENANCE_OP = "maintain_tables"
 
 
-class OperationName(Enum):
-    """An operation, as the launchpad offers it."""
-
-    vacuum = "vacuum"
-    optimize = "optimize"
-    repair = "repair"
-    checkpoint = "checkpoint"
-    clean_up_log = "clean_up_log"
-    compact_log = "compact_log"
-
-
-class VacuumModeName(Enum):
-    """Where a vacuum looks: at the store, or at the log."""
-
-    full = "full"
-    lite = "lite"
-
-
-class MaintenanceConfig(dg.Config):
-    """What a run of the maintenance job does."""
+class MaintenanceSettings(dg.Config):
+    """What a run of the maintenance job does, whichever operations there are."""
 
     tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
-    operations: list[OperationName] = Field(
+    operations: list[Any] = Field(
         default=[], description="Run these, due or not; if empty, those that are due."
     )
     keep_versions: dict[str, list[int]] = Field(
@@ -59,17 +37,52 @@ class MaintenanceConfig(dg.Config):
         description="Versions that log clean-up keeps readable, however old, by asset key as a/b.",
     )
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
-    vacuum_mode: VacuumModeName = Field(
-        default=VacuumModeName.full,
-        description="full lists the table; lite deletes only what the log says was removed.",
-    )
-    vacuum_keep_last: int = Field(
-        default=0, ge=0, description="Versions that vacuum keeps readable, however old they are."
-    )
-    vacuum_log_commits: bool | None = Field(
-        default=None,
-        description="Commit VACUUM START and END; as delta_ops.vacuum.logging says if not given.",
-    )
+
+    def chosen(self) -> list[Operation]:
+        """The operations to run, due or not; none: those that are due."""
+        return [operation.value for operation in self.operations]
+
+    def options(self, entry: OperationEntry[Any]) -> dict[str, Any]:
+        """The options of an operation, by the names of its arguments."""
+        values = {each.name: getattr(self, _field(entry, each)) for each in entry.options}
+        return {n: v.value if isinstance(v, Enum) else v for n, v in values.items()}
+
+
+def maintenance_config_class(
+    entries: Sequence[OperationEntry[Any]],
+) -> type[MaintenanceSettings]:
+    """The config of a job that runs these operations; their options are fields of it."""
+    names = _enum("OperationName", [entry.name for entry in entries])
+    chosen = MaintenanceSettings.model_fields["operations"]
+    fields: dict[str, Any] = {"operations": (GenericAlias(list, (names,)), chosen)}
+    for entry in entries:
+        for option in entry.options:
+            name = _field(entry, option)
+            kind, default = option.kind, option.default
+            if option.choices:
+                kind = _enum(f"{name.title().replace('_', '')}Name", option.choices)
+                default = kind(default)
+            fields[name] = (
+                kind,
+                Field(default=default, ge=option.at_least, description=option.description),
+            )
+    said = "What a run of the maintenance job does."
+    return create_model("MaintenanceConfig", __base__=MaintenanceSettings, __doc__=said, **fields)
+
+
+def _enum(name: str, values: Sequence[str]) -> Any:
+    make: Any = Enum  # whose values mypy wants to read in the call
+    return make(name, {value: value for value in values})
+
+
+def _field(entry: OperationEntry[Any], option: Option) -> str:
+    return f"{entry.name}_{option.name}"
+
+
+if TYPE_CHECKING:
+    MaintenanceConfig = MaintenanceSettings
+else:
+    MaintenanceConfig = maintenance_config_class(OPERATIONS)
 
 
 def build_maintenance_job(
@@ -151,8 +164,6 @@ def _maintain(
 def _attempt(
     context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
 ) -> MaintenanceResult:
-    operations: list[Operation] = [operation.value for operation in config.operations]
-
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
@@ -161,14 +172,9 @@ def _attempt(
 
     return maintain(
         table.log(),
-        operations=operations or None,
+        operations=config.chosen() or None,
         dry_run=config.dry_run,
-        vacuum_with=partial(
-            vacuum,
-            mode=config.vacuum_mode.value,
-            keep_last=config.vacuum_keep_last,
-            log_commits=config.vacuum_log_commits,
-        ),
+        options={entry.name: config.options(entry) for entry in OPERATIONS if entry.options},
         keep_versions=config.keep_versions.get(table.name, ()),
         raise_errors=False,
         on_event=on_event,

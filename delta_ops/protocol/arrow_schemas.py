@@ -289,11 +289,19 @@ def _mappings(maps: pa.MapArray) -> Iterator[dict[str, str | None] | None]:
         for entries in (maps.keys, maps.items)
     )
     pairs = zip(names, values, strict=True)
+    # Files of one partition share what they say of it: a mapping takes more room than all the rest.
+    shared: dict[tuple[Any, ...], dict[str, str | None]] = {}
     for start, end, is_present in zip(
         starts, starts[1:], maps.is_valid().to_pylist(), strict=False
     ):
-        mapping = dict(islice(pairs, end - start))
-        yield mapping if is_present else None
+        content = tuple(islice(pairs, end - start))
+        if not is_present:
+            yield None
+            continue
+        mapping = shared.get(content)
+        if mapping is None:
+            mapping = shared[content] = dict(content)
+        yield mapping
 
 
 def _texts(strings: pa.StringArray) -> list[Any]:

@@ -18,14 +18,15 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import (
     Action,
     AddCdcFile,
+    AddFile,
     CheckpointMetadata,
     CommitInfo,
     DomainMetadata,
-    FileAction,
     Format,
     Metadata,
     OtherAction,
     Protocol,
+    RemoveFile,
     SetTransaction,
     Sidecar,
 )
@@ -36,7 +37,7 @@ from delta_ops.protocol.json_file_actions import (
     line_decoder,
     parse_lines,
 )
-from delta_ops.protocol.json_file_lines import encode_file_action
+from delta_ops.protocol.json_file_lines import encode_lines
 from delta_ops.protocol.schema import StructType, schema_to_json
 
 
@@ -99,11 +100,7 @@ def json_object(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str,
 
 def encode_action(action: Action | Sidecar | CheckpointMetadata) -> bytes:
     """The action as one line of JSON, without the line's end."""
-    if isinstance(action, FileAction):
-        return encode_file_action(action)
-    return json.dumps(
-        json_object(action), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).encode()
+    return encode_lines([_line(action)]).removesuffix(b"\n")
 
 
 def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> bytes:
@@ -113,9 +110,17 @@ def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> b
         InvalidRequestError: A value has no JSON, such as half of a surrogate pair.
     """
     try:
-        return b"".join(encode_action(action) + b"\n" for action in actions)
+        return encode_lines(map(_line, actions))
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidRequestError(f"the commit cannot be written as JSON: {error}") from error
+
+
+def _line(action: Action | Sidecar | CheckpointMetadata) -> AddFile | RemoveFile | bytes:
+    if isinstance(action, (RemoveFile, AddFile)):  # sooner told than of a union
+        return action
+    return json.dumps(
+        json_object(action), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    ).encode()
 
 
 def metadata_from_json(body: Mapping[str, Any]) -> Metadata:

@@ -7,20 +7,19 @@ order; those that are None are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 
 
-def encode_file_action(action: AddFile | RemoveFile) -> bytes:
-    """The action as one line of JSON, without the line's end.
+def encode_lines(lines: Iterable[AddFile | RemoveFile | bytes]) -> bytes:
+    """Actions as lines of JSON, each with its end; bytes are a line that was written already.
 
     Raises `ValueError` or `TypeError` where a value has no JSON.
     """
-    body = _add(action) if isinstance(action, AddFile) else _remove(action)
-    return _ENCODER.encode(body)
+    return _ENCODER.encode_lines(map(_body, lines))
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)  # for mappings that are none
@@ -62,6 +61,12 @@ class _Remove(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     deletion_vector: _Vector | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
+
+
+def _body(line: AddFile | RemoveFile | bytes) -> object:
+    if isinstance(line, RemoveFile):
+        return _remove(line)
+    return _add(line) if isinstance(line, AddFile) else msgspec.Raw(line)
 
 
 def _add(action: AddFile) -> dict[str, _Add]:

@@ -144,36 +144,65 @@ def stats_from_footer(
         columns_without_nan: Floating-point columns in which the caller saw no NaN.
         row_groups: The statistics are of these only, instead of the whole file.
     """
-    lower: dict[str, Any] = {}
-    upper: dict[str, Any] = {}
-    null_counts: dict[str, Any] = {}
-    found = _footer_columns(metadata)
-    numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
-    groups = [metadata.row_group(i) for i in numbers]
-    is_legacy = legacy_calendar(metadata.metadata).is_used
-    nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
-    for path, data_type in _indexed_data_leaves(schema, tuple(partition_columns), settings):
-        if isinstance(data_type, ArrayType | MapType) or ".".join(path) not in found:
-            continue
-        index, column = found[".".join(path)]
-        merged = _merge([group.column(index) for group in groups], column, data_type)
-        if is_legacy and data_type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
-            merged = merged._replace(low=None, high=None)  # numbers of another calendar
-        if data_type in (FLOAT, DOUBLE) and not nan_is_seen and path not in columns_without_nan:
-            merged = merged._replace(high=None)
-        prefix = settings.string_prefix_length
-        unit = _units_per_ms(column) if data_type in (TIMESTAMP, TIMESTAMP_NTZ) else 1
-        _insert(lower, path, _lower_json(merged.low, data_type, unit, prefix))
-        _insert(upper, path, _upper_json(merged.high, data_type, unit, prefix))
-        _insert(null_counts, path, merged.null_count)
-    return _json(
-        {
-            "numRecords": sum(group.num_rows for group in groups),
-            "minValues": lower,
-            "maxValues": upper,
-            "nullCount": null_counts,
-        }
-    )
+    of_files = FileStatsMaker(metadata, schema, partition_columns, settings)
+    return of_files.stats(metadata, columns_without_nan, row_groups)
+
+
+class FileStatsMaker:
+    """Makes the statistics of files that one writer wrote alike; what they share is found once.
+
+    Args:
+        metadata: The footer of one of them.
+        schema: As for `stats_from_footer`, and so are the others.
+    """
+
+    def __init__(
+        self,
+        metadata: pq.FileMetaData,
+        schema: StructType,
+        partition_columns: Collection[str],
+        settings: StatsSettings = DEFAULT_STATS,
+    ) -> None:
+        self._prefix = settings.string_prefix_length
+        found = _footer_columns(metadata)
+        is_legacy = legacy_calendar(metadata.metadata).is_used
+        nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
+        self._columns = [
+            _column(*found[".".join(path)], path, data_type, is_legacy, nan_is_seen)
+            for path, data_type in _indexed_data_leaves(schema, tuple(partition_columns), settings)
+            if not isinstance(data_type, ArrayType | MapType) and ".".join(path) in found
+        ]
+
+    def stats(
+        self,
+        metadata: pq.FileMetaData,
+        columns_without_nan: Collection[ColumnPath] = (),
+        row_groups: Sequence[int] | None = None,
+    ) -> str:
+        """Make the statistics of one file, as JSON, from its footer."""
+        lower: dict[str, Any] = {}
+        upper: dict[str, Any] = {}
+        null_counts: dict[str, Any] = {}
+        numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+        groups = [metadata.row_group(i) for i in numbers]
+        for column in self._columns:
+            path, data_type, unit = column.path, column.data_type, column.units_per_ms
+            low, high, null_count = _merge(
+                [group.column(column.number) for group in groups], column
+            )
+            if column.may_hide_nan and path not in columns_without_nan:
+                high = None
+            _insert(lower, path, _lower_json(low, data_type, unit, self._prefix))
+            _insert(upper, path, _upper_json(high, data_type, unit, self._prefix))
+            _insert(null_counts, path, null_count)
+        return _json(
+            {
+                "numRecords": sum([group.num_rows for group in groups]),
+                "minValues": lower,
+                "maxValues": upper,
+                "nullCount": null_counts,
+            }
+        )
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -221,51 +250,78 @@ def _footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
     found: dict[str, tuple[int, Any]] = {}
     twice = set()
     schema = metadata.schema
-    for index in range(metadata.num_columns):
-        column = schema.column(index)
+    for number in range(metadata.num_columns):
+        column = schema.column(number)
         path = column.path
         if path in found:
             twice.add(path)
         if column.max_repetition_level == 0:
-            found[path] = index, column
+            found[path] = number, column
     for path in twice:
         del found[path]
     return found
 
 
-class _Merged(NamedTuple):
-    """Bounds over row groups, in the footer's units; None is unknown."""
+class _Column(NamedTuple):
+    """A column of files that get statistics."""
 
-    low: Any
-    high: Any
-    null_count: int | None
+    number: int
+    """Place among the leaves of the footer, from 0."""
+    path: ColumnPath
+    data_type: DataType
+    stored_as: str | None
+    """How to take bounds from the footer; None: not at all."""
+    units_per_ms: int
+    may_hide_nan: bool
 
 
-def _merge(chunks: Sequence[Any], column: Any, data_type: DataType) -> _Merged:
+def _column(
+    number: int,
+    column: Any,
+    path: ColumnPath,
+    data_type: DataType,
+    is_legacy: bool,
+    nan_is_seen: bool,
+) -> _Column:
+    is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
+    of_another_calendar = is_legacy and (is_time or data_type == DATE)
+    return _Column(
+        number=number,
+        path=path,
+        data_type=data_type,
+        stored_as=None if of_another_calendar else _stored_as(column, data_type),
+        units_per_ms=_units_per_ms(column) if is_time else 1,
+        may_hide_nan=data_type in (FLOAT, DOUBLE) and not nan_is_seen,
+    )
+
+
+def _merge(chunks: Sequence[Any], column: _Column) -> tuple[Any, Any, int | None]:
+    """Bounds and number of nulls over row groups, in the footer's units; None is unknown."""
     lows: list[Any] = []
     highs: list[Any] = []
     null_count: int | None = 0
     for chunk in chunks:
-        if chunk.num_values == 0:
+        num_values = chunk.num_values
+        if num_values == 0:
             continue
         statistics = chunk.statistics
         nulls = statistics.null_count if statistics and statistics.has_null_count else None
         null_count = None if null_count is None or nulls is None else null_count + nulls
-        if nulls != chunk.num_values:
-            low, high = _bounds(statistics, column, data_type)
+        if nulls != num_values:
+            low, high = _bounds(statistics, column.stored_as)
             lows.append(low)
             highs.append(high)
-    return _Merged(
-        low=min(lows) if lows and None not in lows else None,
-        high=max(highs) if highs and None not in highs else None,
-        null_count=null_count,
+    return (
+        min(lows) if lows and None not in lows else None,
+        max(highs) if highs and None not in highs else None,
+        null_count,
     )
 
 
-def _bounds(statistics: Any, column: Any, data_type: DataType) -> tuple[Any, Any]:
+def _bounds(statistics: Any, stored_as: str | None) -> tuple[Any, Any]:
     if not statistics or not statistics.has_min_max:
         return None, None
-    match _stored_as(column, data_type):
+    match stored_as:
         case "value":
             low, high = statistics.min, statistics.max
         case "raw":

@@ -166,8 +166,9 @@ class Storage(Readable, Protocol):
         and its error passes as it is.
 
         Args:
-            is_durable: False: a power cut may take it away until `persist` has been called, which
-                takes far less for many files than for each.
+            is_durable: False: until `persist` has been called, which takes far less for many files
+                than for each, a power cut may take it away, and a part of it may be seen, which a
+                kill may leave.
         """
 
     def replace(self, path: str, data: bytes) -> None:

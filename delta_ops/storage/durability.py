@@ -60,6 +60,39 @@ def staged_file(
             os.unlink(staged)
 
 
+def write_new_file(
+    target: str, write: Callable[[IO[bytes]], None], translate: Translate
+) -> os.stat_result:
+    """Write a file under its own name, not durably; if `write` raises, it is gone again.
+
+    Args:
+        target: Its directory exists.
+        write: As for `staged_file`.
+        translate: As for `staged_file`.
+
+    Raises:
+        FileExistsError: There is a file, which stays.
+    """
+    with translating(translate, FileExistsError):
+        descriptor = os.open(target, _CREATE_FLAGS, 0o666)
+    try:
+        try:
+            write(_StagedBytes(descriptor, translate))
+            with translating(translate):
+                status = os.fstat(descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+            raise
+        with translating(translate):
+            os.close(descriptor)  # network file systems tell only here of lost bytes
+    except BaseException:
+        with contextlib.suppress(OSError):  # no version names it: vacuum's
+            os.unlink(target)
+        raise
+    return status
+
+
 def make_directories(directory: str, *, is_durable: bool = True) -> None:
     """Make `directory` and what is missing above it, each durable in its parent."""
     if os.path.isdir(directory):
@@ -136,21 +169,26 @@ class translating:  # noqa: N801  (used as a function; a generator takes five ti
 
 
 class _StagedBytes(io.FileIO):
-    """Tells an error of its own file from any other that `write` runs into."""
+    """Tells an error of its own file from any other that `write` runs into.
+
+    It takes all that it is given, where the system may take a part: Arrow does not look.
+    """
 
     def __init__(self, descriptor: int, translate: Translate) -> None:
         super().__init__(descriptor, "wb", closefd=False)
         self._translate = translate
 
     def write(self, data: Any) -> int:
-        with translating(self._translate):
-            return super().write(data)
+        with translating(self._translate), memoryview(data) as view:
+            written = super().write(view)
+            while written < view.nbytes:
+                written += super().write(view.cast("B")[written:])
+            return written
 
 
 def _write_through(
     descriptor: int, write: Callable[[IO[bytes]], None], translate: Translate
 ) -> None:
-    # Buffered, because an unbuffered write may take only a part, which Arrow does not look at.
     stream = io.BufferedWriter(_StagedBytes(descriptor, translate), _BUFFER_BYTES)
     try:
         write(stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,10 +13,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.arrow.data_file_write import write_data_file
+from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import RewriteGroup, Staged
 from tests.counting_storage import CountingStorage
@@ -28,14 +30,9 @@ def write_file(
     root: Path, batches: Iterable[pa.RecordBatch], file_schema: pa.Schema = _STRICT
 ) -> None:
     """Write one file to a folder, past every check of its rows."""
-    write_data_file(
-        open_storage(root),
-        batches,
-        file_schema,
-        definition=define(schema_from_arrow(_STRICT)),
-        partition_values={},
-        data_change=True,
-    )
+    definition = define(schema_from_arrow(_STRICT))
+    writer = DataFileWriter(open_storage(root), file_schema, definition)
+    writer.write(row_groups(batches), {}, data_change=True)
 
 
 def test_rows_that_break_a_rule_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
@@ -144,3 +141,39 @@ def _add_file(root: Path, rows: pa.Table) -> None:
         )
     )
     transaction.commit(operation="WRITE")
+
+
+def test_a_file_of_a_few_rows_has_no_dictionary_and_one_of_many_does(tmp_path: Path) -> None:
+    data = pa.table({"p": ["few"] + ["many"] * 1000, "text": ["a"] * 1001})
+    da.write(tmp_path, data, partition_by=["p"])
+    (few,), (many,) = (list((tmp_path / f"p={each}").iterdir()) for each in ("few", "many"))
+    encodings = [pq.read_metadata(each).row_group(0).column(0).encodings for each in (few, many)]
+    assert ["RLE_DICTIONARY" in each for each in encodings] == [False, True]
+
+
+def test_partitions_too_large_to_be_encoded_in_memory_are_written_alike(tmp_path: Path) -> None:
+    texts = [f"{i:08}" * 20 for i in range(20_000)]
+    data = pa.table({"p": [i % 2 for i in range(20_000)], "x": [0.5] * 20_000, "text": texts})
+    da.write(tmp_path, data, partition_by=["p"])
+    assert da.to_table(DeltaLog(tmp_path)).sort_by("text").select(data.column_names) == data
+    stats = DeltaLog(tmp_path).snapshot().files(["partition_values", "stats"]).sort_by("stats")
+    found = {row["partition_values"]["p"]: parse_stats(row["stats"]) for row in stats.to_pylist()}
+    assert {p: (each.num_records, each.max_values["x"]) for p, each in found.items() if each} == {
+        0: (10_000, Decimal("0.5")),
+        1: (10_000, Decimal("0.5")),
+    }
+
+
+def test_the_statistics_of_a_partition_do_not_depend_on_those_of_another(tmp_path: Path) -> None:
+    data = pa.table({"p": ["a", "b", "c"], "x": [1.0, float("nan"), None]})
+    da.write(tmp_path, data, partition_by=["p"])
+    rows = DeltaLog(tmp_path).snapshot().files(["partition_values", "stats"]).to_pylist()
+    found = {row["partition_values"]["p"]: parse_stats(row["stats"]) for row in rows}
+    bounds = {
+        p: (each.min_values, each.max_values, each.null_count) for p, each in found.items() if each
+    }
+    assert bounds == {
+        "a": ({"x": Decimal("1.0")}, {"x": Decimal("1.0")}, {"x": 0}),
+        "b": ({}, {}, {"x": 0}),
+        "c": ({}, {}, {"x": 1}),
+    }

@@ -24,12 +24,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
-from delta_ops.cli.far_times import date_text, time_text, timestamp_text
 from delta_ops.cli.main import cli
 from delta_ops.cli.render import LogLines, saying_errors
 from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo
+from delta_ops.protocol.far_times import date_text, time_text, timestamp_text
 from delta_ops.transaction import Staged, begin
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
 from tests.tables import add, metadata, write_log

@@ -14,7 +14,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.file_figures import count_files
 from delta_ops.log.repeated_files import without_repeated
-from delta_ops.maintenance import optimize
+from delta_ops.maintenance import health, optimize, plan_maintenance
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import ADD
 from tests.tables import add, write_log
@@ -61,6 +61,12 @@ def test_their_rows_are_read_once(log: DeltaLog) -> None:
 def test_their_rows_are_compacted_once(log: DeltaLog) -> None:
     optimize(log)
     assert sorted(da.to_table(log)["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_health_and_the_plan_count_them_once(log: DeltaLog) -> None:
+    snapshot, figures = log.snapshot(), health(log).figures
+    assert (figures.num_files, figures.size_bytes) == (3, snapshot.size_bytes)
+    assert figures.mergeable_files == plan_maintenance(log).small_files == 2
 
 
 @pytest.mark.parametrize(

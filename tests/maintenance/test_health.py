@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -37,8 +37,7 @@ from delta_ops.maintenance import (
     maintain_fleet,
     plan_maintenance,
 )
-from delta_ops.maintenance.health.act import Measure
-from delta_ops.maintenance.plan import Operation
+from delta_ops.maintenance.due import Measure, Operation
 from delta_ops.protocol.actions import Action, DeletionVector, Protocol
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.stats import num_records, parse_stats
@@ -392,10 +391,10 @@ OLD_VECTOR_PATH = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 
 def with_new_vector(root: Path, **of_new: Any) -> DeltaLog:
-    """A file that had no deletion vector, then one, and then another."""
+    """A file that had no deletion vector, then one, and then another, all of it long ago."""
     removed = {"deletion_timestamp": 1}
     new = replace(OLD_VECTOR, **of_new)
-    return write_log(
+    log = write_log(
         root,
         [
             [add("f")],
@@ -406,6 +405,9 @@ def with_new_vector(root: Path, **of_new: Any) -> DeltaLog:
             ],
         ],
     )
+    for place in (root / "_delta_log").iterdir():
+        os.utime(place, (1, 1))
+    return log
 
 
 def put_old(root: Path, path: str) -> None:
@@ -495,6 +497,11 @@ def test_a_feature_that_we_cannot_open_is_an_error(tmp_path: Path) -> None:
 def test_a_threshold_that_is_none_is_refused(name: str, value: Any) -> None:
     with pytest.raises(InvalidRequestError, match=f"threshold {name} must be"):
         HealthThresholds(**{name: value})
+
+
+def test_findings_are_shown_in_the_order_of_their_measures(tmp_path: Path) -> None:
+    report = looked_at(of_files(tmp_path))
+    assert tuple(f.measure for f in report.findings) == get_args(Measure)
 
 
 def test_json_says_all_that_the_report_does(tmp_path: Path) -> None:

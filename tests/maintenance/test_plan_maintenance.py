@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError, Unsupporte
 from delta_ops.events import Committed, Event
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import (
+    HealthThresholds,
     MaintenancePlan,
     clean_up_log,
     create_checkpoint,
+    health,
     maintain,
     optimize,
     plan_maintenance,
@@ -23,7 +27,7 @@ from delta_ops.maintenance import (
 )
 from delta_ops.protocol.actions import Protocol
 from tests.counting_storage import CountingStorage
-from tests.maintenance.aged_tables import Table
+from tests.maintenance.aged_tables import Table, fragmented, overwritten, undescribed
 
 
 def plan(table: Table) -> MaintenancePlan:
@@ -222,6 +226,21 @@ def test_an_operation_that_there_is_not_is_refused_before_any_other(
     with pytest.raises(InvalidRequestError, match=r"'?vacuum'?, '?optimize"):
         maintain(table.log, operations=operations)
     assert table.log.snapshot().checkpoint is None
+
+
+@pytest.mark.parametrize("make", [busy_table, fragmented, overwritten, undescribed])
+def test_health_with_the_thresholds_of_the_plan_has_the_same_due(
+    tmp_path: Path, make: Callable[[Path], Table]
+) -> None:
+    table = make(tmp_path / "t")
+    limits = HealthThresholds(
+        small_files=1, commit_bytes_since_checkpoint=sys.maxsize, stats_coverage=0
+    )
+    found = plan(table)
+    report = health(table.log, thresholds=limits, clock=table.clock)
+    assert report.operations == found.operations
+    assert report.figures.mergeable_files == found.small_files
+    assert report.figures.expired_tombstones == found.expired_tombstones
 
 
 def test_a_table_whose_rows_we_cannot_write_gets_what_needs_no_rows(tmp_path: Path) -> None:

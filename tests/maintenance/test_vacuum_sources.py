@@ -175,6 +175,14 @@ def test_an_inventory_stands_for_the_listing(tmp_path: Path) -> None:
     assert (result.deleted_files, listed_later.exists()) == (2, True)
 
 
+def test_files_count_as_young_by_the_inventory_and_by_the_store(tmp_path: Path) -> None:
+    table = overwritten(tmp_path / "t")
+    young = table.put("young_in_store")
+    inventory = inventory_of(table, ("young_in_inventory", table.now_ms))
+    plan = vacuum(table.log, inventory=inventory, clock=table.clock, dry_run=True).plan
+    assert (young.exists(), plan.kept["young"]) == (True, 2)
+
+
 def test_what_an_inventory_says_of_other_places_and_of_ages_is_not_believed(
     tmp_path: Path,
 ) -> None:

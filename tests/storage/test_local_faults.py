@@ -48,13 +48,16 @@ def try_all(root, data):
     said = [
         attempt(lambda: storage.create("log/new", data)),
         attempt(lambda: storage.create_from_stream("log/new", lambda file: file.write(data))),
+        attempt(lambda: storage.create_from_stream(
+            "log/new", lambda file: file.write(data), is_durable=False
+        )),
         attempt(lambda: storage.replace("log/old", data)),
     ]
     there = {info.path: info.size for info in storage.list_tree("")}
     print(json.dumps({"said": said, "there": there, "old": storage.read("log/old").decode()}))
 """
 
-ACTIONS = [("log/new", "created"), ("log/new", "created"), ("log/old", "replaced")]
+ACTIONS = [*[("log/new", "created")] * 3, ("log/old", "replaced")]
 
 
 def said_of(root: Path, reason: str) -> list[list[str]]:
@@ -175,13 +178,17 @@ def storage(tmp_path: Path) -> Storage:
 def test_each_step_that_fails_is_a_storage_error(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, function: str, number: int, reason: str
 ) -> None:
+    def create_not_yet_durable(path: str) -> object:
+        return storage.create_from_stream(path, lambda stream: None, is_durable=False)
+
     calls: dict[str, list[Callable[[], object]]] = {
-        "mkdir": [lambda: storage.create("new/a", b"")],
+        "mkdir": [lambda: storage.create("new/a", b""), lambda: create_not_yet_durable("new/a")],
         "link": [lambda: storage.create("log/a", b"")],
         "unlink": [lambda: storage.delete("log/old")],
         "replace": [lambda: storage.replace("log/old", b"")],
         "open": [
             lambda: storage.create("log/a", b""),
+            lambda: create_not_yet_durable("log/a"),
             lambda: storage.replace("log/old", b""),
             lambda: storage.persist(["log/old"]),
         ],

@@ -60,6 +60,10 @@ def test_links_are_not_listed_and_not_entered(storage: Storage, root: Path, outs
             lambda s, path: s.create_from_stream(path, lambda stream: stream.close()),
             id="create_from_stream",
         ),
+        pytest.param(
+            lambda s, path: s.create_from_stream(path, lambda stream: None, is_durable=False),
+            id="create_from_stream, not durable yet",
+        ),
     ],
 )
 @pytest.mark.parametrize("path", ["link/theirs", "link/new", "link/new/new", "inner/up/theirs"])

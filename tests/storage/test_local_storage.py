@@ -16,7 +16,7 @@ from typing import IO, NoReturn
 import pytest
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
-from delta_ops.storage import Storage, open_storage
+from delta_ops.storage import FileInfo, Storage, open_storage
 
 LOG = "_delta_log"
 
@@ -282,11 +282,53 @@ def test_files_that_are_made_durable_together_wait_for_the_disk_only_then(
         storage.create_from_stream(path, lambda sink: None, is_durable=False)
     # What is above the table is durable at once: `persist` goes no further up than its parent.
     assert steps[:4] == ["mkdir", *inodes(tmp_path), "mkdir", *inodes(table.parent)]
-    assert steps[4:] == ["mkdir", "link", "link", "mkdir", "link"]
+    assert steps[4:] == ["mkdir", "mkdir"]
     steps.clear()
     storage.persist(["p=1/a", "p=1/b", "p=2/c"])
     reached = [table / path for path in ("p=1/a", "p=1/b", "p=2/c", "p=1", "p=2")]
     assert sorted(map(str, steps)) == sorted(map(str, inodes(*reached, table, table.parent)))
+
+
+def create_not_yet_durable(storage: Storage, path: str, *parts: bytes) -> FileInfo:
+    def write(sink: IO[bytes]) -> None:
+        for part in parts:
+            sink.write(part)
+
+    return storage.create_from_stream(path, write, is_durable=False)
+
+
+def test_a_file_that_is_not_durable_yet_is_exclusive(storage: Storage, root: Path) -> None:
+    assert create_not_yet_durable(storage, "p=1/a", b"con", b"tent").size == 7
+    (root / "p=1" / ".a.crc").write_bytes(b"crc")
+    with pytest.raises(FileExistsError):
+        create_not_yet_durable(storage, "p=1/a", b"other")
+    there = {each.name: each.read_bytes() for each in (root / "p=1").iterdir()}
+    assert there == {"a": b"content", ".a.crc": b"crc"}
+
+
+def test_a_file_that_is_not_durable_yet_does_not_meet_the_checksum_of_another(
+    storage: Storage, root: Path
+) -> None:
+    (root / "p=1").mkdir()
+    (root / "p=1" / ".a.crc").write_bytes(b"crc")
+    create_not_yet_durable(storage, "p=1/a", b"content")
+    assert [each.name for each in (root / "p=1").iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pytest.param(ValueError, id="an error"), pytest.param(KeyboardInterrupt, id="an interrupt")],
+)
+def test_nothing_is_left_of_a_file_whose_writing_failed_before_it_was_durable(
+    storage: Storage, root: Path, error: type[BaseException]
+) -> None:
+    def write(sink: IO[bytes]) -> None:
+        sink.write(b"half")
+        raise error
+
+    with pytest.raises(error):
+        storage.create_from_stream("p=1/a", write, is_durable=False)
+    assert list((root / "p=1").iterdir()) == []
 
 
 def test_persist_of_nothing_needs_no_table(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ other writers may replace a commit, older commits are compared with their checks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import chain
 
 import pyarrow as pa
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.checkpoint.incomplete import misleading_files, stale_files
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
+from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -30,11 +30,11 @@ from delta_ops.log.segment import (
     segment_from_listing,
 )
 from delta_ops.log.snapshot import load_snapshot
-from delta_ops.maintenance.log_cleanup.act import load_log_cleanup_plan, plan_of_listed
-from delta_ops.maintenance.optimize.plan import plan_optimize, small_below
+from delta_ops.maintenance.due import Facts
+from delta_ops.maintenance.facts import load_facts
+from delta_ops.maintenance.optimize.plan import small_below
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
-from delta_ops.maintenance.plan import TOMBSTONE_COLUMNS, Operation, any_is_there, refusals
-from delta_ops.maintenance.reachable import removed_before
+from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 from delta_ops.protocol.actions import AddFile, Protocol
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import is_absolute
@@ -50,18 +50,15 @@ _REMOVES = (*TOMBSTONE_COLUMNS, "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthFigures:
+class HealthFigures(Facts):
     """A table in numbers; times in ms since the Unix epoch, durations in ms, sizes in bytes."""
 
-    version: int
     num_files: int
     size_bytes: int
     num_rows: int
     """Rows of the files whose statistics say so; rows that a deletion vector marks are counted."""
     small_files: int
     """Live files below three quarters of the target size."""
-    mergeable_files: int
-    """Small files that optimize would put together: a file that is alone stays small."""
     target_size_bytes: int
     largest_file_bytes: int
     num_partitions: int
@@ -77,28 +74,12 @@ class HealthFigures:
     """Rows that the deletion vectors mark."""
     checkpoint_version: int | None
     """None: there is no checkpoint."""
-    checkpoint_interval: int
-    """`delta.checkpointInterval`, in commits."""
-    commits_since_checkpoint: int
-    commit_bytes_since_checkpoint: int
     log_files: int
     log_bytes: int
-    deletable_log_files: int
-    """Log files that a clean-up would delete."""
-    incomplete_checkpoint_files: int
-    """Files of checkpoints that are not all there, which some engines take for whole ones."""
-    stale_checkpoint_files: int
-    """Incomplete checkpoint files that nobody is completing any more."""
-    cleanup_is_enabled: bool
-    """`delta.enableExpiredLogCleanup`."""
     tombstones: int
     """Removed files that the log still names, waiting for vacuum or for their retention to end."""
     tombstone_bytes: int
     """Size of the files of the tombstones that say how large their file was."""
-    expired_tombstones: int
-    """Tombstones whose retention is over."""
-    expired_file_is_there: bool
-    """Whether one of a sample of the expired tombstones' files has not been deleted yet."""
     log_retention_ms: int
     """`delta.logRetentionDuration`."""
     deleted_file_retention_ms: int
@@ -110,8 +91,12 @@ class HealthFigures:
     lost_commits: tuple[LostCommit, ...]
     """Versions whose checksum is of another commit, ascending."""
     protocol: Protocol
-    refused: Mapping[Operation, tuple[str, ...]]
-    """Operations that must not touch the table, with the features that forbid it."""
+
+    @property
+    def stats_coverage(self) -> float:
+        """Share of the files that have statistics, or belong to somebody else."""
+        files = self.num_files
+        return (files - self.files_to_describe) / files if files else 1.0
 
     @property
     def unsupported(self) -> tuple[str, ...]:
@@ -140,17 +125,24 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     snapshot = _open(log, listing)
     properties = snapshot.properties
     target = target_size_bytes(snapshot, None)
-    live = _Live(snapshot, target)
+    live = _live(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
-    horizon_ms = now_ms - properties.deleted_file_retention_ms
+    facts = load_facts(
+        snapshot,
+        listed=files,
+        listing=listing,
+        small_files=live.mergeable,
+        tombstones=tombstones,
+        now_ms=now_ms,
+        target_size_bytes=target,
+    )
     earliest = earliest_version(listing)
     return HealthFigures(
-        version=snapshot.version,
+        **{each.name: getattr(facts, each.name) for each in fields(facts)},
         num_files=live.num_files,
         size_bytes=live.size_bytes,
         num_rows=live.num_rows,
         small_files=live.small_files,
-        mergeable_files=plan_optimize(live.mergeable, target_size_bytes=target).num_files,
         target_size_bytes=target,
         largest_file_bytes=live.largest_file_bytes,
         num_partitions=len(live.partition_bytes),
@@ -160,26 +152,16 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         files_with_vectors=live.files_with_vectors,
         deleted_rows=live.deleted_rows,
         checkpoint_version=snapshot.checkpoint.version if snapshot.checkpoint else None,
-        checkpoint_interval=properties.checkpoint_interval,
-        commits_since_checkpoint=snapshot.commits_since_checkpoint,
-        commit_bytes_since_checkpoint=_commit_bytes(listing, snapshot),
         log_files=len(files),
         log_bytes=sum(info.size for info in files),
-        deletable_log_files=_deletable_log_files(snapshot, files, now_ms),
-        incomplete_checkpoint_files=len(misleading_files(listing)),
-        stale_checkpoint_files=len(stale_files(listing, now_ms)),
-        cleanup_is_enabled=properties.enable_expired_log_cleanup,
         tombstones=len(tombstones),
         tombstone_bytes=pc.sum(tombstones["size"], min_count=0).as_py(),
-        expired_tombstones=len(removed_before(tombstones, horizon_ms)),
-        expired_file_is_there=any_is_there(snapshot, tombstones, horizon_ms),
         log_retention_ms=properties.log_retention_ms,
         deleted_file_retention_ms=properties.deleted_file_retention_ms,
         earliest_version=earliest,
         readable_ms=_readable_ms(listing, earliest, now_ms),
         lost_commits=_lost_commits(log, listing, snapshot),
         protocol=snapshot.protocol,
-        refused=refusals(snapshot),
     )
 
 
@@ -201,10 +183,24 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
     return log.snapshot()
 
 
+def _live(snapshot: Snapshot, target_size_bytes: int) -> _Live:
+    """The sums; a file that a checkpoint names twice counts once, as for whoever reads it."""
+    columns = [CANONICAL_PATH, *_ADDS]
+    live, marks = _Live(target_size_bytes), []
+    for files in snapshot.stream_live(columns):
+        live.count(files)
+        marks.append(marks_of(files, snapshot.uri))
+    if all_differ(marks):
+        return live
+    live = _Live(target_size_bytes)
+    live.count(without_repeated(pa.concat_tables(snapshot.stream_live(columns)), snapshot.uri))
+    return live
+
+
 class _Live:
     """Sums over the live files, which are streamed."""
 
-    def __init__(self, snapshot: Snapshot, target_size_bytes: int) -> None:
+    def __init__(self, target_size_bytes: int) -> None:
         self.num_files = self.size_bytes = self.num_rows = self.deleted_rows = 0
         self.largest_file_bytes = self.files_with_stats = self.files_with_vectors = 0
         self.files_to_describe = 0
@@ -212,10 +208,9 @@ class _Live:
         self.small_files = 0
         self.mergeable: list[AddFile] = []
         self._limit = small_below(target_size_bytes)
-        for files in snapshot.stream_live([CANONICAL_PATH, *_ADDS[1:]]):
-            self._count(files)
 
-    def _count(self, files: pa.Table) -> None:
+    def count(self, files: pa.Table) -> None:
+        """Add files to the sums."""
         sizes = files["size"].to_pylist()
         if not sizes:
             return
@@ -263,13 +258,6 @@ def _partitions(values: pa.ChunkedArray) -> Iterator[_Partition]:
         yield frozenset(pairs or ())
 
 
-def _deletable_log_files(snapshot: Snapshot, files: Sequence[FileInfo], now_ms: int) -> int:
-    try:
-        return len(plan_of_listed(snapshot, files, now_ms=now_ms).files)
-    except FileNotFoundError:  # cleaned up since it was listed
-        return len(load_log_cleanup_plan(snapshot, now_ms=now_ms).files)
-
-
 def _lost_commits(log: DeltaLog, listing: LogListing, snapshot: Snapshot) -> tuple[LostCommit, ...]:
     marks = [mark for mark in snapshot.marks if mark.version in listing.checksums]
     if log.storage.has_native_input:
@@ -280,11 +268,6 @@ def _lost_commits(log: DeltaLog, listing: LogListing, snapshot: Snapshot) -> tup
             for v in older[-_COMPARED_COMMITS:]
         ] + marks
     return tuple(find_lost_commits(log.storage, log.log_directory, marks, snapshot.state_checksum))
-
-
-def _commit_bytes(listing: LogListing, snapshot: Snapshot) -> int:
-    first = snapshot.version - snapshot.commits_since_checkpoint + 1
-    return sum(info.size for v, info in listing.commits.items() if v >= first)
 
 
 def _readable_ms(listing: LogListing, earliest: int | None, now_ms: int) -> int | None:

@@ -88,6 +88,13 @@ def load_log_cleanup_plan(
             table demands, or a checkpoint that may name old sidecars cannot be read.
     """
     validate_log_deletable(snapshot)
+    return plan_of_log(snapshot, now_ms=now_ms, keep_versions=keep_versions)
+
+
+def plan_of_log(
+    snapshot: Snapshot, *, now_ms: int, keep_versions: Collection[int] = ()
+) -> LogCleanupPlan:
+    """`load_log_cleanup_plan` for whoever deletes nothing: every table is looked at."""
 
     def look() -> LogCleanupPlan:
         files = list(snapshot.storage.list_from(snapshot.log_directory, ""))

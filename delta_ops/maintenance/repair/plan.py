@@ -10,7 +10,8 @@ Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 3. A live file without `numRecords` has no statistics to go by: readers open it for every query.
    One outside of the table belongs to somebody else and is not described.
 4. A file that neither a live one nor a tombstone names, however old, is an orphan: the leftover of
-   a writer that died, or what the log has forgotten. It is reported, never deleted: see vacuum.
+   a writer that died, or what the log has forgotten. It is reported, never deleted. Vacuum's own
+   decision tells which these are: what a vacuum would keep for any other reason is none.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.reachable import real_paths
-from delta_ops.maintenance.vacuum.plan import plan_vacuum
+from delta_ops.maintenance.reachable import protected_paths, stream_removed
+from delta_ops.maintenance.vacuum.facts import TableListing, vacuum_facts
+from delta_ops.maintenance.vacuum.hidden_names import hidden_names
+from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage import FileInfo
@@ -84,8 +87,9 @@ def plan_repair(
         links: As for `real_paths`; what the log names by way of one is no orphan.
 
     Raises:
-        InvalidRequestError: Where a deletion vector is kept cannot be understood.
-        LogCorruptError: The log is damaged.
+        InvalidRequestError: The log does not remember what was removed so long ago.
+        LogCorruptError: The log is damaged, or where a deletion vector is kept cannot be
+            understood.
     """
     validate_arguments(plan_repair, locals())
     infos = list(listed)
@@ -93,14 +97,18 @@ def plan_repair(
     live = _suspects(snapshot, there)
     missing = tuple(add for path, add in live.suspects if path not in there)
     present = [(path, add) for path, add in live.suspects if path in there]
-    named = live.paths | _removed_paths(snapshot)
-    orphans = plan_vacuum(
-        infos,
-        named | real_paths(named, links),
+    named = live.paths.union(protected_paths(snapshot.tombstones(), snapshot))
+    for removed in stream_removed(snapshot, now_ms=now_ms, retention_ms=retention_ms):
+        named.update(removed)
+    listing = TableListing(
+        files=infos, links=links, may_confuse_letters=snapshot.storage.has_native_input
+    )
+    facts = vacuum_facts(
+        listing,
+        hidden_names(snapshot.definition),
+        named,
         now_ms=now_ms,
         retention_ms=retention_ms,
-        partition_columns=snapshot.partition_columns,
-        links=links,
     )
     return RepairPlan(
         version=snapshot.version,
@@ -110,7 +118,7 @@ def plan_repair(
         without_statistics=tuple(
             add for path, add in present if not is_absolute(path) and not has_row_count(add)
         ),
-        orphans=orphans.files,
+        orphans=plan_by_facts(listing, facts).files,
         outside=live.num_refused,
         num_elsewhere=live.num_elsewhere,
     )
@@ -126,7 +134,7 @@ class _Live:
     """The live files, and those of them that something may be wrong with."""
 
     paths: set[str]
-    """Canonical, with those of their deletion vectors."""
+    """With those of their deletion vectors, by every name that may be meant."""
     suspects: list[tuple[str, AddFile]]
     """By canonical path: of files that are gone, have a vector, or lack a row count."""
     num_files: int
@@ -144,7 +152,7 @@ def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
     num_files = num_elsewhere = num_refused = 0
     for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
         paths = table[CANONICAL_PATH]
-        all_paths.update(paths.to_pylist())
+        all_paths.update(protected_paths(table, snapshot))
         gone = pc.invert(pc.is_in(paths, value_set=known))
         has_vector = pc.is_valid(table["deletionVector"])
         uncounted = [num_records(text) is None for text in table["stats"].to_pylist()]
@@ -158,7 +166,6 @@ def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
             path = canonical_path(add.path, snapshot.uri)
             if path not in refused:
                 suspects.append((path, add))
-                all_paths.update(filter(None, [vector_path(add, snapshot)]))
     return _Live(
         paths=all_paths,
         suspects=suspects,
@@ -166,17 +173,6 @@ def _suspects(snapshot: Snapshot, there: set[str]) -> _Live:
         num_elsewhere=num_elsewhere,
         num_refused=num_refused,
     )
-
-
-def _removed_paths(snapshot: Snapshot) -> set[str]:
-    """Canonical paths of what tombstones name, with those of their deletion vectors."""
-    found: set[str] = set()
-    for remove in remove_files(snapshot.tombstones()):
-        found.add(canonical_path(remove.path, snapshot.uri))
-        if remove.deletion_vector is not None:
-            place = vector_path(remove, snapshot)
-            found.update([place] if place else [])
-    return found
 
 
 def _has_vector(add: AddFile, snapshot: Snapshot, there: set[str]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pyarrow as pa
 
@@ -26,25 +27,19 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.admission import validate_format, validate_vacuumable
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
-from delta_ops.maintenance.vacuum.commits import (
-    commit_end,
-    commit_start,
-    is_logged,
+from delta_ops.maintenance.vacuum.commits import commit_end, commit_start, is_logged
+from delta_ops.maintenance.vacuum.facts import (
+    NOTHING_LISTED,
+    TableListing,
+    VacuumFacts,
+    facts_since,
+    vacuum_facts,
 )
+from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.inventory import validate_inventory
-from delta_ops.maintenance.vacuum.lite import (
-    last_version_before,
-    save_info,
-)
-from delta_ops.maintenance.vacuum.needed_files import NeededFiles
-from delta_ops.maintenance.vacuum.plan import (
-    PathRules,
-    VacuumPlan,
-    hidden_names,
-    is_among,
-    names_of_partition_columns,
-    plan_by_age,
-)
+from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
+from delta_ops.maintenance.vacuum.needed_files import first_look, look_again
+from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
@@ -121,8 +116,7 @@ def vacuum(
     retention_ms = _retention_ms(snapshot, retention, enforced=enforce_retention)
     logs = is_logged(snapshot, log_commits)
     now_ms = _now_ms(snapshot.storage, clock, dry_run=dry_run)
-    horizon_ms = now_ms - retention_ms
-    needed = NeededFiles(
+    look = first_look(
         log,
         snapshot,
         now_ms=now_ms,
@@ -131,44 +125,48 @@ def vacuum(
         keep_last=keep_last,
         on_event=on_event,
     )
-    rules = PathRules(
-        needed.paths,
-        keep=kept,
-        partition_columns=names_of_partition_columns(snapshot.definition),
+    facts_of = partial(
+        vacuum_facts,
         hidden_names=hidden_names(snapshot.definition),
+        needed=look.needed,
+        now_ms=now_ms,
+        retention_ms=retention_ms,
+        keep=kept,
     )
-    listed, links = find_candidates(
+    listing = find_candidates(
         log,
         snapshot,
-        rules,
+        facts_of(NOTHING_LISTED),
         mode=mode,
         inventory=inventory,
-        horizon_ms=horizon_ms,
-        now_ms=now_ms,
         on_event=on_event,
     )
-    rules.note_links(links)
-    on_disk = listed if snapshot.storage.has_native_input else ()
-    needed.note_names(links, [info.path for info in on_disk])
-    rules.note_kept(needed.other_names(kept))
-    needed.look_again()
-    left = rules.still_candidates(listed)
-    plan = plan_by_age(left, rules.kept, now_ms=now_ms, retention_ms=retention_ms)
+    facts = facts_of(listing)
+
+    def ask_again(kept: frozenset[str]) -> None:
+        """Ask what has come to be needed since."""
+        nonlocal look, facts
+        look = look_again(
+            log, look, now_ms=now_ms, retention_ms=retention_ms, keep_versions=keep_versions
+        )
+        facts = facts_since(facts, listing, needed=look.needed, keep=kept)
+
+    ask_again(kept)
+    plan = plan_by_facts(listing, facts)
     if dry_run:
         return VacuumResult(plan=plan, dry_run=True)
 
     commit_clock = clock or system_clock
-
     run: VacuumRun | None = None
 
     def begin_run() -> None:
-        """Unless it has begun, and will be heeded until the next look."""
+        """Commit START, unless that was done and will be heeded until the next look."""
         nonlocal run
-        if not logs or (run is not None and is_heeded(needed.snapshot, run, now_ms=commit_clock())):
+        if not logs or (run is not None and is_heeded(look.snapshot, run, now_ms=commit_clock())):
             return
         run = commit_start(
             log,
-            needed.snapshot,
+            look.snapshot,
             plan,
             before=run,
             is_enforced=enforce_retention,
@@ -176,22 +174,29 @@ def vacuum(
             clock=commit_clock,
             on_event=on_event,
         )
-        needed.look_again()
+        ask_again(_paths_of(keep))
+
+    def present_facts() -> VacuumFacts:
+        """The facts just before files go, of a run that is heeded."""
+        validate_format(look.snapshot)
+        ask_again(_paths_of(keep))
+        begin_run()
+        return facts
 
     def end_run(deleted: int | None) -> None:
         if run is not None:
             commit_end(
                 log,
-                needed.snapshot.refresh(),
+                look.snapshot.refresh(),
                 run,
                 deleted=deleted,
-                num_directories=rules.num_directories,
+                num_directories=listing.num_directories,
                 clock=commit_clock,
                 on_event=on_event,
             )
 
     try:
-        result = _delete(log.uri, plan, needed, keep, batch_files, begin_run, on_event)
+        result = _delete(snapshot.storage, plan, batch_files, present_facts, on_event)
     except Exception:
         with suppress(DeltaOpsError):  # of what is told, the first error
             end_run(None)
@@ -199,9 +204,9 @@ def vacuum(
     end_run(result.deleted_files)
     is_all = inventory is None and not (keep or keep_versions or keep_last)
     if is_all and _left_nothing(result, mode):
-        version = last_version_before(needed.snapshot, horizon_ms, now_ms)
+        version = last_version_before(look.snapshot, facts.horizon_ms, now_ms)
         if version is not None:
-            save_info(needed.snapshot, version)
+            save_info(look.snapshot, version)
     return result
 
 
@@ -263,36 +268,31 @@ def _hours(ms: int) -> str:
 
 
 def _delete(
-    table: str,
+    storage: Storage,
     plan: VacuumPlan,
-    needed: NeededFiles,
-    keep: Collection[str],
     batch_files: int,
-    begin_run: Callable[[], None],
+    present_facts: Callable[[], VacuumFacts],
     on_event: OnEvent,
 ) -> VacuumResult:
-    storage = needed.snapshot.storage
+    """Delete batch by batch, each time what the plan would still have go by the facts then."""
     todo = plan.files + plan.leftovers
     deleted: list[FileInfo] = []
     failures: list[str] = []
-    if plan.directories and not todo:
-        begin_run()
     for start in range(0, len(todo), batch_files):
-        validate_format(needed.snapshot)
-        needed.look_again()
-        begin_run()
-        kept = _paths_of(keep)
-        kept |= needed.other_names(kept)
-        batch = [
-            info
-            for info in todo[start : start + batch_files]
-            if info.path not in needed.paths and not is_among(info.path, kept)
-        ]
-        failed = frozenset(storage.delete_many(info.path for info in batch))
-        deleted += [info for info in batch if info.path not in failed]
+        facts = present_facts()
+        batch = TableListing(files=todo[start : start + batch_files])
+        still = plan_by_facts(batch, facts)
+        going = still.files + still.leftovers
+        failed = frozenset(storage.delete_many(info.path for info in going))
+        deleted += [info for info in going if info.path not in failed]
         failures += sorted(failed)
-        on_event(_progress(table, "vacuum", min(start + batch_files, len(todo)), len(todo)))
-    gone = storage.delete_empty(plan.directories, plan.horizon_ms) if plan.directories else []
+        done = min(start + batch_files, len(todo))
+        on_event(Progress(table=storage.uri, operation="vacuum", done=done, total=len(todo)))
+    gone: list[str] = []
+    if plan.directories:
+        reason_of = reasons_to_stay(facts if todo else present_facts())
+        empty = [directory for directory in plan.directories if reason_of(directory) is None]
+        gone = storage.delete_empty(empty, plan.horizon_ms)
     return VacuumResult(
         plan=plan,
         dry_run=False,
@@ -308,7 +308,3 @@ def _left_nothing(result: VacuumResult, mode: VacuumMode) -> bool:
     """Whether no file was left that a lite vacuum would have to look at again."""
     is_waiting = mode == "lite" and result.plan.kept.get("young", 0) > 0
     return not (result.failures or result.needed_after_all or is_waiting)
-
-
-def _progress(table: str, operation: str, done: int, total: int | None) -> Progress:
-    return Progress(table=table, operation=operation, done=done, total=total)

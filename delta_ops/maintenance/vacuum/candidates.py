@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from delta_ops.events import OnEvent, Progress
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.vacuum.facts import TableListing, VacuumFacts, places_above
 from delta_ops.maintenance.vacuum.inventory import listed_paths
 from delta_ops.maintenance.vacuum.lite import commits_to_look_at, removed_paths
-from delta_ops.maintenance.vacuum.plan import PathRules
+from delta_ops.maintenance.vacuum.pre_filter import PreFilter
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import in_parallel
 
@@ -29,88 +30,94 @@ _FOUND_AT_A_TIME = 10_000
 def find_candidates(
     log: DeltaLog,
     snapshot: Snapshot,
-    rules: PathRules,
+    facts: VacuumFacts,
     *,
     mode: VacuumMode,
     inventory: pa.Table | None,
-    horizon_ms: int,
-    now_ms: int,
     on_event: OnEvent,
-) -> tuple[list[FileInfo], Mapping[str, str | None]]:
-    """Files that are there and that the rules let go, and the links among the files.
+) -> TableListing:
+    """Files that are there and do not certainly stay.
 
-    Where there is no candidate, links are not looked for.
+    Where there are none, links are not looked for.
+
+    Args:
+        facts: What is known before anything is listed.
 
     Raises:
         InvalidRequestError: The log lacks commits that a lite vacuum needs.
     """
-    storage = snapshot.storage
-    links: dict[str, str | None] = {}
+    storage, pre_filter = snapshot.storage, PreFilter(facts)
     if inventory is None and mode == "full":
-        return _listing(storage, rules, links, on_event), links
+        return _listing(storage, pre_filter, on_event)
     if inventory is not None:
-        paths = listed_paths(inventory, snapshot, rules, horizon_ms=horizon_ms)
+        paths = listed_paths(inventory, snapshot, pre_filter, horizon_ms=facts.horizon_ms)
     else:
-        commits = commits_to_look_at(snapshot, horizon_ms, now_ms)
+        commits = commits_to_look_at(snapshot, facts.horizon_ms, facts.now_ms)
         removed = removed_paths(log, snapshot, commits) if commits else iter(())
-        paths = filter(rules.is_candidate, removed)
-    found = list(_found(storage, paths, rules, on_event))
-    if found:
-        _note_links(storage, links)
-    return found, links
+        paths = filter(pre_filter.may_go, removed)
+    found = list(_found(storage, paths, pre_filter, on_event))
+    return _table_listing(storage, found, links_of(storage) if found else {}, pre_filter)
 
 
-def _note_links(storage: Storage, links: dict[str, str | None]) -> None:
-    """Find the links of the table, where there can be any: on a disk."""
+def links_of(storage: Storage) -> dict[str, str | None]:
+    """The links of the table, where there can be any: on a disk, whose names are listed for it."""
+    links: dict[str, str | None] = {}
     if storage.has_native_input:
         for _ in storage.list_tree("", lambda _: (), links.__setitem__):
             pass
+    return links
 
 
-def _listing(
-    storage: Storage, rules: PathRules, links: dict[str, str | None], on_event: OnEvent
-) -> list[FileInfo]:
-    """What of the table's files may go; `links` grows by what is found."""
+def tables_among(storage: Storage, directories: Collection[str]) -> set[str]:
+    """Directories that have a log of their own; the store is asked."""
+    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), directories)
+    return {each for each, has_log in zip(directories, logs, strict=True) if has_log}
+
+
+def _table_listing(
+    storage: Storage,
+    files: list[FileInfo],
+    links: Mapping[str, str | None],
+    pre_filter: PreFilter,
+) -> TableListing:
+    return TableListing(
+        files=files,
+        links=links,
+        tables=frozenset(pre_filter.tables),
+        may_confuse_letters=storage.has_native_input,
+        left_out=dict(pre_filter.left_out),
+        num_directories=pre_filter.num_directories,
+    )
+
+
+def _listing(storage: Storage, pre_filter: PreFilter, on_event: OnEvent) -> TableListing:
+    links: dict[str, str | None] = {}
     number = 0
 
-    def candidates(paths: Sequence[str]) -> list[str]:
+    def wanted(paths: Sequence[str]) -> list[str]:
         nonlocal number
         told, number = number // _LISTED_AT_A_TIME, number + len(paths)
         if number // _LISTED_AT_A_TIME > told:
             on_event(_progress(storage, "list files", number))
-        return rules.candidates(paths)
+        return pre_filter.of_directory(paths)
 
-    return list(storage.list_tree("", candidates, links.__setitem__))
+    files = list(storage.list_tree("", wanted, links.__setitem__))
+    return _table_listing(storage, files, links, pre_filter)
 
 
 def _found(
-    storage: Storage, paths: Iterable[str], rules: PathRules, on_event: OnEvent
+    storage: Storage, paths: Iterable[str], pre_filter: PreFilter, on_event: OnEvent
 ) -> Iterator[FileInfo]:
-    """Files that are there; the rules learn of the tables below this one that they lie in."""
+    """Files that are there; also the tables below this one in which they lie are noted."""
     remaining, number = iter(paths), 0
     asked: set[str] = set()
     while group := list(islice(remaining, _FOUND_AT_A_TIME)):
-        above = {directory for path in group for directory in _directories_above(path)}
-        _note_tables(storage, above - asked, rules)
+        above = {directory for path in group for directory in places_above(path)}
+        pre_filter.tables |= tables_among(storage, above - asked)
         asked |= above
         yield from storage.find(group)
         number += len(group)
         on_event(_progress(storage, "look up files", number))
-
-
-def _note_tables(storage: Storage, directories: Collection[str], rules: PathRules) -> None:
-    """Ask which of the directories are tables."""
-    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), directories)
-    for directory, has_log in zip(directories, logs, strict=True):
-        if has_log:
-            rules.note_table(directory)
-
-
-def _directories_above(path: str) -> Iterator[str]:
-    above = path.rpartition("/")[0]
-    while above:
-        yield above
-        above = above.rpartition("/")[0]
 
 
 def _progress(storage: Storage, operation: str, done: int) -> Progress:

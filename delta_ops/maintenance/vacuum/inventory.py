@@ -17,7 +17,7 @@ from pyarrow import csv
 from delta_ops.arrow import to_table
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.maintenance.vacuum.plan import PathRules
+from delta_ops.maintenance.vacuum.pre_filter import PreFilter
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import is_valid, redact
@@ -86,7 +86,7 @@ def validate_inventory(inventory: pa.Table) -> None:
 
 
 def listed_paths(
-    inventory: pa.Table, snapshot: Snapshot, rules: PathRules, *, horizon_ms: int
+    inventory: pa.Table, snapshot: Snapshot, pre_filter: PreFilter, *, horizon_ms: int
 ) -> Iterator[str]:
     """Files in the table that may go by the inventory, once each.
 
@@ -100,11 +100,11 @@ def listed_paths(
             if path is None or path in seen:
                 continue
             seen.add(path)
-            if rules.is_candidate(path):
+            if pre_filter.may_go(path):
                 if modified_ms is not None and modified_ms < horizon_ms:
                     yield path
                 else:
-                    rules.kept["young"] += 1
+                    pre_filter.leave_out("young")
 
 
 def _path_in(address: str, table_uri: str) -> str | None:

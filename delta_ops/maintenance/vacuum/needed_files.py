@@ -7,95 +7,83 @@ So of a newer version only the commits since the last look are read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Set
+from dataclasses import dataclass
 
 from delta_ops.errors import CommitConflictError
-from delta_ops.events import OnEvent, ignore
+from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.reachable import (
-    alike_paths,
     paths_added_since,
     paths_of_last_versions,
     paths_of_versions,
     reachable_paths,
-    real_paths,
 )
 
 
-class NeededFiles:
-    """Decoded paths of the files that are needed; `paths` is one set, which grows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look at a table's log has found."""
+
+    snapshot: Snapshot
+    """The version that was the latest one."""
+    kept_versions: frozenset[int]
+    """Versions whose files are needed too, however old they are."""
+    needed: Set[str]
+    """Decoded paths of the files that are needed; of a later look, those that an earlier one may
+    not have found."""
+
+
+def first_look(
+    log: DeltaLog,
+    snapshot: Snapshot,
+    *,
+    now_ms: int,
+    retention_ms: int,
+    keep_versions: Collection[int],
+    keep_last: int,
+    on_event: OnEvent,
+) -> Look:
+    """Find all files that are needed.
 
     Args:
         snapshot: The latest version.
-        keep_versions: Whose files are needed too, however old they are; may change.
-        keep_last: How many of the last versions are such.
+        keep_last: How many of the last versions are kept.
 
     Raises:
         VersionNotFoundError: A version that is to be kept cannot be read.
         InvalidRequestError: The log does not remember what was removed so long ago.
     """
+    kept_versions = frozenset(keep_versions)
+    needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)
+    needed |= paths_of_versions(log, kept_versions)
+    if keep_last:
+        needed |= paths_of_last_versions(log, snapshot, keep_last)
+    return Look(snapshot=snapshot, kept_versions=kept_versions, needed=needed)
 
-    def __init__(
-        self,
-        log: DeltaLog,
-        snapshot: Snapshot,
-        *,
-        now_ms: int,
-        retention_ms: int,
-        keep_versions: Collection[int] = (),
-        keep_last: int = 0,
-        on_event: OnEvent = ignore,
-    ) -> None:
-        self.snapshot = snapshot
-        self._log = log
-        self._now_ms, self._retention_ms = now_ms, retention_ms
-        self._keep_versions, self._kept_versions = keep_versions, set(keep_versions)
-        self._links: dict[str, str | None] = {}
-        self._listed: Collection[str] = ()
-        self.paths = reachable_paths(
-            snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event
-        )
-        self.paths |= paths_of_versions(log, self._kept_versions)
-        if keep_last:
-            self.paths |= paths_of_last_versions(log, snapshot, keep_last)
 
-    def note_names(self, links: Mapping[str, str | None], listed: Collection[str]) -> None:
-        """Add the other names that needed files have, and so for all that comes to be needed.
+def look_again(
+    log: DeltaLog, last: Look, *, now_ms: int, retention_ms: int, keep_versions: Collection[int]
+) -> Look:
+    """Find what has come to be needed since the last look.
 
-        Args:
-            links: As for `real_paths`.
-            listed: Files of a disk that may be deleted, for `alike_paths`.
-        """
-        self._links |= links
-        self._listed = listed
-        self.paths |= self.other_names(self.paths)
-
-    def other_names(self, paths: Collection[str]) -> set[str]:
-        """Names that the files of these paths have too, of those that were noted."""
-        return real_paths(paths, self._links) | alike_paths(paths, self._listed)
-
-    def look_again(self) -> None:
-        """Add what has come to be needed since.
-
-        Raises:
-            CommitConflictError: The table promises more than it did, or names files otherwise.
-            UnsupportedFeatureError: It has become a table that we must not touch.
-        """
-        newer_versions = set(self._keep_versions) - self._kept_versions
-        kept = paths_of_versions(self._log, newer_versions)
-        self.paths |= kept | self.other_names(kept)
-        self._kept_versions |= newer_versions
-        newer = self.snapshot.refresh()
-        if newer.version == self.snapshot.version:
-            return
+    Raises:
+        CommitConflictError: The table promises more than it did, or names files otherwise.
+        UnsupportedFeatureError: It has become a table that we must not touch.
+        VersionNotFoundError: A version that is to be kept cannot be read.
+    """
+    kept_versions = last.kept_versions | frozenset(keep_versions)
+    needed = paths_of_versions(log, kept_versions - last.kept_versions)
+    newer = last.snapshot.refresh()
+    if newer.version != last.snapshot.version:
         validate_vacuumable(newer)
-        _validate_same_promise(self.snapshot, newer)
-        added = paths_added_since(self._log, self.snapshot, newer)
+        _validate_same_promise(last.snapshot, newer)
+        added = paths_added_since(log, last.snapshot, newer)
         if added is None:  # a commit is gone: a checkpoint has what it said
-            added = reachable_paths(newer, now_ms=self._now_ms, retention_ms=self._retention_ms)
-        self.paths |= added | self.other_names(added)
-        self.snapshot = newer
+            added = reachable_paths(newer, now_ms=now_ms, retention_ms=retention_ms)
+        needed |= added
+    return Look(snapshot=newer, kept_versions=kept_versions, needed=needed)
 
 
 def _validate_same_promise(old: Snapshot, new: Snapshot) -> None:

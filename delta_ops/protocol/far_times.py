@@ -29,6 +29,11 @@ def timestamp_text(us: int, *, is_utc: bool) -> str:
     return _with_year(time_text(near), cycles)
 
 
+def utc_text(ms: int) -> str:
+    """Milliseconds since the Unix epoch, as ISO 8601 has them, in UTC."""
+    return timestamp_text(ms * 1000, is_utc=True)
+
+
 def time_text(value: datetime) -> str:
     """With milliseconds, or microseconds where it has any."""
     return value.isoformat(timespec="microseconds" if value.microsecond % 1000 else "milliseconds")

@@ -1,0 +1,151 @@
+"""Findings of a table: its figures, held against thresholds. Pure.
+
+What an operation of ours cures, the operation itself says (see `operations`); here stands what is
+for a person, or for another engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.clock import HOUR_MS
+from delta_ops.maintenance.due import Finding, HealthThresholds, Measure, Unit
+from delta_ops.maintenance.health.figures import HealthFigures
+from delta_ops.maintenance.operations import findings_of_operations
+
+_PLACES = {measure: place for place, measure in enumerate(get_args(Measure))}
+
+
+def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Finding, ...]:
+    """The findings of a table's figures, in the order of `Measure`. Pure."""
+    validate_arguments(assess, locals())
+    findings = (
+        *findings_of_operations(figures, thresholds),
+        *_of_files(figures, thresholds),
+        *_of_retention(figures, thresholds),
+        _of_lost_commits(figures),
+        _of_features(figures),
+    )
+    return tuple(sorted(findings, key=lambda each: _PLACES.get(each.measure, len(_PLACES))))
+
+
+def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
+    """What the files are like."""
+    rows = figures.num_rows
+    mean_bytes = figures.size_bytes / figures.num_partitions if figures.num_partitions else 0
+    skew = figures.largest_partition_bytes / mean_bytes if mean_bytes else 1.0
+    # What fits into one file is not skewed in any way that matters.
+    is_large = figures.largest_partition_bytes > figures.target_size_bytes
+    largest = max(1.0, figures.largest_file_bytes / figures.target_size_bytes)
+    return (
+        _look_from(
+            "deleted_rows",
+            _share(figures.deleted_rows, max(rows, figures.deleted_rows)),
+            limits.deleted_rows,
+            "share",
+            "rewrite the files that have deletion vectors, with REORG TABLE ... APPLY (PURGE)",
+        ),
+        _look_from(
+            "partition_skew",
+            skew if is_large else 1.0,
+            limits.partition_skew,
+            "ratio",
+            "partition by a column whose values are more even, or cluster the table",
+        ),
+        _look_from(
+            "file_size_skew",
+            largest,
+            limits.file_size_skew,
+            "ratio",
+            "rewrite the largest files in several, so that tasks that read them take as long",
+        ),
+    )
+
+
+def _of_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
+    """What time travel promises, and whether it can be kept."""
+    promised, readable = figures.promised_ms, figures.readable_ms
+    log_ms, deleted_ms = figures.log_retention_ms, figures.deleted_file_retention_ms
+    return (
+        _look_below(
+            "promised_time_travel",
+            promised,
+            limits.promised_time_travel_ms,
+            "ms",
+            f"raise delta.logRetentionDuration and delta.deletedFileRetentionDuration: the lesser "
+            f"of them, {promised / HOUR_MS:g} hours, is how far back versions can be read, and how "
+            "long readers and writers may take",
+        ),
+        _look_below(
+            "readable_time_travel",
+            promised if readable is None else min(readable, promised),
+            promised,
+            "ms",
+            "restore the log's older files from a backup if they are needed: versions are gone "
+            "that the retention promises",
+        ),
+        _look_below(
+            "unreachable_files",
+            log_ms,
+            deleted_ms,
+            "ms",
+            "set delta.logRetentionDuration to delta.deletedFileRetentionDuration at least: "
+            "removed files are kept longer than any version that could read them",
+        ),
+    )
+
+
+def _of_lost_commits(figures: HealthFigures) -> Finding:
+    return Finding(
+        measure="lost_commits",
+        value=tuple(str(lost.version) for lost in figures.lost_commits),
+        threshold=(),
+        unit="versions",
+        verdict="look" if figures.lost_commits else "ok",
+        operation=None,
+        advice="; ".join(lost.advice for lost in figures.lost_commits),
+    )
+
+
+def _of_features(figures: HealthFigures) -> Finding:
+    operations = ", ".join(figures.refused)
+    advice = f"{operations}: run by an engine, or a delta_ops, that supports them"
+    return Finding(
+        measure="features",
+        value=figures.unsupported,
+        threshold=(),
+        unit="features",
+        verdict="look" if figures.unsupported else "ok",
+        operation=None,
+        advice=advice if figures.unsupported else "",
+    )
+
+
+def _look_from(
+    measure: Measure, value: float, threshold: float, unit: Unit, advice: str
+) -> Finding:
+    return _look(measure, value, threshold, unit, advice if value >= threshold > 0 else "")
+
+
+def _look_below(
+    measure: Measure, value: float, threshold: float, unit: Unit, advice: str
+) -> Finding:
+    return _look(measure, value, threshold, unit, advice if value < threshold else "")
+
+
+def _look(measure: Measure, value: float, threshold: float, unit: Unit, advice: str) -> Finding:
+    return Finding(
+        measure=measure,
+        value=value,
+        threshold=threshold,
+        unit=unit,
+        verdict="look" if advice else "ok",
+        operation=None,
+        advice=advice,
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

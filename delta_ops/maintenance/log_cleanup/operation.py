@@ -1,0 +1,91 @@
+"""Log clean-up as an entry of maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_from
+from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
+from delta_ops.maintenance.operation import OperationEntry, Request
+from delta_ops.protocol.far_times import utc_text
+
+
+def _arguments(asked: Request) -> dict[str, Any]:
+    return {
+        "clock": asked.own_clock,
+        "keep_versions": asked.keep_versions,
+        "on_event": asked.on_event,
+    }
+
+
+def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
+    return [
+        due_from(
+            "expired_log_files",
+            facts.deletable_log_files if facts.cleanup_is_enabled else 0,
+            limits.expired_log_files,
+            "files",
+            operation="clean_up_log",
+            cure="clean up the log: its oldest files are past their retention",
+        )
+    ]
+
+
+def _planned(result: LogCleanupResult) -> dict[str, int]:
+    plan = result.plan
+    return {"log_files_planned": len(plan.files), "log_bytes_planned": plan.size_bytes}
+
+
+def _figures(result: LogCleanupResult) -> dict[str, int]:
+    return {
+        "log_files_deleted": result.deleted_files,
+        "log_bytes_deleted": result.deleted_bytes,
+        "log_clean_up_failures": len(result.failures),
+        **_known("earliest_version_before", result.plan.earliest_before),
+        **_known("earliest_version", result.earliest_version),
+    }
+
+
+def _known(name: str, value: int | None) -> dict[str, int]:
+    return {} if value is None else {name: value}
+
+
+def _json(result: LogCleanupResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "cutoff": utc_text(plan.cutoff_ms),
+        "boundary_version": plan.boundary_version,
+        "earliest_version_before": plan.earliest_before,
+        "earliest_version_after": plan.earliest_after,
+        "earliest_version": result.earliest_version,
+        "latest_version": plan.latest_version,
+        "compatible_checkpoint_version": plan.compatible_version,
+        "planned_by_kind": {
+            "incomplete_checkpoint_files": len(plan.incomplete),
+            "commits": len(plan.commits),
+            "checkpoint_files": len(plan.checkpoints),
+            "compactions": len(plan.compactions),
+            "checksums": len(plan.checksums),
+            "sidecars": len(plan.sidecars),
+            "leftovers": len(plan.leftovers),
+        },
+        "planned_files": len(plan.files),
+        "planned_bytes": plan.size_bytes,
+        "deleted_files": result.deleted_files,
+        "deleted_bytes": result.deleted_bytes,
+        "failures": result.failures,
+        "paths": [info.path for info in plan.files] if result.dry_run else None,
+    }
+
+
+CLEAN_UP_LOG = OperationEntry(
+    name="clean_up_log",
+    needs="clean up",
+    act=clean_up_log,
+    arguments=_arguments,
+    planned=_planned,
+    figures=_figures,
+    json=_json,
+    findings=_findings,
+)

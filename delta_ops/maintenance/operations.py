@@ -1,0 +1,79 @@
+"""The operations of maintenance, in the order in which they run, and what is decided by them.
+
+1. vacuum: it learns of removed files from tombstones, which the next checkpoint forgets;
+2. optimize and repair: their commits belong into the checkpoint;
+3. checkpoint: clean-up can only go as far as there is one;
+4. clean up log.
+
+What is due is decided here and is pure: the same facts, held against the same thresholds, have the
+same operations due for whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.admission import validate_format
+from delta_ops.maintenance.checkpoint import CHECKPOINT
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Operation
+from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
+from delta_ops.maintenance.log_compaction import COMPACT_LOG
+from delta_ops.maintenance.operation import OperationEntry
+from delta_ops.maintenance.optimize.operation import OPTIMIZE
+from delta_ops.maintenance.repair.operation import REPAIR
+from delta_ops.maintenance.vacuum.operation import VACUUM
+from delta_ops.protocol.table_definition import validate
+
+OPERATIONS: tuple[OperationEntry[Any], ...] = (
+    VACUUM,
+    OPTIMIZE,
+    REPAIR,
+    CHECKPOINT,
+    CLEAN_UP_LOG,
+    COMPACT_LOG,
+)
+
+
+def entry_of(operation: Operation) -> OperationEntry[Any]:
+    """The entry of an operation.
+
+    Raises:
+        InvalidRequestError: There is no such operation.
+    """
+    for entry in OPERATIONS:
+        if entry.name == operation:
+            return entry
+    names = ", ".join(entry.name for entry in OPERATIONS)
+    raise InvalidRequestError(f"there is no operation {operation!r}; choose from {names}")
+
+
+def findings_of_operations(facts: Facts, thresholds: HealthThresholds) -> tuple[Finding, ...]:
+    """The measures that operations cure, held against their thresholds: why an operation is due."""
+    return tuple(each for entry in OPERATIONS for each in entry.findings(facts, thresholds))
+
+
+def due_operations(findings: Iterable[Finding]) -> tuple[Operation, ...]:
+    """The operations that findings ask for, admitted or not, in the order in which they run."""
+    asked = {each.operation for each in findings if each.verdict == "due"}
+    return tuple(entry.name for entry in OPERATIONS if entry.name in asked)
+
+
+def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
+    """The operations that must not touch the table, with what forbids each."""
+    try:
+        validate_format(snapshot)
+    except UnsupportedFeatureError as error:
+        return {entry.name: error.features for entry in OPERATIONS}
+    refused = {entry.name: _refusal(entry, snapshot) for entry in OPERATIONS}
+    return {name: reason for name, reason in refused.items() if reason}
+
+
+def _refusal(entry: OperationEntry[Any], snapshot: Snapshot) -> tuple[str, ...]:
+    try:
+        validate(snapshot.definition, entry.needs, table=snapshot.uri, engine=None)
+    except UnsupportedFeatureError as error:
+        return entry.refusal(snapshot) or error.features
+    return entry.refusal(snapshot)

@@ -1,0 +1,74 @@
+"""Repair as an entry of maintenance: unasked it fills in statistics, and tells of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds
+from delta_ops.maintenance.operation import OperationEntry, Request
+from delta_ops.maintenance.repair.act import RepairResult, repair
+
+
+def _arguments(asked: Request) -> dict[str, Any]:
+    return {"clock": asked.clock, "on_event": asked.on_event}
+
+
+def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
+    coverage = 1.0 if facts.stats_coverage is None else facts.stats_coverage
+    is_due = coverage < limits.stats_coverage
+    cure = "repair, which adds statistics: a file without any is never skipped"
+    return [
+        Finding(
+            measure="stats_coverage",
+            value=coverage,
+            threshold=limits.stats_coverage,
+            unit="share",
+            verdict="due" if is_due else "ok",
+            operation="repair",
+            advice=cure if is_due else "",
+        )
+    ]
+
+
+def _planned(result: RepairResult) -> dict[str, int]:
+    return {"statistics_planned": len(result.plan.without_statistics)}
+
+
+def _figures(result: RepairResult) -> dict[str, int]:
+    return {"described_files": result.described_files, "repair_failures": len(result.failures)}
+
+
+def _json(result: RepairResult) -> dict[str, Any]:
+    plan = result.plan
+    return {
+        "planned_on": plan.version,
+        "num_files": plan.num_files,
+        "missing": [add.path for add in plan.missing],
+        "missing_deletion_vectors": [add.path for add in plan.missing_vectors],
+        "without_statistics": [add.path for add in plan.without_statistics],
+        "orphans": [info.path for info in plan.orphans],
+        "outside": plan.outside,
+        "version": result.version,
+        "already_committed": result.already_committed,
+        "described_files": result.described_files,
+        "removed_files": result.removed_files,
+        "failures": result.failures,
+    }
+
+
+def _left(result: RepairResult) -> Sequence[str]:
+    return result.left
+
+
+REPAIR = OperationEntry(
+    name="repair",
+    needs="restore",
+    act=repair,
+    arguments=_arguments,
+    planned=_planned,
+    figures=_figures,
+    json=_json,
+    findings=_findings,
+    left=_left,
+)

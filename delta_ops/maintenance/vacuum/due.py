@@ -1,0 +1,92 @@
+"""Whether a vacuum is due: a sample of the files that expired tombstones name is looked up.
+
+Asking is cheap where nothing is due, as of most tables: what expired tombstones name and the log
+does not need by that name is sampled, and a vacuum has deleted it. Only where the sample shows an
+old file all facts are collected, as a vacuum would, and they decide: what a link or other letters
+lead to is needed, another table's file is not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+from functools import partial
+
+import pyarrow as pa
+
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.reachable import other_names, stream_reachable, unneeded_paths
+from delta_ops.maintenance.vacuum.candidates import links_of, tables_among
+from delta_ops.maintenance.vacuum.facts import (
+    NOTHING_LISTED,
+    TableListing,
+    VacuumFacts,
+    places_above,
+    vacuum_facts,
+)
+from delta_ops.maintenance.vacuum.hidden_names import hidden_names
+from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
+from delta_ops.protocol.file_paths import is_absolute
+from delta_ops.storage.paths import is_valid
+
+TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
+"""Columns that `any_is_there` looks at."""
+_SAMPLE = 16
+
+
+def any_is_there(
+    snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int, keep: Collection[str] = ()
+) -> bool:
+    """Whether vacuum would find a file that only tombstones older than the horizon name, as far as
+    a sample of these files tells.
+
+    Args:
+        tombstones: The snapshot's, with `TOMBSTONE_COLUMNS`.
+        horizon_ms: Milliseconds since the Unix epoch, by the table's own retention.
+        keep: As for `vacuum`.
+    """
+    storage, retention_ms = snapshot.storage, snapshot.properties.deleted_file_retention_ms
+    now_ms = horizon_ms + retention_ms
+    facts_of = partial(
+        vacuum_facts,
+        hidden_names=hidden_names(snapshot.definition),
+        now_ms=now_ms,
+        retention_ms=retention_ms,
+        keep=keep,
+    )
+    unneeded = unneeded_paths(snapshot, tombstones, horizon_ms)
+    by_name = facts_of(NOTHING_LISTED, needed=frozenset())
+    sample = _sample(unneeded, by_name)
+    if not sample:  # as of most tables: the store is not asked
+        return False
+    # As vacuum sees them: one that is reached by a link is not there.
+    found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)
+    old = [*found.files, *found.leftovers]
+    if not old:
+        return False
+    listing = TableListing(
+        files=old,
+        links=links_of(storage),
+        tables=tables_among(storage, {above for info in old for above in places_above(info.path)}),
+        may_confuse_letters=storage.has_native_input,
+    )
+    reachable = stream_reachable(snapshot, now_ms=now_ms, retention_ms=retention_ms)
+    needed = {path for some in reachable for path in _needed_of(listing, frozenset(some))}
+    return plan_by_facts(listing, facts_of(listing, needed=needed)).has_work
+
+
+def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
+    """Paths that nothing but their age lets stay, spread over the order in which vacuum deletes,
+    the last of them included."""
+    reason_of = certain_reasons(facts)
+    named = (p for p in unneeded if not is_absolute(p) and is_valid(p))
+    paths = sorted(path for path in named if reason_of(path) is None)
+    return paths[::-1][:: max(1, -(-len(paths) // _SAMPLE))]
+
+
+def _needed_of(listing: TableListing, reachable: Set[str]) -> Set[str]:
+    """Listed paths that are reachable, so that a table's millions need not be kept."""
+    names = [info.path for info in listing.files]
+    others = other_names(
+        reachable, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters
+    )
+    return others | (frozenset(names) & reachable)

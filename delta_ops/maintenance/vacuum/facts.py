@@ -1,0 +1,155 @@
+"""Vacuum facts: all that is known of a table's files before it is decided which of them go. Pure.
+
+Facts are values. What the log, the caller and a listing say is put together in one place, and what
+has come to be needed since gives new facts of the same listing. Other names of a file count as its
+own: by way of a link, or by letters that a disk may take for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from delta_ops.maintenance.reachable import other_names
+from delta_ops.maintenance.vacuum.hidden_names import HiddenNames, is_hidden_directory
+from delta_ops.storage import FileInfo
+
+Reason = Literal["hidden", "reachable", "on request", "of another table", "young"]
+"""Why a file stays: the first of these that holds by the file's own name; else the first that holds
+by what lies around it, and by its other names."""
+
+_LOG = "/_delta_log/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableListing:
+    """What was seen of a table's files."""
+
+    files: Sequence[FileInfo]
+    """In any order; empty directories have a slash at their end."""
+    links: Mapping[str, str | None] = field(default_factory=dict)
+    """As for `reachable.real_paths`."""
+    tables: Collection[str] = ()
+    """Directories in which there is a log of their own, besides those that `files` tells of."""
+    may_confuse_letters: bool = True
+    """Whether the store may find a file by other letters: in the other case, or otherwise composed;
+    as disks do."""
+    left_out: Mapping[Reason, int] = field(default_factory=dict)
+    """How many files were seen that are not among `files`, by the reason for which they stay."""
+    num_directories: int = 0
+    """Directories that were looked at and are not hidden."""
+
+
+NOTHING_LISTED = TableListing(files=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumFacts:
+    """What is known of a table's files; all paths are relative to the table and decoded."""
+
+    now_ms: int
+    """Milliseconds since the Unix epoch, by the store's clock."""
+    horizon_ms: int
+    """What was written since stays."""
+    hidden_names: HiddenNames
+    needed: Set[str]
+    """Paths that some version needs, by every name that the log may mean; those at least that are
+    listed. It is not copied: a table may have millions."""
+    kept: frozenset[str]
+    """Files and directories that the caller wants to stay."""
+    hidden_places: tuple[str, ...]
+    """What a hidden link leads to, each with a slash at its end: the log may lie behind one."""
+    other_tables: tuple[str, ...]
+    """Directories that have a log of their own, each with a slash at its end."""
+    needed_otherwise: Set[str]
+    """Listed names by which needed files may be found too."""
+    kept_otherwise: Set[str]
+    """Listed files and directories that may be found by the names of kept ones."""
+    needed_since: Set[str] = frozenset()
+    """Paths that have come to be needed since `needed` was asked for, with their other names. It is
+    copied when it grows: it has the files of a few commits."""
+
+
+def vacuum_facts(
+    listing: TableListing,
+    hidden_names: HiddenNames,
+    needed: Set[str],
+    *,
+    now_ms: int,
+    retention_ms: int,
+    keep: Collection[str] = (),
+) -> VacuumFacts:
+    """The facts, by what was listed.
+
+    Args:
+        hidden_names: The table's; see `hidden_names`.
+        needed: As for `VacuumFacts`.
+        now_ms: Milliseconds since the Unix epoch.
+        keep: Files, and directories with all below them.
+    """
+    links, kept = listing.links, frozenset(keep)
+    tables = {*listing.tables, *_tables_among(info.path for info in listing.files)}
+    tables.update(_tables_among(f"{link}/" for link in links))
+    hidden = {links[link] for link in links if is_hidden_directory(link, hidden_names)}
+    return VacuumFacts(
+        now_ms=now_ms,
+        horizon_ms=now_ms - retention_ms,
+        hidden_names=hidden_names,
+        needed=needed,
+        kept=kept,
+        hidden_places=tuple(sorted(f"{place}/" for place in hidden if place)),
+        other_tables=tuple(sorted(f"{table}/" for table in tables)),
+        needed_otherwise=_other_names(needed, listing),
+        kept_otherwise=_other_places(kept, listing),
+    )
+
+
+def facts_since(
+    facts: VacuumFacts, listing: TableListing, *, needed: Set[str], keep: Collection[str]
+) -> VacuumFacts:
+    """The facts of the same listing at a later time.
+
+    Args:
+        needed: Paths that have come to be needed.
+        keep: What is to be kept now.
+    """
+    kept = frozenset(keep)
+    if needed:
+        since = facts.needed_since | needed | _other_names(needed, listing)
+        facts = replace(facts, needed_since=since)
+    if kept != facts.kept:
+        facts = replace(facts, kept=kept, kept_otherwise=_other_places(kept, listing))
+    return facts
+
+
+def places_above(path: str) -> Iterable[str]:
+    """The directories that a path lies in, but for the table's own; the nearest first."""
+    above = path.rpartition("/")[0]
+    while above:
+        yield above
+        above = above.rpartition("/")[0]
+
+
+def _tables_among(paths: Iterable[str]) -> set[str]:
+    return {path.partition(_LOG)[0] for path in paths if _LOG in path}
+
+
+def _other_names(paths: Set[str], listing: TableListing) -> frozenset[str]:
+    if not paths or not listing.files:
+        return frozenset()
+    names = [info.path for info in listing.files]
+    return other_names(
+        paths, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters
+    )
+
+
+def _other_places(paths: Set[str], listing: TableListing) -> frozenset[str]:
+    """As `_other_names`, of files and directories."""
+    if not paths:
+        return frozenset()
+    names = {info.path for info in listing.files}
+    names.update(above for info in listing.files for above in places_above(info.path))
+    return other_names(
+        paths, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters
+    )

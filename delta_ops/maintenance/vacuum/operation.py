@@ -1,0 +1,108 @@
+"""Vacuum as an entry of maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from delta_ops.log import Snapshot
+from delta_ops.log.delta_log import LOG_DIRECTORY
+from delta_ops.maintenance.admission import is_own_log
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_from
+from delta_ops.maintenance.operation import OperationEntry, Option, Request
+from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
+from delta_ops.protocol.far_times import utc_text
+
+
+def _arguments(asked: Request) -> dict[str, Any]:
+    return {"clock": asked.own_clock, "on_event": asked.on_event}
+
+
+def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
+    waiting = facts.expired_tombstones if facts.expired_file_is_there else 0
+    cure = "vacuum: removed files are past their retention and still there"
+    return [
+        due_from(
+            "expired_tombstones",
+            waiting,
+            limits.expired_tombstones,
+            "files",
+            operation="vacuum",
+            cure=cure,
+        )
+    ]
+
+
+def _refusal(snapshot: Snapshot) -> tuple[str, ...]:
+    return () if is_own_log(snapshot) else (f"a log other than {LOG_DIRECTORY}",)
+
+
+def _planned(result: VacuumResult) -> dict[str, int]:
+    plan = result.plan
+    return {
+        "vacuum_files_planned": len(plan.files) + len(plan.leftovers),
+        "vacuum_bytes_planned": plan.size_bytes,
+        "vacuum_directories_planned": len(plan.directories),
+    }
+
+
+def _figures(result: VacuumResult) -> dict[str, int]:
+    return {
+        "vacuumed_files": result.deleted_files,
+        "vacuumed_bytes": result.deleted_bytes,
+        "vacuumed_directories": result.deleted_directories,
+        "vacuum_failures": len(result.failures),
+    }
+
+
+def _json(result: VacuumResult) -> dict[str, Any]:
+    plan = result.plan
+    planned = (*plan.files, *plan.leftovers)
+    return {
+        "horizon": utc_text(plan.horizon_ms),
+        "planned_files": len(planned),
+        "planned_bytes": plan.size_bytes,
+        "deleted_files": result.deleted_files,
+        "deleted_bytes": result.deleted_bytes,
+        "planned_directories": len(plan.directories),
+        "deleted_directories": result.deleted_directories,
+        "kept": {reason.replace(" ", "_"): n for reason, n in plan.kept.items()},
+        "failures": result.failures,
+        "paths": [info.path for info in planned] if result.dry_run else None,
+    }
+
+
+VACUUM = OperationEntry(
+    name="vacuum",
+    needs="vacuum",
+    act=vacuum,
+    arguments=_arguments,
+    planned=_planned,
+    figures=_figures,
+    json=_json,
+    findings=_findings,
+    refusal=_refusal,
+    options=(
+        Option(
+            name="mode",
+            kind=str,
+            choices=("full", "lite"),
+            default="full",
+            description="full lists the table; lite deletes only what the log says was removed.",
+        ),
+        Option(
+            name="keep_last",
+            kind=int,
+            at_least=0,
+            default=0,
+            description="Versions that vacuum keeps readable, however old they are.",
+        ),
+        Option(
+            name="log_commits",
+            kind=bool | None,
+            default=None,
+            description="Commit VACUUM START and END; as delta_ops.vacuum.logging says if not "
+            "given.",
+        ),
+    ),
+)

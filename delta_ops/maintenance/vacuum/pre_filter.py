@@ -1,0 +1,83 @@
+"""The pre-filter of a listing: what certainly stays is counted and left out while it is listed.
+
+It spares the size and the time of these files, or the request that would look one up, and the
+memory for them. It decides nothing: the plan over all files is the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from delta_ops.maintenance.vacuum.facts import Reason, VacuumFacts
+from delta_ops.maintenance.vacuum.hidden_names import HIDING, is_hidden_directory
+from delta_ops.maintenance.vacuum.plan import certain_reasons
+
+
+class PreFilter:
+    """Leaves out what certainly stays, and tells what it has seen.
+
+    Args:
+        facts: What is known before anything is listed. Later ones must hold all that is needed and
+            kept by these.
+    """
+
+    def __init__(self, facts: VacuumFacts) -> None:
+        self._facts = facts
+        self._reason_of = certain_reasons(facts)
+        self._is_hidden: dict[str, bool] = {}  # by directory
+        self.left_out: Counter[Reason] = Counter()
+        self.tables: set[str] = set()
+        """Directories that were found to have a log of their own."""
+
+    @property
+    def num_directories(self) -> int:
+        """Directories that were looked at and are not hidden, the root among them."""
+        return len({"", *(path for path, hidden in self._is_hidden.items() if not hidden)})
+
+    def may_go(self, path: str) -> bool:
+        """Whether the path is not left out."""
+        return bool(self.of_directory([path]))
+
+    def of_directory(self, paths: Sequence[str]) -> list[str]:
+        """Paths that are not left out, in any order.
+
+        Args:
+            paths: In one directory, at least one.
+        """
+        directory, slash, _ = paths[0].rpartition("/")
+        if self._is_in_hidden(directory) or self._facts.kept:
+            return list(self._one_by_one(paths))
+        # Else only what begins like a hidden name needs a closer look.
+        hiding = tuple(directory + slash + first for first in HIDING)
+        plain = [path for path in paths if not path.startswith(hiding)]
+        needed = self._facts.needed
+        found = [path for path in plain if path not in needed]
+        if len(found) < len(plain):
+            self.left_out["reachable"] += len(plain) - len(found)
+        if len(plain) < len(paths):
+            found += self._one_by_one([path for path in paths if path.startswith(hiding)])
+        return found
+
+    def leave_out(self, reason: Reason) -> None:
+        """Count a file that stays for a reason that the caller knows."""
+        self.left_out[reason] += 1
+
+    def _one_by_one(self, paths: Sequence[str]) -> Iterator[str]:
+        for path in paths:
+            reason = self._reason_of(path)
+            if reason is None:
+                yield path
+            elif path[-1] != "/":
+                self.left_out[reason] += 1
+
+    def _is_in_hidden(self, directory: str) -> bool:
+        known = self._is_hidden.get(directory)
+        if known is not None:
+            return known
+        above, log, _ = f"{directory}/".partition("/_delta_log/")
+        if log:
+            self.tables.add(above)
+        found = is_hidden_directory(directory, self._facts.hidden_names)
+        self._is_hidden[directory] = found
+        return found
