@@ -30,7 +30,7 @@ from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
-from delta_ops.protocol.actions import Action, CommitInfo
+from delta_ops.protocol.actions import Action, CommitInfo, Metadata
 from delta_ops.protocol.file_names import checksum_name, commit_name
 from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage.store_clock import store_time_ms
@@ -152,8 +152,7 @@ def follow_up(
     with noting_commit(log.uri, version):
         on_event(Committed(table=log.uri, version=version))
         failed = run_hooks(hooks, committed, on_event)
-        if committed.read_snapshot is not None:
-            _validate_in_place(committed, committed.read_snapshot)
+        _validate_in_place(committed)
     return failed
 
 
@@ -209,9 +208,12 @@ def noting_commit(table: str, version: int) -> Iterator[None]:
         raise
 
 
-def _validate_in_place(committed: CommittedVersion, read_snapshot: Snapshot) -> None:
+def _validate_in_place(committed: CommittedVersion) -> None:
     try:
-        validate_same_table(read_snapshot)
+        if committed.read_snapshot is None:
+            _validate_created(committed)
+        else:
+            validate_same_table(committed.read_snapshot)
     except (StorageError, OSError, MemoryError):
         return  # the commit is there; nothing says that the table is not
     except DeltaOpsError as error:
@@ -223,6 +225,18 @@ def _validate_in_place(committed: CommittedVersion, read_snapshot: Snapshot) -> 
         except StorageError as failure:
             consequence = f"What became of version {committed.version} is not known ({failure})."
         raise TableReplacedError(committed.log.uri, reason, consequence) from error
+
+
+def _validate_created(committed: CommittedVersion) -> None:
+    """Refuse a new table that was deleted or replaced since its first commit."""
+    log = committed.log
+    commit = read_commit_if_there(log.storage, log.log_directory, committed.version)
+    if commit is not None and commit.txn_id == committed.txn_id:
+        return
+    own = next(each for each in committed.actions if isinstance(each, Metadata))
+    # What is not there may have been cleaned up, in a table that has gone on since.
+    if commit is not None or log.snapshot().metadata.id != own.id:
+        raise TableReplacedError(log.uri, "was deleted since, or another one made in its place")
 
 
 def _taken_back(committed: CommittedVersion) -> str:

@@ -16,7 +16,12 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from delta_ops.maintenance import LogCleanupResult, LogCompactionResult, VacuumResult
+from delta_ops.maintenance import (
+    LogCleanupResult,
+    LogCompactionResult,
+    RestorePlan,
+    VacuumResult,
+)
 from tests.interleaving.cases import Case
 from tests.interleaving.readers import unlike_the_commits
 
@@ -40,10 +45,10 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
     own = [commit.version for commit in case.commits(name)]
     operation = case.actors[name].operation
     if was_done_before(result):
-        maker = case.left_commits().get(version) if version is not None else None
+        makers = [each.who for each in case.commits() if each.version == version]
         if own:
             yield f"{name} says that it was done before, and committed version {own[0]}"
-        elif version is not None and not (maker and case.actors[maker.who].operation is operation):
+        elif version is not None and not any(_asks_the_same(case, name, who) for who in makers):
             yield f"{name} says that version {version} has done it before"
         return
     if operation.always_commits and version is None:
@@ -53,6 +58,15 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
     if len(own) > (version is not None) and not operation.is_many:
         yield f"{name} committed versions {own}, and tells of {version}"
     yield from _untrue_figures(case, name, result)
+
+
+def _asks_the_same(case: Case, name: str, maker: str) -> bool:
+    """Whether two operations are alike, or restored the same version."""
+    if case.actors[name].operation is case.actors[maker].operation:
+        return True
+    plans = [getattr(case.run.outcomes[who].value, "plan", None) for who in (name, maker)]
+    restored = [each.version for each in plans if isinstance(each, RestorePlan)]
+    return len(restored) == 2 and restored[0] == restored[1]
 
 
 def _untrue_figures(case: Case, name: str, result: object) -> Iterator[str]:

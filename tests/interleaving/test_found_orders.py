@@ -1,0 +1,26 @@
+"""Orders that were drawn once, and in which something was left to a table that it is not about."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interleaving.search import replay
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(
+            "drop-create[0:1] overwrite[0:1] drop-create[1:2] overwrite[1:4] drop-create[2:8] "
+            "overwrite[4:] drop-create[8:]",
+            id="the checksum of a table that was deleted as soon as it was created",
+        ),
+        pytest.param(
+            "drop-create[0:2] append[0:4] drop-create[2:8] append[4:8!] drop-create[8:] "
+            "append again[0:]",
+            id="and of one whose writer was killed",
+        ),
+    ],
+)
+def test_it_keeps_every_promise(order: str) -> None:
+    assert "keeps every promise" in replay(order)
