@@ -70,7 +70,7 @@ def main() -> None:
         name: {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
         for name, rounds in found.items()
     }
-    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
 def measure(name: str, table: Path, program: str, writers: int, commits: int) -> dict[str, float]:
@@ -134,7 +134,7 @@ def retries_in_log(table: Path) -> int:
     return sum(int(of_one.get("num_retries", 0)) for of_one in metrics)
 
 
-def as_markdown(report: dict[str, dict[str, float]]) -> str:
+def render_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = [
         "| | commits a second | median, ms | 99 of 100 within, ms | worst, ms | races lost |",
         "|---|---|---|---|---|---|",

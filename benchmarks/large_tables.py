@@ -260,7 +260,7 @@ def main() -> None:
                 report[name] = measure(
                     scenario, number, Path(folder), given.rounds, given.growth_rounds
                 )
-    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
 def nothing(root: Path, number: int) -> None:
@@ -274,11 +274,11 @@ def make_commits(root: Path, number: int) -> None:
             log.storage,
             log.log_directory,
             version,
-            [*without_checkpoints(version), *adds(version, 1)],
+            [*actions_without_checkpoints(version), *adds(version, 1)],
         )
 
 
-def without_checkpoints(version: int) -> Iterator[Action]:
+def actions_without_checkpoints(version: int) -> Iterator[Action]:
     for action in actions(version):
         if isinstance(action, Metadata):
             yield replace(action, configuration={"delta.checkpointInterval": "1000000000"})
@@ -298,7 +298,7 @@ def make_files(root: Path, number: int) -> None:
         AddFile(path=path, size=0, partition_values={"day": day}, modification_time=0)
         for day, path in files
     ]
-    create_commit(log.storage, log.log_directory, 0, [*without_checkpoints(0), *named])
+    create_commit(log.storage, log.log_directory, 0, [*actions_without_checkpoints(0), *named])
     write_checkpoint(log.snapshot(), now_ms=0)
     for _, path in files:
         place = root / path
@@ -320,9 +320,9 @@ def measure(
     found: dict[str, list[list[Run]]] = {"ours": [], "peer": []}
     for i in range(rounds):
         for who in SIDES if i % 2 else reversed(SIDES):
-            found[who].append(through(scenario, who, number, folder))
+            found[who].append(run_steps(scenario, who, number, folder))
     halves = [
-        [through(scenario, "ours", number // part, folder) for _ in range(growth_rounds)]
+        [run_steps(scenario, "ours", number // part, folder) for _ in range(growth_rounds)]
         for part in (4, 2)
     ]
     report: dict[str, dict[str, object]] = {}
@@ -344,7 +344,7 @@ def measure(
     return report
 
 
-def through(scenario: Scenario, who: str, number: int, folder: Path) -> list[Run]:
+def run_steps(scenario: Scenario, who: str, number: int, folder: Path) -> list[Run]:
     """One side takes a new table through all steps."""
     root = folder / "table"
     root.mkdir()
@@ -378,7 +378,7 @@ def _median(runs: Sequence[Run]) -> Run:
     return Run(*(statistics.median(values) for values in zip(*runs, strict=True)))
 
 
-def as_markdown(report: dict[str, dict[str, dict[str, object]]]) -> str:
+def render_markdown(report: dict[str, dict[str, dict[str, object]]]) -> str:
     lines = [
         "| | delta_ops, s | deltalake, s | times faster | CPU seconds of each "
         "| delta_ops, MB | deltalake, MB | memory | growth |",

@@ -80,7 +80,7 @@ def main() -> None:
         for number in range(given.rounds):
             for name in SIDES if number % 2 else reversed(SIDES):
                 found[name].append(clean_up(name, made, Path(folder) / "copy"))
-    print(as_markdown(given.commits, found))
+    print(render_markdown(given.commits, found))
 
 
 def make_table(root: Path, commits: int) -> None:
@@ -121,7 +121,7 @@ def clean_up(name: str, made: Path, table: Path) -> Run:
     return Run(*json.loads(shown.stdout))
 
 
-def as_markdown(commits: int, found: dict[str, list[Run]]) -> str:
+def render_markdown(commits: int, found: dict[str, list[Run]]) -> str:
     median = {
         name: Run(*(statistics.median(values) for values in zip(*runs, strict=True)))
         for name, runs in found.items()

@@ -84,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         chosen = [case for case in cases(given.files) if given.only in case.name]
         report = {case.name: measure(case, Path(folder), given.rounds) for case in chosen}
-    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
 def cases(files: int) -> list[Case]:
@@ -186,7 +186,7 @@ def run(imports: str, work: str, root: Path) -> tuple[float, float, int]:
     return seconds, megabytes, num_files
 
 
-def as_markdown(report: dict[str, dict[str, float]]) -> str:
+def render_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = [
         "| | delta_ops, s | deltalake, s | times faster | delta_ops, MB | deltalake, MB | memory |",
         "|---|---|---|---|---|---|---|",

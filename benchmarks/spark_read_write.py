@@ -38,7 +38,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         report = measure(Path(folder), given.rows, given.rounds)
-    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
 def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
@@ -64,7 +64,7 @@ def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
         for name, (ours, peer) in cases.items():
             pair = [("delta_ops", ours), ("spark", peer)]
             for who, run in pair if number % 2 else reversed(pair):
-                took = timed(run)
+                took = time_run(run)
                 if number:
                     seconds[name][who].append(took)
     report = {
@@ -102,10 +102,10 @@ Case = tuple[Callable[[], object], Callable[[], object]]
 
 def write_cases(source: DataFrame, folder: Path) -> dict[str, Case]:
     def ours(by: list[str]) -> Callable[[], object]:
-        return lambda: ds.write(source, fresh(folder / "ours"), partition_by=by)
+        return lambda: ds.write(source, clear(folder / "ours"), partition_by=by)
 
     def peer(by: list[str]) -> Callable[[], object]:
-        return lambda: source.write.partitionBy(*by).parquet(str(fresh(folder / "peer")))
+        return lambda: source.write.partitionBy(*by).parquet(str(clear(folder / "peer")))
 
     return {
         "write, one directory": (ours([]), peer([])),
@@ -149,12 +149,12 @@ def read_cases(spark: SparkSession, source: DataFrame, folder: Path) -> dict[str
 TYPES = {"int64": "bigint", "double": "double", "string": "string", "date32[day]": "date"}
 
 
-def fresh(place: Path) -> Path:
+def clear(place: Path) -> Path:
     shutil.rmtree(place, ignore_errors=True)
     return place
 
 
-def timed(run: Callable[[], object]) -> float:
+def time_run(run: Callable[[], object]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
@@ -186,7 +186,7 @@ def peak_mb(pid: int) -> int | None:
     return int(line.split()[1]) // 1024
 
 
-def as_markdown(report: dict[str, object]) -> str:
+def render_markdown(report: dict[str, object]) -> str:
     cases = report["cases"]
     assert isinstance(cases, dict)
     lines = [

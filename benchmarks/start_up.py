@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     given = parser.parse_args()
     report = {**measure_imports(given.rounds), **measure_demo()}
-    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
 def measure_imports(rounds: int) -> dict[str, dict[str, float]]:
@@ -97,7 +97,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> tuple[
     return took, int(shown.stdout) * unit / 1e6
 
 
-def as_markdown(report: dict[str, dict[str, float]]) -> str:
+def render_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = ["| what | seconds | peak MB |", "|---|---|---|"]
     lines += [f"| {name} | {row['seconds']} | {row['peak_mb']} |" for name, row in report.items()]
     return "\n".join(lines)

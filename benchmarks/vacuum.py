@@ -111,7 +111,7 @@ def main() -> None:
                 report[f"{given.s3_files:,} files in {given.folders} folders, on S3"] = measure_s3(
                     server, root, [*live, *strays], given.rounds
                 )
-    print(json.dumps(report, indent=2) if given.json else as_markdown(report))
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
 def paths(files: int, folders: int) -> tuple[list[str], list[str]]:
@@ -224,7 +224,7 @@ def run(imports: str, work: str, address: str, options: dict[str, Any]) -> Run:
     return Run(*json.loads(done.stdout))
 
 
-def as_markdown(report: dict[str, dict[str, float]]) -> str:
+def render_markdown(report: dict[str, dict[str, float]]) -> str:
     lines = [
         "| | delta_ops, s | deltalake, s | times faster | CPU seconds of each | delta_ops, MB | "
         "deltalake, MB | memory | "

@@ -108,18 +108,18 @@ def _words(annotation: Any) -> str:
         if issubclass(origin, Mapping):
             return "a mapping"
         if issubclass(origin, tuple):
-            return f"a tuple of {_listed(arguments)}"
+            return f"a tuple of {_plural_words(arguments)}"
         if origin is os.PathLike:
             return "a path"
         if origin in (Collection, Sequence):
-            return f"a list of {_listed(arguments)}"
+            return f"a list of {_plural_words(arguments)}"
         return f"a {origin.__name__}"
     if annotation in _WORDS:
         return _WORDS[annotation]
     return str(getattr(annotation, "__words__", f"a {annotation.__name__}"))
 
 
-def _listed(annotations: tuple[Any, ...]) -> str:
+def _plural_words(annotations: tuple[Any, ...]) -> str:
     """What the elements are, as more than one."""
     if get_origin(annotations[0]) is Literal:
         return ", ".join(map(repr, get_args(annotations[0])))

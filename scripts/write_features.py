@@ -41,11 +41,11 @@ def text() -> str:
 def _row(feature: Feature) -> str:
     reader = str(feature.legacy_reader_version or 3) if feature.for_readers else "-"
     writer = str(feature.legacy_writer_version or 7)
-    said = " | ".join(_said(feature, operation, engine) for operation, engine in COLUMNS)
+    said = " | ".join(_support_text(feature, operation, engine) for operation, engine in COLUMNS)
     return f"| {feature.name} | {reader} / {writer} | {said} |\n"
 
 
-def _said(feature: Feature, operation: Operation, engine: Engine) -> str:
+def _support_text(feature: Feature, operation: Operation, engine: Engine) -> str:
     is_untold = operation in ("open", "read") and not feature.for_readers
     return "yes" if is_untold or feature.supports(operation, engine) else "refused"
 

@@ -18,20 +18,20 @@ Naming = Callable[[str], str]
 """Takes the path of a file in the source as its log has it; how the clone names it."""
 
 
-def named_by(prefix: str) -> Naming:
+def prefix_naming(prefix: str) -> Naming:
     return lambda log_path: f"{prefix}/{log_path}"
 
 
 def shallow_clone(source: Snapshot, clone: DeltaLog, name: Naming, **metadata: Any) -> DeltaLog:
     """Make `clone` a table of the source's files, in one commit."""
-    adds = [_named(add, source, name) for add in source.add_files()]
+    adds = [_rename(add, source, name) for add in source.add_files()]
     info = CommitInfo(values={"timestamp": 0, "operation": "CLONE", "operationParameters": {}})
     defined = replace(source.metadata, id="c" * 36, **metadata)
     create_commit(clone.storage, clone.log_directory, 0, [info, source.protocol, defined, *adds])
     return clone
 
 
-def _named(add: AddFile, source: Snapshot, name: Naming) -> AddFile:
+def _rename(add: AddFile, source: Snapshot, name: Naming) -> AddFile:
     vector = add.deletion_vector
     if vector is not None and (path := stored_path(vector, source.uri)) is not None:
         place = name(encode_path(path))

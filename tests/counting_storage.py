@@ -52,41 +52,41 @@ class CountingStorage:
         return self.inner.locate(path)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
-        with self._counted("list_from", directory):
+        with self._counting("list_from", directory):
             return iter(list(self.inner.list_from(directory, start)))
 
     def list_tree(
         self, directory: str, wanted: Wanted | None = None, on_link: OnLink | None = None
     ) -> Iterator[FileInfo]:
-        with self._counted("list_tree", directory):
+        with self._counting("list_tree", directory):
             return iter(list(self.inner.list_tree(directory, wanted, on_link)))
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
-        with self._counted("find", ""):
+        with self._counting("find", ""):
             return iter(list(self.inner.find(paths)))
 
     def list_directories(self, directory: str) -> list[str]:
-        with self._counted("list_directories", directory):
+        with self._counting("list_directories", directory):
             return self.inner.list_directories(directory)
 
     def is_directory(self, path: str) -> bool:
-        with self._counted("is_directory", path):
+        with self._counting("is_directory", path):
             return self.inner.is_directory(path)
 
     def stat(self, path: str) -> FileInfo:
-        with self._counted("stat", path):
+        with self._counting("stat", path):
             return self.inner.stat(path)
 
     def read(self, path: str) -> bytes:
-        with self._counted("read", path):
+        with self._counting("read", path):
             return self.inner.read(path)
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        with self._counted("read_ranges", path):
+        with self._counting("read_ranges", path):
             return self.inner.read_ranges(path, ranges)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        with self._counted("open_input", path):
+        with self._counting("open_input", path):
             return self.inner.open_input(path)
 
     @contextmanager
@@ -97,37 +97,37 @@ class CountingStorage:
             yield held
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
-        with self._counted("create", path):
+        with self._counting("create", path):
             self.inner.create(path, data, is_durable=is_durable)
 
     def create_from_stream(
         self, path: str, write: Callable[[IO[bytes]], None], *, is_durable: bool = True
     ) -> FileInfo:
-        with self._counted("create_from_stream", path):
+        with self._counting("create_from_stream", path):
             return self.inner.create_from_stream(path, write, is_durable=is_durable)
 
     def replace(self, path: str, data: bytes) -> None:
-        with self._counted("replace", path):
+        with self._counting("replace", path):
             self.inner.replace(path, data)
 
     def persist(self, paths: Iterable[str]) -> None:
-        with self._counted("persist", ""):
+        with self._counting("persist", ""):
             self.inner.persist(paths)
 
     def delete(self, path: str) -> None:
-        with self._counted("delete", path):
+        with self._counting("delete", path):
             self.inner.delete(path)
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
-        with self._counted("delete_many", ""):
+        with self._counting("delete_many", ""):
             return self.inner.delete_many(paths)
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
-        with self._counted("delete_empty", ""):
+        with self._counting("delete_empty", ""):
             return self.inner.delete_empty(directories, before_ms)
 
     @contextmanager
-    def _counted(self, method: str, path: str) -> Iterator[None]:
+    def _counting(self, method: str, path: str) -> Iterator[None]:
         with self._lock:
             self.num_calls += 1
             number = self.num_calls

@@ -23,7 +23,7 @@ PATIENCE_S = 60
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 
-def in_child(call: Callable[[], T]) -> T:
+def call_in_child(call: Callable[[], T]) -> T:
     """What the call returns in a forked child; the test fails if it raises there, or hangs."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as stacks, open(reading, "rb") as pipe:

@@ -84,7 +84,7 @@ class Gate:
                 thread.join()
 
 
-def in_a_thread(call: Callable[[], Any]) -> Future[Any]:
+def call_in_thread(call: Callable[[], Any]) -> Future[Any]:
     """What the call returns in a thread that nobody waits for."""
     outcome: Future[Any] = Future()
 

@@ -12,7 +12,7 @@ from delta_ops.protocol.actions import Action, CommitInfo
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.transaction import write_checksum
-from tests.tables import add, staged
+from tests.tables import add, stage_files
 
 FUTURE = 2**42
 """Milliseconds: younger than any checkpoint that a test writes."""
@@ -22,14 +22,14 @@ SPARK = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 def append(log: DeltaLog, path: str, **options: Any) -> None:
     """Append a file of a byte, with all that a commit of ours leaves."""
     txn = begin(log, **options)
-    txn.stage(staged(add(path, modification_time=FUTURE)))
+    txn.stage(stage_files(add(path, modification_time=FUTURE)))
     assert txn.commit(operation="WRITE").failed_hooks == ()
 
 
 def commit_to_be_lost(log: DeltaLog) -> int:
     """A commit whose checksum says much that is true of it alone; its version."""
     txn = begin(log)
-    txn.stage(staged(add("lost", size=7, modification_time=FUTURE)))
+    txn.stage(stage_files(add("lost", size=7, modification_time=FUTURE)))
     txn.set_properties({"lost": "true"})
     txn.set_transaction(("lost", 1))
     done = txn.commit(operation="WRITE", hooks=[write_checksum])

@@ -28,7 +28,7 @@ FRAGMENTS = [
 ]
 
 
-def mutated(data: bytes, rnd: random.Random, *, times: int = 3) -> bytes:
+def mutate(data: bytes, rnd: random.Random, *, times: int = 3) -> bytes:
     """The data, damaged in up to so many places."""
     for _ in range(rnd.randint(0, times)):
         if data:
@@ -36,37 +36,37 @@ def mutated(data: bytes, rnd: random.Random, *, times: int = 3) -> bytes:
     return data
 
 
-def flipped(data: bytes, rnd: random.Random) -> bytes:
+def flip(data: bytes, rnd: random.Random) -> bytes:
     """One bit is another."""
     at = rnd.randrange(len(data))
     return data[:at] + bytes([data[at] ^ 1 << rnd.randrange(8)]) + data[at + 1 :]
 
 
-def truncated(data: bytes, rnd: random.Random) -> bytes:
+def truncate(data: bytes, rnd: random.Random) -> bytes:
     """The end is gone."""
     return data[: rnd.randrange(len(data))]
 
 
-def gapped(data: bytes, rnd: random.Random) -> bytes:
+def cut_gap(data: bytes, rnd: random.Random) -> bytes:
     """A few bytes are gone."""
     at = rnd.randrange(len(data))
     return data[:at] + data[at + rnd.randint(1, 8) :]
 
 
-def repeated(data: bytes, rnd: random.Random) -> bytes:
+def repeat_piece(data: bytes, rnd: random.Random) -> bytes:
     """A piece stands somewhere else as well."""
     at, to = rnd.randrange(len(data)), rnd.randrange(len(data))
     return data[:to] + data[at : at + rnd.randint(1, 40)] + data[to:]
 
 
-def with_fragment(data: bytes, rnd: random.Random) -> bytes:
+def insert_fragment(data: bytes, rnd: random.Random) -> bytes:
     """A fragment stands where a name or a value could."""
     places = [i + 1 for i, byte in enumerate(data) if byte in b"{,:"] or [0]
     at = rnd.choice(places)
     return data[:at] + rnd.choice(FRAGMENTS) + data[at:]
 
 
-def with_other_value(data: bytes, rnd: random.Random) -> bytes:
+def replace_value(data: bytes, rnd: random.Random) -> bytes:
     """A fragment stands in the place of a value."""
     places = [i + 1 for i, byte in enumerate(data) if byte == ord(":")] or [0]
     at = rnd.choice(places)
@@ -74,4 +74,4 @@ def with_other_value(data: bytes, rnd: random.Random) -> bytes:
     return data[:at] + rnd.choice(FRAGMENTS) + data[min(ends, default=at) :]
 
 
-_WAYS = (flipped, truncated, gapped, repeated, with_fragment, with_fragment, with_other_value)
+_WAYS = (flip, truncate, cut_gap, repeat_piece, insert_fragment, insert_fragment, replace_value)

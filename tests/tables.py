@@ -58,7 +58,7 @@ def remove(path: str, **changes: Any) -> RemoveFile:
     return RemoveFile(path=path, **{"deletion_timestamp": 1, **changes})
 
 
-def staged(*adds: AddFile) -> Staged:
+def stage_files(*adds: AddFile) -> Staged:
     """Files as an engine would hand them to a transaction."""
     schema = schema_from_json(SCHEMA)
     return Staged(adds=adds, schema=schema, partition_columns=(), num_rows=len(adds))
@@ -83,7 +83,7 @@ def rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: [repr(row[name]) for name in sorted(row)])
 
 
-def by_deltalake(path: Path, version: int | None = None) -> list[dict[str, Any]]:
+def rows_by_deltalake(path: Path, version: int | None = None) -> list[dict[str, Any]]:
     """The rows as the `deltalake` package reads them; of the latest version if None."""
     from deltalake import DeltaTable
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -93,7 +93,7 @@ def by_deltalake(path: Path, version: int | None = None) -> list[dict[str, Any]]
     return rows(DeltaTable(str(path), version).to_pyarrow_table(filesystem=files))
 
 
-def by_polars(path: Path) -> list[dict[str, Any]]:
+def rows_by_polars(path: Path) -> list[dict[str, Any]]:
     """The rows as polars reads them."""
     import polars as pl
 

@@ -228,7 +228,7 @@ def test_a_new_operation_is_in_the_config_of_dagster() -> None:
     config = maintenance_config_class((*OPERATIONS, ENTRY))
     given = {"operations": ["checkpoint", "sort"], "sort_by": "age"}
     settings = config.model_validate(given)
-    assert settings.chosen() == ["checkpoint", "sort"]
+    assert settings.chosen_operations() == ["checkpoint", "sort"]
     assert settings.options(ENTRY) == {"by": "age", "at_most": 9}
     for wrong in ({"operations": ["sord"]}, {"sort_by": "name"}, {"sort_at_most": 0}):
         with pytest.raises(ValidationError):

@@ -15,7 +15,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.busy_table import BusyTable, append, look
-from tests.forked import in_child, needs_fork
+from tests.forked import call_in_child, needs_fork
 from tests.gate import PATIENCE_S
 from tests.servers.azure import AzureServer
 from tests.servers.gcs import GcsServer
@@ -62,9 +62,9 @@ def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(
 ) -> None:
     log = log_at(place, tmp_path, request)
     append(log, 0)
-    assert in_child(lambda: use(log, 1)) == 1
+    assert call_in_child(lambda: use(log, 1)) == 1
     assert use(log, 2) == 2
-    assert in_child(lambda: in_child(lambda: use(log, 3))) == 3
+    assert call_in_child(lambda: call_in_child(lambda: use(log, 3))) == 3
     assert ids(log) == [0, 1, 2, 3]
 
 
@@ -90,6 +90,6 @@ def test_no_child_hangs_that_is_forked_while_threads_read_and_commit(
 ) -> None:
     table = BusyTable(log_at(place, tmp_path, request))
     with table.used():
-        assert all(in_child(table.use) for _ in range(num_children))
+        assert all(call_in_child(table.use) for _ in range(num_children))
     every_row = 1 + num_children + table.num_commits
     assert da.to_table(table.log).num_rows == every_row

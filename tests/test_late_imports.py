@@ -14,7 +14,7 @@ import pytest
 
 from delta_ops.late_imports import importing
 from delta_ops.storage import open_storage
-from tests.forked import in_child, needs_fork
+from tests.forked import call_in_child, needs_fork
 from tests.gate import Gate
 
 A_MOMENT_S = 0.5
@@ -50,13 +50,13 @@ def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LateStore:
 def test_a_child_forked_while_a_store_is_imported_opens_it(late: LateStore) -> None:
     with late.gate.holding([late.open]):
         threading.Timer(A_MOMENT_S, late.gate.open).start()
-        assert in_child(late.open) == f"{late.name}://t"
+        assert call_in_child(late.open) == f"{late.name}://t"
 
 
 @needs_fork
 def test_who_forks_while_it_imports_does_not_wait_for_itself() -> None:
     with importing():
-        assert in_child(lambda: open_storage("memory://t").uri) == "memory://t"
+        assert call_in_child(lambda: open_storage("memory://t").uri) == "memory://t"
 
 
 def test_imports_do_not_wait_for_each_other(late: LateStore) -> None:

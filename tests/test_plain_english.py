@@ -92,3 +92,101 @@ def test_only_the_first_words_count(source: str) -> None:
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: str(path.stem))
 def test_a_decision_fits_on_a_page(decision: Path) -> None:
     assert len(decision.read_text().split()) <= PAGE_WORDS, "move details to docs/measurements"
+
+
+# --- paste at the end of tests/test_plain_english.py (two empty lines above); no further import ---
+# Public names that stay: `DeltaLog.over(storage)`, `Transaction.done_before()`.
+_KEPT_NAMES = frozenset({"over", "done_before"})
+_PREPOSITION = re.compile(
+    "above|after|among|as|at|before|below|between|by|for|from|in|into|like|of|over|since|"
+    "through|unless|unlike|until|while|with|within|without"
+)
+_PARTICIPLE = re.compile(
+    "become|begun|bound|broken|brought|built|chosen|done|drawn|fallen|forgotten|found|frozen|"
+    "given|gone|grown|held|hidden|kept|known|left|lost|made|meant|met|said|seen|sent|shown|"
+    "sold|spoilt|sworn|taken|thrown|told|torn|understood|unknown|unseen|won|written"
+)
+_ADJECTIVE = re.compile(
+    "absolute|alone|anonymous|bare|basic|canonical|comparable|convertible|deletable|distinct|"
+    "due|even|final|flat|healthy|last|latest|live|malformed|misleading|missing|most|native|"
+    "natural|negative|newest|nullable|oldest|plain|positive|printable|readable|relative|same|"
+    "shorter|small|stale|unconditional|unreadable|whole"
+)
+_ADVERB = re.compile("again|alone|apart|away|back|before|elsewhere|late|now|since|together")
+_VALUES = frozenset({"property", "lazy", "cached_property", "setter"})
+
+
+def _is(words: re.Pattern[str], word: str) -> bool:
+    return words.fullmatch(word) is not None
+
+
+def says_what_it_does(name: str) -> bool:
+    """Whether a function's name is a verb or a noun, as far as its words tell.
+
+    A participle or an adjective needs its noun (`deleted_files`), a preposition makes none; but
+    `on_event` is what a listener is called, and an in-commit timestamp a noun of the protocol.
+    """
+
+    def is_quality(word: str) -> bool:
+        is_regular = re.fullmatch(r"\w+[^e]ed", word) is not None and word not in ("embed", "shed")
+        return is_regular or _is(_PARTICIPLE, word) or _is(_ADJECTIVE, word)
+
+    first, *rest = name.strip("_").removeprefix("in_commit_").split("_")
+    if name in _KEPT_NAMES or name.startswith("__"):
+        return True
+    if _is(_PREPOSITION, first):
+        return False
+    has_noun = bool(rest) and not (_is(_PREPOSITION, rest[0]) or _is(_ADVERB, rest[0]))
+    return not is_quality(first) or (has_noun and not all(map(is_quality, rest)))
+
+
+def misnamed_in(source: str) -> list[str]:
+    """Functions that are no verb and no noun; a property holds a value and may be either."""
+    return [
+        f"line {node.lineno}: {node.name}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not says_what_it_does(node.name)
+        and not any(ast.unparse(each).split(".")[-1] in _VALUES for each in node.decorator_list)
+    ]
+
+
+def test_functions_are_verbs_or_nouns() -> None:
+    files = sorted(PACKAGE.rglob("*.py"))
+    assert files
+    found = {str(path.relative_to(PACKAGE)): misnamed_in(path.read_text()) for path in files}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def _listed(names): ...", id="a participle"),
+        pytest.param("def found(): ...", id="an irregular participle"),
+        pytest.param("def removed_before(time_ms): ...", id="a participle and a preposition"),
+        pytest.param("def _taken_apart(lines): ...", id="a participle and an adverb"),
+        pytest.param("def _parsed_small(data): ...", id="a participle and an adjective"),
+        pytest.param("def _plain(value): ...", id="an adjective"),
+        pytest.param("def _of_files(figures): ...", id="a preposition"),
+        pytest.param("def a():\n    async def asked(): ...", id="within a function"),
+        pytest.param("class A:\n    def without_high(self): ...", id="a method"),
+    ],
+)
+def test_a_function_that_is_neither_verb_nor_noun_is_found(source: str) -> None:
+    assert len(misnamed_in(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def find_files(): ...", id="a verb"),
+        pytest.param("def _need(): ...", id="a verb that ends like a participle"),
+        pytest.param("def deleted_files(): ...", id="a participle with its noun"),
+        pytest.param("def is_known(): ...", id="a claim"),
+        pytest.param("def to_table(): ...", id="a conversion"),
+        pytest.param("class A:\n    @property\n    def failed(self): ...", id="a property"),
+        pytest.param("class A:\n    @lazy\n    def kept(self): ...", id="a lazy value"),
+    ],
+)
+def test_a_verb_a_noun_and_a_value_pass(source: str) -> None:
+    assert misnamed_in(source) == []

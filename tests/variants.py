@@ -72,7 +72,7 @@ def names_in(value: Any) -> set[str]:
     return set().union(*map(names_in, value)) if isinstance(value, list) else set()
 
 
-def encoded(value: Any, names: FieldNames) -> bytes:
+def encode(value: Any, names: FieldNames) -> bytes:
     """The bytes of None, a truth value, number, text, bytes, or a list or dictionary of these."""
     match value:
         case None:
@@ -88,21 +88,21 @@ def encoded(value: Any, names: FieldNames) -> bytes:
         case bytes():
             return binary_value(value)
         case list():
-            return array_value([encoded(each, names) for each in value])
+            return array_value([encode(each, names) for each in value])
         case dict():
-            return object_value({k: encoded(each, names) for k, each in value.items()}, names)
+            return object_value({k: encode(each, names) for k, each in value.items()}, names)
     raise TypeError(type(value))
 
 
-def decoded(value: bytes, metadata: bytes) -> Any:
+def decode(value: bytes, metadata: bytes) -> Any:
     """What valid bytes say, read the short way: members end where the next of them starts.
 
     Types that JSON lacks are their header and their bytes.
     """
-    return _decoded(value, field_names(metadata).names)
+    return _decode(value, field_names(metadata).names)
 
 
-def _decoded(value: bytes, names: tuple[str, ...]) -> Any:
+def _decode(value: bytes, names: tuple[str, ...]) -> Any:
     basic_type, header, content = value[0] & 3, value[0] >> 2, value[1:]
     if basic_type == 1:
         assert len(content) == header
@@ -120,7 +120,7 @@ def _decoded(value: bytes, names: tuple[str, ...]) -> Any:
         each, content = _number(content, (header & 3) + 1)
         offsets.append(each)
     ends = dict(zip(sorted(offsets), [*sorted(offsets)[1:], None], strict=True))
-    members = [_decoded(content[each : ends[each]], names) for each in offsets[:-1]]
+    members = [_decode(content[each : ends[each]], names) for each in offsets[:-1]]
     if basic_type == 3:
         return members
     keys = [names[each] for each in ids]
@@ -159,7 +159,7 @@ def fields(**types: pa.DataType) -> pa.StructType:
     return pa.struct([pa.field(name, group(each), nullable=False) for name, each in types.items()])
 
 
-def shredded(typed: pa.DataType) -> pa.StructType:
+def shredded_type(typed: pa.DataType) -> pa.StructType:
     """A variant of which a part has columns of its own."""
     metadata = pa.field("metadata", pa.binary(), nullable=False)
     return pa.struct([metadata, _BINARY, pa.field("typed_value", typed)])
@@ -174,10 +174,10 @@ def write(root: Path, stored: pa.Table, schema: StructType, mode: str = "none") 
     """A table of one file."""
     root.mkdir(exist_ok=True)
     pq.write_table(stored, root / "x.parquet", store_schema=False)
-    return with_log(root, schema, mode)
+    return write_log(root, schema, mode)
 
 
-def with_log(root: Path, schema: StructType, mode: str = "none") -> DeltaLog:
+def write_log(root: Path, schema: StructType, mode: str = "none") -> DeltaLog:
     """A table of the file that is there already."""
     log = DeltaLog(root)
     metadata = Metadata(
@@ -205,6 +205,6 @@ def read(root: Path, stored: pa.Array) -> pa.Array:
 def says(column: pa.Array) -> list[Any]:
     """What the variants of a column say; "SQL NULL" is none at all."""
     return [
-        decoded(each["value"], each["metadata"]) if each else "SQL NULL"
+        decode(each["value"], each["metadata"]) if each else "SQL NULL"
         for each in column.to_pylist()
     ]

@@ -20,7 +20,7 @@ from delta_ops.arrow.nesting import (
     Convert,
     Rules,
     cast,
-    in_pieces,
+    convert_in_pieces,
     integer_to_decimal,
     plan_fields,
 )
@@ -47,12 +47,12 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     """
     convert = plan_fields(list(given), list(wanted), "", _rules(table))
 
-    def fitted(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def convert_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(convert(batch.columns, len(batch)), schema=wanted)
 
     def fit(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         try:
-            yield from in_pieces(batch, fitted)
+            yield from convert_in_pieces(batch, convert_batch)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
             raise InvalidRequestError(
                 f"{table}: a row of the data is too large ({_first_line(error)}); make it smaller"
@@ -63,17 +63,17 @@ def plan_fit(given: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
 
 def _integer_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
     fitted = values.cast(target, safe=False)
-    return _unchanged(values, fitted, _whole(fitted, values.type))
+    return _require_unchanged(values, fitted, _truncate(fitted, values.type))
 
 
 def _float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
-    fitted = _whole(values, target)
-    return _unchanged(values, fitted, fitted.cast(values.type, safe=False))
+    fitted = _truncate(values, target)
+    return _require_unchanged(values, fitted, fitted.cast(values.type, safe=False))
 
 
-def _through_back(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
     fitted = values.cast(target)
-    return _unchanged(values, fitted, fitted.cast(values.type))
+    return _require_unchanged(values, fitted, fitted.cast(values.type))
 
 
 _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
@@ -102,10 +102,10 @@ _CASTS: Mapping[tuple[str, str], _Cast] = {
     ("integer", "float"): _integer_to_float,
     ("integer", "decimal"): integer_to_decimal,
     ("float", "integer"): _float_to_integer,
-    ("float", "float"): _through_back,
-    ("float", "decimal"): _through_back,
+    ("float", "float"): _cast_exactly,
+    ("float", "decimal"): _cast_exactly,
     ("decimal", "integer"): cast,
-    ("decimal", "float"): _through_back,
+    ("decimal", "float"): _cast_exactly,
     ("decimal", "decimal"): cast,
     ("text", "text"): cast,
     ("bytes", "bytes"): cast,
@@ -144,7 +144,7 @@ def _rules(table: str) -> Rules:
             raise InvalidRequestError(f"{misfit}; {_CURES.get(kinds, 'cast it')}")
         if kinds[0] in _SIZE_ONLY:
             return lambda array: cast(array, target)
-        return lambda array: _checked(array, target, _CASTS[kinds], misfit)
+        return lambda array: _convert_or_refuse(array, target, _CASTS[kinds], misfit)
 
     def validate_names(given: Sequence[str], wanted: Sequence[str], path: str) -> None:
         _validate_names(given, wanted, f"{path}." if path else "", table)
@@ -168,9 +168,11 @@ def _validate_names(given: Sequence[str], wanted: Sequence[str], prefix: str, ta
             )
 
 
-def _checked(values: pa.Array, target: pa.DataType, apply: _Cast, misfit: str) -> pa.Array:
+def _convert_or_refuse(
+    values: pa.Array, target: pa.DataType, apply: _Cast, misfit: str
+) -> pa.Array:
     try:
-        return apply(_widened(values), target)
+        return apply(_widen(values), target)
     except (pa.ArrowException, _ChangedError) as error:
         raise InvalidRequestError(
             f"{misfit}, and a value does not fit ({_first_line(error)}); cast it"
@@ -181,7 +183,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".")
 
 
-def _widened(values: pa.Array) -> pa.Array:
+def _widen(values: pa.Array) -> pa.Array:
     """The numbers in a type that Arrow casts well; of small ones its casts are few or wrong."""
     if pt.is_float16(values.type):
         return values.cast(pa.float32())
@@ -194,7 +196,7 @@ def _kind(data_type: pa.DataType) -> str:
     return next((kind for kind, is_kind in _KINDS if is_kind(data_type)), "")
 
 
-def _whole(values: pa.Array, integer: pa.DataType) -> pa.Array:
+def _truncate(values: pa.Array, integer: pa.DataType) -> pa.Array:
     """Floating-point numbers without their fraction; null where the integer type has no such.
 
     Where it has none, the processor decides what a cast gives, be it the very number next to it.
@@ -208,7 +210,7 @@ def _whole(values: pa.Array, integer: pa.DataType) -> pa.Array:
     return pc.if_else(is_within, values, pa.scalar(None, values.type)).cast(integer, safe=False)
 
 
-def _unchanged(values: pa.Array, fitted: pa.Array, back: pa.Array) -> pa.Array:
+def _require_unchanged(values: pa.Array, fitted: pa.Array, back: pa.Array) -> pa.Array:
     """The fitted values, if the cast back gives the values again.
 
     Raises:

@@ -24,7 +24,7 @@ from delta_ops.arrow.commit_changes import changes_of_files
 from delta_ops.arrow.data_file_read import Deleted, Difference, FileScan, StoredFile
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning
-from delta_ops.arrow.projection import plan_selection, project, without
+from delta_ops.arrow.projection import drop_columns, plan_selection, project
 from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.scan import plan_condition
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
@@ -246,10 +246,10 @@ class _Plan:
             time_zone=self._time_zone,
         )
         of_log = [*partitioning.columns, *_OF_CHANGES]
-        stored = without(self.schema, [*partitioning.columns, *_OF_CHANGES[1:]])
+        stored = drop_columns(self.schema, [*partitioning.columns, *_OF_CHANGES[1:]])
         return _Version(
             partitioning=partitioning,
-            derived=self._scan(number, without(self.schema, of_log)),
+            derived=self._scan(number, drop_columns(self.schema, of_log)),
             stored=self._scan(number, stored),
         )
 
@@ -290,7 +290,7 @@ class _Plan:
         values: Mapping[str, pa.Scalar],
     ) -> Iterator[tuple[FileScan, StoredFile]]:
         for cdc in commit.cdc:
-            partitions = self._typed(version, cdc.partition_values, cdc.path)
+            partitions = self._typed_values(version, cdc.partition_values, cdc.path)
             yield version.stored, self._stored_file(cdc.path, cdc.size, {**partitions, **values})
         if commit.cdc:
             return
@@ -298,11 +298,11 @@ class _Plan:
             in_log = action.partition_values
             if in_log is None:
                 in_log = self._partition_values(commit.version, version, action.path)
-            partitions = self._typed(version, in_log, action.path)
+            partitions = self._typed_values(version, in_log, action.path)
             of_log = {**partitions, **values, CHANGE_TYPE: pa.scalar(change)}
             yield version.derived, self._stored_file(action.path, action.size or 0, of_log, rows)
 
-    def _typed(
+    def _typed_values(
         self, version: _Version, in_log: Mapping[str, str | None], path: str
     ) -> dict[str, pa.Scalar]:
         return version.partitioning.values(in_log, self._end.uri, path)
@@ -337,7 +337,7 @@ class _Plan:
 
 def _commit_values(commit: Commit, times: CommitTimes) -> dict[str, pa.Scalar]:
     own = commit.in_commit_timestamp
-    time_ms = times.of(commit.version) if own is None else own
+    time_ms = times.time_at(commit.version) if own is None else own
     return {
         COMMIT_VERSION: pa.scalar(commit.version, pa.int64()),
         COMMIT_TIMESTAMP: pa.scalar(time_ms * 1000, pa.timestamp("us", "UTC")),

@@ -51,10 +51,10 @@ def changes_of_files(commit: Commit, table: str) -> Iterator[FileChange]:
         if path in added:
             yield from _difference(remove, added[path])
         else:
-            yield FileChange(_DELETE, remove, _live(remove.deletion_vector))
+            yield FileChange(_DELETE, remove, _live_rows(remove.deletion_vector))
     for path, add in added.items():
         if path not in removed:
-            yield FileChange(_INSERT, add, _live(add.deletion_vector))
+            yield FileChange(_INSERT, add, _live_rows(add.deletion_vector))
 
 
 def _difference(remove: RemoveFile, add: AddFile) -> Iterator[FileChange]:
@@ -66,5 +66,5 @@ def _difference(remove: RemoveFile, add: AddFile) -> Iterator[FileChange]:
         yield FileChange(_INSERT, add, Difference(before, after))
 
 
-def _live(vector: DeletionVector | None) -> Deleted | None:
+def _live_rows(vector: DeletionVector | None) -> Deleted | None:
     return Deleted(vector) if vector else None

@@ -27,7 +27,7 @@ from pyroaring import BitMap64
 from delta_ops.arrow.dictionary_pages import decoded_bytes
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.legacy_days import LegacyCalendarError
-from delta_ops.arrow.nesting import in_pieces
+from delta_ops.arrow.nesting import convert_in_pieces
 from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
 from delta_ops.errors import DataFileError, StorageError
@@ -116,9 +116,9 @@ def read_data_file(
     choose = _chooser(scan, stored)
     with _reading(scan.files, scan.version, stored):
         for rows in _stored_rows(scan, stored, use_threads):
-            chosen = rows if choose is None else _taken(rows, choose(rows.first, rows.num_rows))
+            chosen = rows if choose is None else _take(rows, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
-                yield from _matching(scan, _table_rows(scan, chosen, stored.values))
+                yield from _filter_batches(scan, _table_rows(scan, chosen, stored.values))
 
 
 def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
@@ -275,7 +275,7 @@ def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | 
     return None
 
 
-def _taken(rows: _Rows, places: pa.UInt64Array | None) -> _Rows:
+def _take(rows: _Rows, places: pa.UInt64Array | None) -> _Rows:
     if places is None:
         return rows
     columns = None if rows.columns is None else rows.columns.take(places)
@@ -289,15 +289,17 @@ def _table_rows(
     if rows.columns is None:
         of_file = [each for each in scan.schema if each.name not in values]
         nulls = [pa.nulls(rows.num_rows, each.type) for each in of_file]
-        return [_joined(scan, nulls, rows.num_rows, values)]
+        return [_join_columns(scan, nulls, rows.num_rows, values)]
     to_columns = scan.columns.converter(rows.columns.schema)
-    return in_pieces(
+    return convert_in_pieces(
         rows.columns,
-        lambda batch: _joined(scan, to_columns(batch.columns, len(batch)), len(batch), values),
+        lambda batch: _join_columns(
+            scan, to_columns(batch.columns, len(batch)), len(batch), values
+        ),
     )
 
 
-def _joined(
+def _join_columns(
     scan: FileScan, columns: Sequence[pa.Array], num_rows: int, values: Mapping[str, pa.Scalar]
 ) -> pa.RecordBatch:
     """Columns of the file and those of the log, in the table's order."""
@@ -309,7 +311,7 @@ def _joined(
     return pa.RecordBatch.from_arrays(arrays, schema=scan.schema)
 
 
-def _matching(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if scan.condition is None:
         yield from batches
         return

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.nesting import without_hidden_nulls
+from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
@@ -145,7 +145,7 @@ class DataFileWriter:
                 for rows in tables:
                     if self._has_rules:
                         validate_rows(rows, self._definition.schema, table)
-                    stored = _declared(rows) if self._is_nested else rows
+                    stored = _declare_columns(rows) if self._is_nested else rows
                     writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
                     free_of_nan -= {name for name in free_of_nan if _has_nan(rows[name])}
             except BaseException:
@@ -193,7 +193,7 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
 
 
-def _declared(rows: pa.Table) -> pa.Table:
+def _declare_columns(rows: pa.Table) -> pa.Table:
     """Make rows as Parquet takes them: without nulls in fields that must not be null.
 
     Delta allows one where the field's parent is null, and Arrow puts one there.
@@ -205,5 +205,5 @@ def _declared(rows: pa.Table) -> pa.Table:
 def _declared_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if not pa.types.is_nested(field.type):
         return column
-    chunks = [without_hidden_nulls(each, field.type, nullable=True) for each in column.chunks]
+    chunks = [drop_hidden_nulls(each, field.type, nullable=True) for each in column.chunks]
     return pa.chunked_array(chunks, type=field.type)

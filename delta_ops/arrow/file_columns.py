@@ -32,7 +32,7 @@ from delta_ops.arrow.nesting import (
 )
 from delta_ops.arrow.variant_columns import StoredVariant, mark_variant, plan_variant
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import field_id, physical_name, renamed
+from delta_ops.protocol.column_mapping import field_id, physical_name, rename_columns
 from delta_ops.protocol.legacy_calendar import LegacyCalendar, legacy_calendar
 from delta_ops.protocol.schema import (
     VARIANT,
@@ -64,7 +64,7 @@ class _Latest(Generic[T]):
     def __init__(self) -> None:
         self._found: tuple[pa.Schema, T] | None = None
 
-    def of(self, schema: pa.Schema, find: Callable[[pa.Schema], T]) -> T:
+    def look_up(self, schema: pa.Schema, find: Callable[[pa.Schema], T]) -> T:
         """What `find` returns for a schema, ids and all."""
         found = self._found  # one look: other threads replace it
         if found is None or not found[0].equals(schema, check_metadata=True):
@@ -89,19 +89,19 @@ class FileColumns:
 
     def leaves_in(self, stored: pa.Schema) -> list[int]:
         """The numbers of the leaf columns to read of a file with this schema."""
-        return self._leaves.of(stored, self._leaves_in)
+        return self._leaves.look_up(stored, self._leaves_in)
 
     def converter(self, read: pa.Schema) -> ToColumns:
         """How to make the table's columns of those that were read."""
-        return self._plans.of(read, self._plan)
+        return self._plans.look_up(read, self._plan)
 
     def _leaves_in(self, stored: pa.Schema) -> list[int]:
-        wanted = renamed(self.schema, _naming(self.mode))
+        wanted = rename_columns(self.schema, _naming(self.mode))
         return list(_leaves(list(stored), wanted, _stored_name(self.mode), 0))
 
     def _plan(self, read: pa.Schema) -> ToColumns:
         names = _Names(_stored_name(self.mode), _naming(self.mode))
-        source = _as_planned(list(read), self.schema, names, ())
+        source = _planned_fields(list(read), self.schema, names, ())
         rules = _STORED
         if (calendar := legacy_calendar(read.metadata)).is_used:
             rules = _STORED._replace(leaf=partial(_legacy_leaf, calendar))
@@ -119,22 +119,22 @@ def lacks_ids(stored: pa.Schema) -> bool:
 def _naming(mode: str) -> Callable[[StructField], str]:
     match mode:
         case "id":
-            return _wanted_by_id
+            return _wanted_id_name
         case "name":
             return physical_name
     return lambda each: each.name
 
 
 def _stored_name(mode: str) -> Callable[[pa.Field], str]:
-    return _stored_by_id if mode == "id" else lambda each: each.name
+    return _stored_id_name if mode == "id" else lambda each: each.name
 
 
-def _wanted_by_id(each: StructField) -> str:
+def _wanted_id_name(each: StructField) -> str:
     number = field_id(each)
     return each.name if number is None else f"{_ID}{number}"
 
 
-def _stored_by_id(each: pa.Field) -> str:
+def _stored_id_name(each: pa.Field) -> str:
     number = _id_of(each)
     return f"{_ID}{number}" if number else str(each.name)
 
@@ -184,7 +184,7 @@ class _Names(NamedTuple):
     of_wanted: Callable[[StructField], str]
 
 
-def _as_planned(
+def _planned_fields(
     stored: Sequence[pa.Field], wanted: StructType, names: _Names, parents: tuple[str, ...]
 ) -> list[pa.Field]:
     """The stored fields as a plan sees them: by the names of the table, variants marked."""
@@ -192,7 +192,7 @@ def _as_planned(
     any_case = {name.lower(): each for name, each in exact.items()}
     present = {names.of_stored(each) for each in stored}
 
-    def planned(each: pa.Field) -> pa.Field:
+    def planned_field(each: pa.Field) -> pa.Field:
         name = names.of_stored(each)
         found = exact.get(name)
         if found is None:
@@ -202,7 +202,7 @@ def _as_planned(
         data_type = _planned_type(each.type, found.data_type, names, (*parents, each.name))
         return pa.field(found.name, data_type, nullable=each.nullable)
 
-    return [planned(each) for each in stored]
+    return [planned_field(each) for each in stored]
 
 
 def _planned_type(
@@ -210,7 +210,7 @@ def _planned_type(
 ) -> pa.DataType:
     match wanted:
         case StructType() if pt.is_struct(stored):
-            return pa.struct(_as_planned(list(stored), wanted, names, path))
+            return pa.struct(_planned_fields(list(stored), wanted, names, path))
         case ArrayType() if is_list(stored):
             path = (*path, "element")
             return pa.list_(_planned_type(stored.value_type, wanted.element_type, names, path))
@@ -270,7 +270,7 @@ def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
         return lambda array: integer_to_decimal(array, target)
     if pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == "ns":
         # Delta has microseconds: of what other writers left, the rest is dropped, as Spark does.
-        return lambda array: _floored(array).cast(target)
+        return lambda array: _floor_to_micros(array).cast(target)
     return lambda array: cast(array, target)
 
 
@@ -283,7 +283,7 @@ def _legacy_leaf(
     return convert if rebase is None else lambda array: convert(rebase(array))
 
 
-def _floored(nanoseconds: pa.Array) -> Any:
+def _floor_to_micros(nanoseconds: pa.Array) -> Any:
     return pc.floor_temporal(nanoseconds, unit="microsecond")
 
 

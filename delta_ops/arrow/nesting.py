@@ -42,7 +42,7 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
     if pt.is_null(source):
         return lambda array: pa.nulls(len(array), target)
     if pt.is_dictionary(source):
-        return _decoded(source, target, path, rules)
+        return _dictionary(source, target, path, rules)
     if pt.is_run_end_encoded(source):
         convert = plan_conversion(source.value_type, target, path, rules)
         return lambda array: convert(pc.run_end_decode(array))
@@ -81,7 +81,7 @@ def plan_fields(
     return convert
 
 
-def in_pieces(rows: Any, convert: Convert) -> Iterator[Any]:
+def convert_in_pieces(rows: Any, convert: Convert) -> Iterator[Any]:
     """What conversion makes of an array or batch, in as many pieces as sizes make necessary.
 
     Raises:
@@ -96,8 +96,8 @@ def in_pieces(rows: Any, convert: Convert) -> Iterator[Any]:
         yield converted
         return
     half = len(rows) // 2
-    yield from in_pieces(rows.slice(0, half), convert)
-    yield from in_pieces(rows.slice(half), convert)
+    yield from convert_in_pieces(rows.slice(0, half), convert)
+    yield from convert_in_pieces(rows.slice(half), convert)
 
 
 def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
@@ -141,7 +141,7 @@ def is_list(data_type: pa.DataType) -> bool:
     )
 
 
-def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> Any:
+def drop_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> Any:
     """Rebuild an array without the nulls that its type forbids; they may stand below null parents.
 
     Args:
@@ -152,20 +152,20 @@ def without_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) 
     mask = nulls_of(array) if nullable else None
     if pt.is_struct(data_type):
         members = [
-            without_hidden_nulls(member, each.type, nullable=each.nullable)
+            drop_hidden_nulls(member, each.type, nullable=each.nullable)
             for member, each in zip(array.flatten(), data_type, strict=True)
         ]
         return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
     if pt.is_map(data_type):
         lists = entries(array)
         keys, items = lists.flatten().flatten()
-        keys = without_hidden_nulls(keys, data_type.key_type, nullable=False)
+        keys = drop_hidden_nulls(keys, data_type.key_type, nullable=False)
         item_field = data_type.item_field
-        items = without_hidden_nulls(items, item_field.type, nullable=item_field.nullable)
+        items = drop_hidden_nulls(items, item_field.type, nullable=item_field.nullable)
         return pa.MapArray.from_arrays(offsets_of(lists), keys, items, type=data_type, mask=mask)
     if pt.is_list(data_type):
         field = data_type.value_field
-        values = without_hidden_nulls(array.flatten(), field.type, nullable=field.nullable)
+        values = drop_hidden_nulls(array.flatten(), field.type, nullable=field.nullable)
         return pa.ListArray.from_arrays(offsets_of(array), values, type=data_type, mask=mask)
     if nullable or not array.null_count:
         return array
@@ -184,7 +184,7 @@ def entries(array: pa.MapArray) -> pa.ListArray:
     )
 
 
-def _decoded(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
+def _dictionary(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
     value_type = _WITHOUT_VIEWS.get(source.value_type, source.value_type)
     convert = plan_conversion(value_type, target, path, rules)
     # Decoded first, since a value of the dictionary that no row has need not fit. Arrow cannot take

@@ -34,7 +34,7 @@ def split(
     if not columns or not len(rows):
         yield from [({}, rows)] if len(rows) else []
         return
-    texts = [_serialized(rows[name], find_field(schema, name), table) for name in columns]
+    texts = [_serialize_column(rows[name], find_field(schema, name), table) for name in columns]
     numbers = _partition_numbers(texts)
     # One stable sort of all rows, then slices: taking the rows of each partition for itself would
     # join the chunks of every column again and again.
@@ -67,7 +67,7 @@ def _numbers(values: pa.Array) -> pa.Array:
     return values.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
 
 
-def _serialized(column: pa.ChunkedArray, field: StructField, table: str) -> pa.Array:
+def _serialize_column(column: pa.ChunkedArray, field: StructField, table: str) -> pa.Array:
     encoded = column.dictionary_encode().unify_dictionaries()
     distinct = encoded.chunk(0).dictionary
     texts = pa.array([_text(each, field, table) for each in distinct], pa.string())

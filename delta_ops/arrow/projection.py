@@ -35,22 +35,22 @@ def project(schema: StructType, names: Sequence[str] | None) -> StructType:
         parts.add(part)
         known = found.get(part.name)
         whole = find_field(schema, part.name)
-        found[part.name] = part if known is None else _united(whole, known, part)
+        found[part.name] = part if known is None else _unite_fields(whole, known, part)
     return StructType(tuple(found.values()))
 
 
-def united(schema: StructType, parts: Iterable[StructType]) -> StructType:
+def unite(schema: StructType, parts: Iterable[StructType]) -> StructType:
     """All that is in any of these parts of a schema, in the schema's order."""
     found: dict[str, StructField] = {}
     for part in parts:
         for each in part.fields:
             known = found.get(each.name)
             whole = find_field(schema, each.name)
-            found[each.name] = each if known is None else _united(whole, known, each)
+            found[each.name] = each if known is None else _unite_fields(whole, known, each)
     return StructType(tuple(found[each.name] for each in schema.fields if each.name in found))
 
 
-def without(schema: StructType, columns: Iterable[StructField]) -> StructType:
+def drop_columns(schema: StructType, columns: Iterable[StructField]) -> StructType:
     """A schema without some of its columns."""
     names = {each.name for each in columns}
     return StructType(tuple(each for each in schema.fields if each.name not in names))
@@ -80,12 +80,12 @@ def _part(schema: StructType, name: str) -> StructField:
     return replace(field, data_type=StructType((_part(field.data_type, rest),)))
 
 
-def _united(whole: StructField, one: StructField, other: StructField) -> StructField:
+def _unite_fields(whole: StructField, one: StructField, other: StructField) -> StructField:
     if not isinstance(whole.data_type, StructType) or whole in (one, other):
         return whole
     assert isinstance(one.data_type, StructType)
     assert isinstance(other.data_type, StructType)
-    return replace(whole, data_type=united(whole.data_type, (one.data_type, other.data_type)))
+    return replace(whole, data_type=unite(whole.data_type, (one.data_type, other.data_type)))
 
 
 _SAME = Rules(

@@ -57,14 +57,14 @@ def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
         if not not_null_rules(StructType((field,))) or field.name not in rows.column_names:
             continue
         for chunk in rows[field.name].chunks:
-            for path in _broken(chunk, field.data_type, field.nullable, field.name):
+            for path in _find_nulls(chunk, field.data_type, field.nullable, field.name):
                 raise InvalidRequestError(
                     f"{table}: column {path} has a null, and the table says NOT NULL; fill it or "
                     "leave the row out"
                 )
 
 
-def _broken(array: Any, data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
+def _find_nulls(array: Any, data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
     """The paths of nulls that must not be; the array has no null that is its parent's."""
     if not nullable and array.null_count:
         yield path
@@ -72,12 +72,12 @@ def _broken(array: Any, data_type: DataType, nullable: bool, path: str) -> Itera
         case StructType(fields=fields):
             members = array.drop_null().flatten()
             for member, each in zip(members, fields, strict=True):
-                yield from _broken(member, each.data_type, each.nullable, f"{path}.{each.name}")
+                yield from _find_nulls(member, each.data_type, each.nullable, f"{path}.{each.name}")
         case ArrayType(element_type=element_type, contains_null=contains_null):
-            yield from _broken(array.flatten(), element_type, contains_null, f"{path}.element")
+            yield from _find_nulls(array.flatten(), element_type, contains_null, f"{path}.element")
         case MapType():
             keys, values = entries(array).flatten().flatten()
-            yield from _broken(keys, data_type.key_type, True, f"{path}.key")
-            yield from _broken(
+            yield from _find_nulls(keys, data_type.key_type, True, f"{path}.key")
+            yield from _find_nulls(
                 values, data_type.value_type, data_type.value_contains_null, f"{path}.value"
             )

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.projection import without
-from delta_ops.protocol.column_mapping import physical_name, physical_predicate, renamed
+from delta_ops.arrow.projection import drop_columns
+from delta_ops.protocol.column_mapping import physical_name, physical_predicate, rename_columns
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.schema import StructField, StructType
@@ -36,9 +36,12 @@ def plan_row_groups(
     """
     if predicate is None or mode == "id":
         return None
-    resolved, stored = resolve(predicate, schema), without(schema, of_log)
+    resolved, stored = resolve(predicate, schema), drop_columns(schema, of_log)
     if mode == "name":
-        resolved, stored = physical_predicate(resolved, schema), renamed(stored, physical_name)
+        resolved, stored = (
+            physical_predicate(resolved, schema),
+            rename_columns(stored, physical_name),
+        )
     paths = [leaf.column for leaf in leaves_of(resolved)]
 
     def choose(metadata: pq.FileMetaData) -> Sequence[int]:

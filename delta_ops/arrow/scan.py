@@ -21,7 +21,7 @@ from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
-from delta_ops.arrow.projection import plan_selection, project, united, without
+from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
 from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
@@ -35,7 +35,7 @@ from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import validate
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 
 
 def to_table(
@@ -65,7 +65,7 @@ def to_table(
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
     validate_arguments(to_table, locals())
-    snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
+    snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     batches = map(plan_padding(wanted), batches)
@@ -83,7 +83,7 @@ def to_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `to_table` as batches; a few of them are in memory at a time."""
     validate_arguments(to_batches, locals())
-    snapshot, wanted = _opened(snapshot_of(source, version, timestamp), columns)
+    snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
     batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
     return map(plan_padding(wanted), batches)
@@ -105,7 +105,7 @@ def count_rows(
         As `to_table` does.
     """
     validate_arguments(count_rows, locals())
-    snapshot, _ = _opened(snapshot_of(source, version, timestamp), None)
+    snapshot, _ = _open(snapshot_of(source, version, timestamp), None)
     if predicate is not None:
         looked_at = sorted(predicate_columns(resolve(predicate, snapshot.schema)))
         wanted = looked_at or [snapshot.schema.fields[0].name]
@@ -118,7 +118,7 @@ def count_rows(
     deleted = sum(add.deletion_vector.cardinality for add in adds if add.deletion_vector)
     partitioning = plan_partitioning(StructType(), snapshot.definition, "UTC")
     files = [_stored_file(add, partitioning, snapshot.uri) for add in untold]
-    return stored + sum(in_parallel(partial(num_rows, snapshot), files)) - deleted
+    return stored + sum(run_parallel(partial(num_rows, snapshot), files)) - deleted
 
 
 def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
@@ -132,7 +132,7 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
         InvalidRequestError: There is a file already.
     """
     validate_arguments(export_schema, locals())
-    _, wanted = _opened(snapshot_of(source), None)
+    _, wanted = _open(snapshot_of(source), None)
     try:
         with open(path, "xb") as file:
             pq.write_table(arrow_schema_from_schema(wanted).empty_table(), file)
@@ -151,11 +151,11 @@ def read_files(
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    snapshot, wanted = _opened(snapshot, columns)
+    snapshot, wanted = _open(snapshot, columns)
     return _batches(snapshot, files, wanted, predicate, "UTC")
 
 
-def _opened(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
+def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
     return snapshot, project(snapshot.schema, columns)
@@ -176,7 +176,7 @@ def _batches(
         files=snapshot.table_files,
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
-        columns=FileColumns(schema=without(schema, partitioning.columns), mode=mode),
+        columns=FileColumns(schema=drop_columns(schema, partitioning.columns), mode=mode),
         condition=condition,
         row_groups=plan_row_groups(snapshot.schema, partitioning.columns, mode, predicate),
     )
@@ -194,10 +194,10 @@ def plan_condition(
         InvalidRequestError: The predicate does not fit the schema.
     """
     if predicate is None:
-        return united(schema, [wanted]), None
+        return unite(schema, [wanted]), None
     resolved = resolve(predicate, schema)
     looked_at = project(schema, sorted(predicate_columns(resolved)))
-    return united(schema, [wanted, looked_at]), to_arrow(resolved, schema)
+    return unite(schema, [wanted, looked_at]), to_arrow(resolved, schema)
 
 
 def _stored_file(add: AddFile, partitioning: Partitioning, table: str) -> StoredFile:

@@ -125,7 +125,7 @@ def plan_variant(stored: StoredVariant) -> Convert:
 def _names_of(metadata: pa.BinaryArray, where: str) -> Sequence[FieldNames]:
     known: dict[bytes | None, FieldNames] = {None: _NO_NAMES}
     rows = metadata.to_pylist()
-    with _in(where):
+    with _naming_column(where):
         for each in rows:
             if each not in known:
                 known[each] = field_names(each)
@@ -141,25 +141,25 @@ def _plan_parts(group: pa.StructType, where: str, others: Iterable[str] = ()) ->
     if value_index >= 0 and not is_binary(group.field(value_index).type):
         raise ValueError(f"variant {where} has a {_VALUE} of {group.field(value_index).type}")
 
-    def of_value(members: Sequence[Any], names: Sequence[FieldNames]) -> Values:
+    def encode_value(members: Sequence[Any], names: Sequence[FieldNames]) -> Values:
         if value_index < 0:
             return [None] * len(names)
         values = decode_dictionary(members[value_index]).to_pylist()
-        with _in(where):
+        with _naming_column(where):
             return [
                 None if value is None else valid_value(value, known)
                 for value, known in zip(values, names, strict=True)
             ]
 
     if typed_index < 0:
-        return lambda array, names: of_value(array.flatten(), names)
+        return lambda array, names: encode_value(array.flatten(), names)
     typed_type = group.field(typed_index).type
     plan = _plan_object if pt.is_struct(typed_type) else _plan_either
     join = plan(typed_type, where)
 
     def encode(array: pa.StructArray, names: Sequence[FieldNames]) -> Values:
         members = array.flatten()
-        return join(of_value(members, names), members[typed_index], names)
+        return join(encode_value(members, names), members[typed_index], names)
 
     return encode
 
@@ -192,7 +192,9 @@ def _plan_object(data_type: pa.StructType, where: str) -> _Join:
         raise ValueError(f"variant {where} has two fields of one name")
     encoders = [_plan_field(each, where) for each in data_type]
 
-    def joined(value: bytes | None, own_values: Sequence[bytes | None], known: FieldNames) -> bytes:
+    def merge_fields(
+        value: bytes | None, own_values: Sequence[bytes | None], known: FieldNames
+    ) -> bytes:
         fields = {
             name: each for name, each in zip(own, own_values, strict=True) if each is not None
         }
@@ -209,9 +211,9 @@ def _plan_object(data_type: pa.StructType, where: str) -> _Join:
             encode(array, names) for encode, array in zip(encoders, typed.flatten(), strict=True)
         ]
         is_object = typed.is_valid().to_pylist()
-        with _in(where):
+        with _naming_column(where):
             return [
-                joined(value, [column[i] for column in columns], names[i])
+                merge_fields(value, [column[i] for column in columns], names[i])
                 if is_object[i]
                 else value
                 for i, value in enumerate(values)
@@ -256,14 +258,14 @@ def _plan_leaf(data_type: pa.DataType, where: str) -> _Encode:
 
     def encode(array: Any, _names: Sequence[FieldNames]) -> Values:
         plain = decode_dictionary(array)
-        with _in(where):
+        with _naming_column(where):
             return to_values(plain)
 
     return encode
 
 
 @contextmanager
-def _in(where: str) -> Iterator[None]:
+def _naming_column(where: str) -> Iterator[None]:
     """What is wrong with a value, with the column that has it."""
     try:
         yield

@@ -44,7 +44,7 @@ def decode_dictionary(array: Any) -> Any:
     return array.dictionary_decode() if pt.is_dictionary(array.type) else array
 
 
-def _fixed(kind: Primitive, width: int) -> Callable[[Any], Values]:
+def _plan_fixed_width(kind: Primitive, width: int) -> Callable[[Any], Values]:
     """For values whose bytes are in Arrow those of a variant."""
     layout = pa.binary(width)
 
@@ -84,7 +84,7 @@ def _binaries(array: Any) -> Values:
 
 
 def _uuids(array: Any) -> Values:
-    return _fixed(Primitive.UUID, 16)(array.storage)
+    return _plan_fixed_width(Primitive.UUID, 16)(array.storage)
 
 
 def _is_string(t: pa.DataType) -> bool:
@@ -101,18 +101,18 @@ def _is_timestamp(unit: str, *, has_zone: bool) -> Callable[[pa.DataType], bool]
 
 _PRIMITIVES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Values]], ...] = (
     (pt.is_boolean, _booleans),
-    (pt.is_int8, _fixed(Primitive.INT8, 1)),
-    (pt.is_int16, _fixed(Primitive.INT16, 2)),
-    (pt.is_int32, _fixed(Primitive.INT32, 4)),
-    (pt.is_int64, _fixed(Primitive.INT64, 8)),
-    (pt.is_float32, _fixed(Primitive.FLOAT, 4)),
-    (pt.is_float64, _fixed(Primitive.DOUBLE, 8)),
-    (pt.is_date32, _fixed(Primitive.DATE, 4)),
-    (lambda t: pt.is_time64(t) and t.unit == "us", _fixed(Primitive.TIME_NTZ, 8)),
-    (_is_timestamp("us", has_zone=True), _fixed(Primitive.TIMESTAMP, 8)),
-    (_is_timestamp("us", has_zone=False), _fixed(Primitive.TIMESTAMP_NTZ, 8)),
-    (_is_timestamp("ns", has_zone=True), _fixed(Primitive.TIMESTAMP_NANOS, 8)),
-    (_is_timestamp("ns", has_zone=False), _fixed(Primitive.TIMESTAMP_NTZ_NANOS, 8)),
+    (pt.is_int8, _plan_fixed_width(Primitive.INT8, 1)),
+    (pt.is_int16, _plan_fixed_width(Primitive.INT16, 2)),
+    (pt.is_int32, _plan_fixed_width(Primitive.INT32, 4)),
+    (pt.is_int64, _plan_fixed_width(Primitive.INT64, 8)),
+    (pt.is_float32, _plan_fixed_width(Primitive.FLOAT, 4)),
+    (pt.is_float64, _plan_fixed_width(Primitive.DOUBLE, 8)),
+    (pt.is_date32, _plan_fixed_width(Primitive.DATE, 4)),
+    (lambda t: pt.is_time64(t) and t.unit == "us", _plan_fixed_width(Primitive.TIME_NTZ, 8)),
+    (_is_timestamp("us", has_zone=True), _plan_fixed_width(Primitive.TIMESTAMP, 8)),
+    (_is_timestamp("us", has_zone=False), _plan_fixed_width(Primitive.TIMESTAMP_NTZ, 8)),
+    (_is_timestamp("ns", has_zone=True), _plan_fixed_width(Primitive.TIMESTAMP_NANOS, 8)),
+    (_is_timestamp("ns", has_zone=False), _plan_fixed_width(Primitive.TIMESTAMP_NTZ_NANOS, 8)),
     (lambda t: pt.is_decimal32(t) or pt.is_decimal64(t) or pt.is_decimal128(t), _decimals),
     (_is_string, _strings),
     (_is_binary, _binaries),

@@ -127,8 +127,8 @@ class ArrowWrite:
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
         definition, table = self._transaction.definition, self._transaction.log.uri
-        return _staged(
-            self._transaction, _fitted(self._reader, definition.schema, table, must_match)
+        return _stage_batches(
+            self._transaction, _fit_batches(self._reader, definition.schema, table, must_match)
         )
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
@@ -139,7 +139,7 @@ class ArrowWrite:
         """See `WriteEngine`."""
         assert self._transaction.snapshot
         rows = _surviving_rows(self._transaction.snapshot, files, predicate)
-        return _staged(self._transaction, rows)
+        return _stage_batches(self._transaction, rows)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
         """See `WriteEngine`."""
@@ -179,16 +179,16 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
     return tuple(adds)
 
 
-def _staged(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> Staged:
+def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> Staged:
     num_rows = 0
 
-    def counted() -> Iterator[pa.RecordBatch]:
+    def count_batches() -> Iterator[pa.RecordBatch]:
         nonlocal num_rows
         for batch in batches:
             num_rows += len(batch)
             yield batch
 
-    adds = write_rows(transaction, counted())
+    adds = write_rows(transaction, count_batches())
     definition = transaction.definition
     return Staged(
         adds=adds,
@@ -231,7 +231,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     )
 
 
-def _fitted(
+def _fit_batches(
     reader: pa.RecordBatchReader, schema: StructType, table: str, must_match: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""

@@ -112,12 +112,12 @@ def health_command(
 
     Exits with 0 if all is well, 3 if there is something to do, 1 if a table failed.
     """
-    uris, failures = _found(tables, storage_options, nested=nested)
+    uris, failures = _find_all_tables(tables, storage_options, nested=nested)
     with progress(wanted=not as_json) as on_event:
         looked_at = fleet_health(
             uris, storage_options, thresholds=thresholds, max_concurrency=at_once, on_event=on_event
         )
-        rows = [*_taken(looked_at, _health_json if as_json else None), *failures]
+        rows = [*_collect_rows(looked_at, _health_json if as_json else None), *failures]
     if as_json:
         _show_each(map(_health_json, failures))
     elif len(rows) == 1 and rows[0].report is not None:
@@ -160,7 +160,7 @@ def maintain_command(
     Exits with 0 if nothing was due, 3 if something was done (or would be, with --dry-run), 4 if
     something is left to do, 1 if a table failed.
     """
-    uris, unread = _found(tables, storage_options, nested=nested)
+    uris, unread = _find_all_tables(tables, storage_options, nested=nested)
     failures = [TableMaintenance(table=row.table, failure=row.failure) for row in unread]
     with progress(wanted=not as_json) as on_event:
         looked_after = maintain_fleet(
@@ -171,7 +171,7 @@ def maintain_command(
             max_concurrency=at_once,
             on_event=on_event,
         )
-        rows = [*_taken(looked_after, _maintenance_json if as_json else None), *failures]
+        rows = [*_collect_rows(looked_after, _maintenance_json if as_json else None), *failures]
     if as_json:
         _show_each(map(_maintenance_json, failures))
     else:
@@ -185,7 +185,7 @@ def maintain_command(
     )
 
 
-def _found(
+def _find_all_tables(
     tables: Iterable[str], storage_options: Mapping[str, Any], *, nested: bool
 ) -> tuple[list[str], list[TableHealth]]:
     """The tables, each once; and a row for what could not be looked into."""
@@ -211,7 +211,7 @@ def _no_table(place: str) -> TableHealth:
     )
 
 
-def _taken(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:
+def _collect_rows(rows: Iterable[Any], json_of: Any) -> Iterator[Any]:
     """The rows; each is shown as soon as it is there if it is shown as JSON."""
     for row in rows:
         if json_of is not None:
@@ -314,12 +314,12 @@ def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
         due,
         size_text(saved["bytes"]),
         saved["live_files"],
-        "; ".join(text or _nothing(row) for text in said),
+        "; ".join(text or _idle_text(row) for text in said),
         "; ".join(row.left),
     )
 
 
-def _nothing(row: TableMaintenance) -> str:
+def _idle_text(row: TableMaintenance) -> str:
     return "nothing could be done" if row.left else "nothing was left to do"
 
 

@@ -39,8 +39,8 @@ def show(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
         "protocol": {
             "min_reader_version": protocol.min_reader_version,
             "min_writer_version": protocol.min_writer_version,
-            "reader_features": _listed(protocol.reader_features),
-            "writer_features": _listed(protocol.writer_features),
+            "reader_features": _list_or_none(protocol.reader_features),
+            "writer_features": _list_or_none(protocol.writer_features),
         },
         "properties": dict(snapshot.metadata.configuration),
         "num_transactions": len(snapshot.transactions()),
@@ -112,5 +112,5 @@ def files(
     show_rows(names, ([row[name] for name in names] for row in rows))
 
 
-def _listed(features: tuple[str, ...] | None) -> list[str] | None:
+def _list_or_none(features: tuple[str, ...] | None) -> list[str] | None:
     return None if features is None else list(features)

@@ -18,8 +18,8 @@ from delta_ops.cli.options import (
     where_option,
 )
 from delta_ops.cli.render import (
+    command_error,
     count_text,
-    failed,
     progress,
     say,
     show_result,
@@ -211,12 +211,14 @@ def vacuum_command(
             ("path", "size", "modified"),
             ((i.path, i.size, utc_text(i.modified_ms)) for i in planned),
         )
-        say(_would_delete(len(planned), result.plan.size_bytes))
+        say(_plan_text(len(planned), result.plan.size_bytes))
     elif not result.plan.has_work:
         say("Every file is needed or young; nothing to do.")
     else:
         done = (
-            _would_delete(0, 0) if dry_run else _deleted(result.deleted_files, result.deleted_bytes)
+            _plan_text(0, 0)
+            if dry_run
+            else _delete_text(result.deleted_files, result.deleted_bytes)
         )
         empty = len(result.plan.directories) if dry_run else result.deleted_directories
         say(f"{done} Empty directories: {empty:,}." if empty else done)
@@ -258,12 +260,12 @@ def clean_up_log_command(
         )
     elif dry_run:
         say(
-            f"{_would_delete(len(plan.files), plan.size_bytes)} Versions can be read from "
+            f"{_plan_text(len(plan.files), plan.size_bytes)} Versions can be read from "
             f"{plan.earliest_before} on; afterwards, from {plan.earliest_after} on."
         )
     else:
         say(
-            f"{_deleted(result.deleted_files, result.deleted_bytes)} Versions can be read from "
+            f"{_delete_text(result.deleted_files, result.deleted_bytes)} Versions can be read from "
             f"{result.earliest_version} on; before, from {plan.earliest_before} on."
         )
     _fail_for(result.failures)
@@ -312,17 +314,17 @@ def compact_log_command(
         say(f"{why}; nothing to do.")
 
 
-def _would_delete(count: int, size_bytes: int) -> str:
+def _plan_text(count: int, size_bytes: int) -> str:
     return f"Would delete {count_text(count, 'file')}, {size_text(size_bytes)}."
 
 
-def _deleted(count: int, size_bytes: int) -> str:
+def _delete_text(count: int, size_bytes: int) -> str:
     return f"Deleted {count_text(count, 'file')}, {size_text(size_bytes)}."
 
 
 def _fail_for(failures: tuple[str, ...]) -> None:
     if failures:
-        raise failed(
+        raise command_error(
             f"{count_text(len(failures), 'file')} could not be deleted, the first of them "
             f"{failures[0]}; check the permissions and run this again."
         )

@@ -133,10 +133,10 @@ def _size(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int
 def _storage_options(
     ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Any]:
-    return {name: _typed(text) for name, text in _pairs(ctx, param, texts)}
+    return {name: _parse_value(text) for name, text in _pairs(ctx, param, texts)}
 
 
-def _typed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """A number stays text: keys and account names may consist of digits."""
     try:
         value = json.loads(text)

@@ -32,7 +32,7 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from delta_ops.cli.values import plain
+from delta_ops.cli.values import plain_value
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
 from delta_ops.maintenance.operation import OperationEntry, Result
@@ -50,7 +50,7 @@ def show_json(value: Mapping[str, Any]) -> None:
 
 def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """A table on a terminal, else a header and the rows, separated by tabs."""
-    header = [printable(name) for name in columns]
+    header = [make_printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
     if not sys.stdout.isatty():
         for row in (header, *texts):
@@ -73,12 +73,12 @@ def show_fields(fields: Mapping[str, Any]) -> None:
 
 def say(sentence: str) -> None:
     """A line for people."""
-    click.echo(printable(sentence))
+    click.echo(make_printable(sentence))
 
 
-def failed(sentence: str) -> click.ClickException:
+def command_error(sentence: str) -> click.ClickException:
     """The error that ends the command."""
-    return click.ClickException(printable(sentence))
+    return click.ClickException(make_printable(sentence))
 
 
 @contextmanager
@@ -87,18 +87,18 @@ def saying_errors() -> Iterator[None]:
     try:
         yield
     except DeltaOpsError as error:
-        raise failed(str(error)) from error
+        raise command_error(str(error)) from error
     except MemoryError as error:
-        raise failed("There is too little memory for this.") from error
+        raise command_error("There is too little memory for this.") from error
     except OSError as error:
         # What the store fails with is an error of ours; click ends quietly when nobody reads on.
         if error.filename is not None or error.errno == errno.EPIPE:
             raise
         _print_no_more()
-        raise failed(f"Standard output cannot be written: {error.strerror}.") from error
+        raise command_error(f"Standard output cannot be written: {error.strerror}.") from error
     except click.UsageError as error:
         # A help text, which is such an error too, has lines.
-        error.message = "\n".join(map(printable, error.message.split("\n")))  # type: ignore[misc]
+        error.message = "\n".join(map(make_printable, error.message.split("\n")))  # type: ignore[misc]
         raise
 
 
@@ -115,16 +115,16 @@ class LogLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """The line, without what an exception adds."""
-        return printable(super().formatMessage(record))
+        return make_printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """The traceback, line by line."""
-        return "\n".join(map(printable, super().formatException(ei).splitlines()))
+        return "\n".join(map(make_printable, super().formatException(ei).splitlines()))
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """The text on one line, without a character that does something to a terminal."""
-    text = _escaped(text, lambda character: ascii(character)[1:-1])
+    text = _escape(text, lambda character: ascii(character)[1:-1])
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -162,7 +162,7 @@ def progress(*, wanted: bool) -> Iterator[OnEvent]:
             if isinstance(event, Progress):
                 task = tasks.get(event.operation)
                 if task is None:
-                    task = bar.add_task(without_markup(printable(event.operation)))
+                    task = bar.add_task(without_markup(make_printable(event.operation)))
                     tasks[event.operation] = task
                 bar.update(task, completed=event.done, total=event.total)
 
@@ -174,18 +174,18 @@ def _text(value: Any) -> str:
         case None:
             return ""
         case Mapping() | list() | tuple():
-            return printable(_json(value))
-    return printable(str(plain(value)))
+            return make_printable(_json(value))
+    return make_printable(str(plain_value(value)))
 
 
 def _json(value: Any) -> str:
     is_unicode = codecs.lookup(sys.stdout.encoding or "utf-8").name.startswith("utf")
-    text = json.dumps(plain(value), ensure_ascii=not is_unicode, allow_nan=False)
+    text = json.dumps(plain_value(value), ensure_ascii=not is_unicode, allow_nan=False)
     # Only in its strings can JSON of one line have a character that is escaped.
-    return _escaped(text, lambda character: json.dumps(character)[1:-1])
+    return _escape(text, lambda character: json.dumps(character)[1:-1])
 
 
-def _escaped(text: str, escape: Callable[[str], str]) -> str:
+def _escape(text: str, escape: Callable[[str], str]) -> str:
     if text.isprintable() and not _UNSEEN.search(text):
         return text
     return "".join(c if c.isprintable() and not _UNSEEN.match(c) else escape(c) for c in text)

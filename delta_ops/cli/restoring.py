@@ -17,8 +17,8 @@ from delta_ops.cli.options import (
     table_argument,
 )
 from delta_ops.cli.render import (
+    command_error,
     count_text,
-    failed,
     progress,
     say,
     show_json,
@@ -102,13 +102,13 @@ def restore_command(
             }
         )
     elif result.already_committed:
-        say(_done_before(result))
+        say(_done_sentence(result))
     elif not plan.has_work:
-        left_out = f", but for {_gone(result)}" if result.missing else ""
+        left_out = f", but for {_missing_text(result)}" if result.missing else ""
         say(f"The table is as it was at version {plan.version}{left_out}; nothing to do.")
     else:
         verb = "Would restore" if dry_run else f"Version {result.version} restores"
-        without = f" without {_gone(result)}" if result.missing else ""
+        without = f" without {_missing_text(result)}" if result.missing else ""
         say(f"{verb} version {plan.version}{without}: {_sentence(plan)}")
 
 
@@ -146,7 +146,7 @@ def revert_command(
             }
         )
     elif result.already_committed:
-        say(_done_before(result))
+        say(_done_sentence(result))
     elif not plan.has_work:
         say(f"Version {version} left nothing to undo; nothing to do.")
     else:
@@ -204,17 +204,17 @@ def repair_command(
         return
     is_left = plan.missing_vectors or result.failures or (plan.missing and not result.removed_files)
     if is_left and not result.already_committed:
-        raise failed(_left_sentence(plan, result.failures))
+        raise command_error(_left_sentence(plan, result.failures))
 
 
-def _done_before(result: RestoreResult | RevertResult) -> str:
+def _done_sentence(result: RestoreResult | RevertResult) -> str:
     where = "since cleaned up" if result.version is None else f"version {result.version}"
     return f"This was done before ({where}); nothing was changed."
 
 
-def _gone(result: RestoreResult) -> str:
+def _missing_text(result: RestoreResult) -> str:
     missing = result.missing
-    return f"{count_text(len(missing), 'file')} that {_is(missing)} gone, such as {missing[0]}"
+    return f"{count_text(len(missing), 'file')} that {_verb(missing)} gone, such as {missing[0]}"
 
 
 def _changes(plan: RestorePlan | RevertPlan) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def _left_sentence(plan: RepairPlan, failures: tuple[str, ...]) -> str:
     parts = []
     if plan.missing:
         parts.append(
-            f"{count_text(len(plan.missing), 'file')} of the table {_is(plan.missing)} gone, the "
+            f"{count_text(len(plan.missing), 'file')} of the table {_verb(plan.missing)} gone, the "
             f"first of them {plan.missing[0].path}: bring back from a backup, or give up with "
             "--remove-missing"
         )
@@ -270,5 +270,5 @@ def _left_sentence(plan: RepairPlan, failures: tuple[str, ...]) -> str:
     return "; ".join([*parts, *failures[:1]])
 
 
-def _is(things: tuple[Any, ...]) -> str:
+def _verb(things: tuple[Any, ...]) -> str:
     return "is" if len(things) == 1 else "are"

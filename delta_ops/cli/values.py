@@ -27,7 +27,7 @@ def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         yield dict(zip(batch.schema.names, values, strict=True))
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """The value, of types that JSON has."""
     match value:
         case None | bool() | int() | str():
@@ -35,9 +35,9 @@ def plain(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else _word(value)
         case Mapping():
-            return {str(name): plain(item) for name, item in value.items()}
+            return {str(name): plain_value(item) for name, item in value.items()}
         case list() | tuple():
-            return [plain(item) for item in value]
+            return [plain_value(item) for item in value]
         case datetime():
             return time_text(value)
         case date() | time():

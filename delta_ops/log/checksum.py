@@ -52,13 +52,13 @@ def _differences(said: VersionChecksum, snapshot: Snapshot) -> Iterator[tuple[st
         ("numFiles", said.num_files, figures.num_files),
         ("tableSizeBytes", said.table_size_bytes, figures.size_bytes),
         ("fileSizeHistogram", said.histogram, figures.histogram),
-        ("setTransactions", _sorted(said.transactions), _sorted(snapshot.transactions().values())),
-        ("domainMetadata", _sorted(said.domains), _sorted(snapshot.domain_metadata().values())),
+        ("setTransactions", _sort(said.transactions), _sort(snapshot.transactions().values())),
+        ("domainMetadata", _sort(said.domains), _sort(snapshot.domain_metadata().values())),
     ):
         if value is not None and value != found:
             yield what, value, found
     yield from differences(said, snapshot.protocol, snapshot.metadata)
 
 
-def _sorted(actions: Iterable[object] | None) -> list[object] | None:
+def _sort(actions: Iterable[object] | None) -> list[object] | None:
     return None if actions is None else sorted(actions, key=repr)

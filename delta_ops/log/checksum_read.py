@@ -58,7 +58,7 @@ class VersionChecksum:
 def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
     """The checksum of a version; None if there is none that can be read."""
     path = f"{directory}/{checksum_name(version)}"
-    stored = _stored(_content(storage, path))
+    stored = _parse_object(_content(storage, path))
     if stored is None:
         return None
     # The reference had another name for the histogram before the protocol had one.
@@ -68,13 +68,13 @@ def load_checksum(storage: Storage, directory: str, version: int) -> VersionChec
         version=version,
         num_files=_count(stored, "numFiles"),
         table_size_bytes=_count(stored, "tableSizeBytes"),
-        protocol=_decoded(stored, "protocol", protocol_from_json),
-        metadata=_decoded(stored, "metadata", metadata_from_json),
+        protocol=_decode(stored, "protocol", protocol_from_json),
+        metadata=_decode(stored, "metadata", metadata_from_json),
         txn_id=_txn_id(stored),
         in_commit_timestamp=_count(stored, "inCommitTimestampOpt"),
-        transactions=_decoded(stored, "setTransactions", _each(set_transaction_from_json)),
-        domains=_decoded(stored, "domainMetadata", _each(domain_metadata_from_json)),
-        histogram=_decoded(stored, histogram_name, histogram_from_json),
+        transactions=_decode(stored, "setTransactions", _decode_each(set_transaction_from_json)),
+        domains=_decode(stored, "domainMetadata", _decode_each(domain_metadata_from_json)),
+        histogram=_decode(stored, histogram_name, histogram_from_json),
     )
 
 
@@ -83,7 +83,7 @@ def load_checksum_txn_id(storage: Storage, directory: str, version: int) -> str 
     content = _content(storage, f"{directory}/{checksum_name(version)}")
     if named := _TXN_ID_FIRST.match(content):
         return named[1].decode()
-    stored = _stored(content)
+    stored = _parse_object(content)
     return None if stored is None else _txn_id(stored)
 
 
@@ -137,9 +137,9 @@ def differences(
     """What a checksum says of protocol and metadata and what they are, where the two differ."""
     pairs: list[tuple[str, Any, Any]] = []
     if said.protocol is not None:
-        pairs += _pairs("protocol", _of_protocol(said.protocol), _of_protocol(protocol))
+        pairs += _pairs("protocol", _protocol_fields(said.protocol), _protocol_fields(protocol))
     if said.metadata is not None:
-        pairs += _pairs("metadata", _of_metadata(said.metadata), _of_metadata(metadata))
+        pairs += _pairs("metadata", _metadata_fields(said.metadata), _metadata_fields(metadata))
     return (pair for pair in pairs if pair[1] != pair[2])
 
 
@@ -149,7 +149,7 @@ def _pairs(
     return [(f"{what}.{name}", value, found[name]) for name, value in said.items()]
 
 
-def _of_protocol(protocol: Protocol) -> dict[str, Any]:
+def _protocol_fields(protocol: Protocol) -> dict[str, Any]:
     return {
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
@@ -158,7 +158,7 @@ def _of_protocol(protocol: Protocol) -> dict[str, Any]:
     }
 
 
-def _of_metadata(metadata: Metadata) -> dict[str, Any]:
+def _metadata_fields(metadata: Metadata) -> dict[str, Any]:
     return {
         "id": metadata.id,
         "schemaString": metadata.schema_string,
@@ -175,7 +175,7 @@ def _content(storage: Storage, path: str) -> bytes:
         return b""
 
 
-def _stored(content: bytes) -> Mapping[str, Any] | None:
+def _parse_object(content: bytes) -> Mapping[str, Any] | None:
     try:
         stored = json.loads(content)
     except (ValueError, RecursionError):
@@ -193,11 +193,11 @@ def _count(stored: Mapping[str, Any], name: str) -> int | None:
     return value if type(value) is int else None
 
 
-def _each(decode: Callable[[Mapping[str, Any]], T]) -> Callable[[Any], tuple[T, ...]]:
+def _decode_each(decode: Callable[[Mapping[str, Any]], T]) -> Callable[[Any], tuple[T, ...]]:
     return lambda bodies: tuple(decode(body) for body in bodies)
 
 
-def _decoded(stored: Mapping[str, Any], name: str, decode: Callable[[Any], T]) -> T | None:
+def _decode(stored: Mapping[str, Any], name: str, decode: Callable[[Any], T]) -> T | None:
     try:
         return decode(stored[name])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

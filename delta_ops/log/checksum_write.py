@@ -137,8 +137,8 @@ def next_checksum(
             files.append(action)
         else:
             others.append(action)
-    protocol = _last(others, Protocol) or (current.protocol if current else None)
-    metadata = _last(others, Metadata) or (current.metadata if current else None)
+    protocol = _last_action(others, Protocol) or (current.protocol if current else None)
+    metadata = _last_action(others, Metadata) or (current.metadata if current else None)
     if protocol is None or metadata is None or _has_vectors(protocol, before, files):
         return None
     removes = any(isinstance(action, RemoveFile) for action in files)
@@ -151,7 +151,7 @@ def next_checksum(
         return None
     known = known_files(before, by_path, may_read=may_read)
     figures = changed_figures(summary.figures, by_path, known)
-    info = _last(others, CommitInfo)
+    info = _last_action(others, CommitInfo)
     timestamp = info.values.get("inCommitTimestamp") if info else None
     is_timed = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
     if figures is None or (is_timed and type(timestamp) is not int):
@@ -263,8 +263,8 @@ def _summary(
         if said and figures:
             return Summary(
                 figures=figures,
-                transactions=_by_key(said.transactions, lambda txn: txn.app_id),
-                domains=_by_key(said.domains, lambda domain: domain.domain),
+                transactions=_index(said.transactions, lambda txn: txn.app_id),
+                domains=_index(said.domains, lambda domain: domain.domain),
             )
     if not is_in_memory and not may_read:
         return None
@@ -313,7 +313,7 @@ def _domains_after(
     return after if len(after) <= MAX_DOMAINS else None
 
 
-def _by_key(values: Sequence[T] | None, key: Callable[[T], str]) -> Mapping[str, T] | None:
+def _index(values: Sequence[T] | None, key: Callable[[T], str]) -> Mapping[str, T] | None:
     """The values by key; None if there are none to go by, or a key stands twice."""
     by_key = {key(value): value for value in values or ()}
     return by_key if values is not None and len(by_key) == len(values) else None
@@ -323,5 +323,5 @@ def _bodies(actions: Sequence[OtherAction] | None) -> list[dict[str, Any]] | Non
     return None if actions is None else [json_body(action) for action in actions]
 
 
-def _last(actions: Sequence[OtherAction], kind: type[T]) -> T | None:
+def _last_action(actions: Sequence[OtherAction], kind: type[T]) -> T | None:
     return next((action for action in reversed(actions) if isinstance(action, kind)), None)

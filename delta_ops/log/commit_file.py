@@ -212,15 +212,15 @@ def _removes_of(storage: Storage, name: str) -> pa.Table | None:
         return None
     if b'"remove"' not in data:
         return None
-    (commit,) = _decoded(storage, [name], [data])
+    (commit,) = _decode(storage, [name], [data])
     return commit.removes
 
 
 def _read_each(storage: Storage, names: Sequence[str]) -> list[Commit]:
-    return _decoded(storage, names, (storage.read(name) for name in names))
+    return _decode(storage, names, (storage.read(name) for name in names))
 
 
-def _decoded(storage: Storage, names: Sequence[str], contents: Iterable[bytes]) -> list[Commit]:
+def _decode(storage: Storage, names: Sequence[str], contents: Iterable[bytes]) -> list[Commit]:
     try:
         decoded = decode_commits(contents)
     except LineError as error:

@@ -30,7 +30,7 @@ def latest_times(listing: LogListing, now_ms: int) -> dict[int, int]:
     Args:
         now_ms: By the store's clock, in milliseconds since the Unix epoch.
     """
-    return _latest({v: info.modified_ms for v, info in listing.commits.items()}, now_ms)
+    return _find_latest({v: info.modified_ms for v, info in listing.commits.items()}, now_ms)
 
 
 class CommitTimes:
@@ -44,7 +44,7 @@ class CommitTimes:
         self.versions = [v for v in sorted(self._commits) if v <= snapshot.version]
         """Ascending."""
 
-    def last_before(self, time_ms: int, *, now_ms: int) -> int | None:
+    def version_before(self, time_ms: int, *, now_ms: int) -> int | None:
         """The last version that was committed at a time or before it, whatever clock was set back.
 
         Args:
@@ -53,13 +53,13 @@ class CommitTimes:
         Raises:
             LogCorruptError: A commit lacks the timestamp that its table demands.
         """
-        latest = _latest(self._modified, now_ms)
+        latest = _find_latest(self._modified, now_ms)
         found = bisect_right(
-            self.versions, time_ms, key=lambda version: max(self.of(version), latest[version])
+            self.versions, time_ms, key=lambda version: max(self.time_at(version), latest[version])
         )
         return self.versions[found - 1] if found else None
 
-    def of(self, version: int) -> int:
+    def time_at(self, version: int) -> int:
         """Milliseconds since the Unix epoch; grows with the versions.
 
         Raises:
@@ -82,7 +82,7 @@ def raised_times(found: Mapping[int, int]) -> dict[int, int]:
     return times
 
 
-def _latest(found: Mapping[int, int], now_ms: int) -> dict[int, int]:
+def _find_latest(found: Mapping[int, int], now_ms: int) -> dict[int, int]:
     raised = raised_times(found)
     peaks = accumulate((found[version] for version in raised), max)
     is_back = {v: found[v] < peak for v, peak in zip(raised, peaks, strict=True)}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.reconciliation import FileRows, in_tables_of
+from delta_ops.log.reconciliation import FileRows, regroup_tables
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -100,7 +100,7 @@ def known_files(
     if rest and may_read:
         wanted = named if len(rest) == len(actions) else _array(rest)
         # Each time, Arrow takes in all that is wanted first.
-        for found in in_tables_of(before.stream_live(["size", CANONICAL_PATH]), len(rest)):
+        for found in regroup_tables(before.stream_live(["size", CANONICAL_PATH]), len(rest)):
             live |= _sizes(FileRows(rows=found, canonical=found[CANONICAL_PATH]), wanted)
         gone |= rest - live.keys()
     return KnownFiles(live=live, absent=gone)
@@ -140,15 +140,15 @@ def _is_new(action: FileAction, written_ms: int) -> bool:
 
 
 def _sizes(files: FileRows, wanted: pa.Array) -> dict[str, int]:
-    found = _among(files, wanted)
+    found = _select_paths(files, wanted)
     return dict(zip(found.paths.to_pylist(), found.rows["size"].to_pylist(), strict=True))
 
 
 def _paths(files: FileRows, wanted: pa.Array) -> set[str]:
-    return set(_among(files, wanted).paths.to_pylist())
+    return set(_select_paths(files, wanted).paths.to_pylist())
 
 
-def _among(files: FileRows, wanted: pa.Array) -> FileRows:
+def _select_paths(files: FileRows, wanted: pa.Array) -> FileRows:
     """The files of these paths; to take the paths in, Arrow takes as long as there are of them."""
     return files.filter(pc.is_in(files.paths, value_set=wanted)) if len(files) else files
 

@@ -94,7 +94,7 @@ def checksum_of(hint: Mapping[str, Any]) -> str:
     leaves: list[tuple[bytes, str]] = []
     for name, value in hint.items():
         if name != "checksum":
-            _collect_leaves(value, _quoted(name), leaves)
+            _collect_leaves(value, _quote(name), leaves)
     canonical = ",".join(f"{path.decode()}={text}" for path, text in sorted(leaves))
     return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
 
@@ -108,11 +108,11 @@ class _Number(str):
 def hint_from_json(data: bytes) -> dict[str, Any]:
     """The fields of `_last_checkpoint`, with numbers as they are written."""
     return json.loads(  # type: ignore[no-any-return]
-        data, parse_int=_Number, parse_float=_Number, object_pairs_hook=_without_duplicates
+        data, parse_int=_Number, parse_float=_Number, object_pairs_hook=_refuse_duplicates
     )
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a name is there twice")
     return dict(pairs)
@@ -122,18 +122,18 @@ def _collect_leaves(value: Any, path: str, into: list[tuple[bytes, str]]) -> Non
     """Paths and texts; each table that is opened pays for this, and a schema has hundreds."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            _collect_leaves(inner, f"{path}+{_quoted(name)}", into)
+            _collect_leaves(inner, f"{path}+{_quote(name)}", into)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
             _collect_leaves(inner, f"{path}+{i}", into)
     elif isinstance(value, _Number):
         into.append((path.encode(), str(value)))
     elif isinstance(value, str):
-        into.append((path.encode(), _quoted(value)))
+        into.append((path.encode(), _quote(value)))
     else:
         into.append((path.encode(), json.dumps(value)))
 
 
 @lru_cache(maxsize=1024)  # a schema has few names, hundreds of times
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{quote(text, safe="")}"'

@@ -23,7 +23,7 @@ from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.segment import Segment
 from delta_ops.protocol.file_names import checksum_name
 from delta_ops.storage import Storage
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def find_lost_commits(
     compared = {each.version for each in (opened.lost, opened.checksum) if each is not None}
     named = [m for m in marks if m.txn_id is not None and m.version not in compared]
     # On a disk threads would only wait for each other.
-    found = map(look, named) if storage.has_native_input else in_parallel(look, named)
+    found = map(look, named) if storage.has_native_input else run_parallel(look, named)
     lost = [each for each in (opened.lost, *found) if each is not None]
     return sorted(lost, key=lambda each: each.version)
 

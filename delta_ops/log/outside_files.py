@@ -64,7 +64,7 @@ class OutsideFiles:
             )
         self._rule = rule
         self._storage_options = dict(storage_options or {})
-        self._by_prefix = _by_prefix(rule) if isinstance(rule, Mapping) else {}
+        self._by_prefix = _options_by_prefix(rule) if isinstance(rule, Mapping) else {}
         self._opened: dict[tuple[str, str | None], Readable] = {}
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ class OutsideFiles:
 
     def _place(self, path: str, table: str) -> _Place:
         if self._rule == "refuse":
-            raise _refused(
+            raise _refusal(
                 path,
                 table,
                 'the table was opened with outside="refuse"; open it with outside="read" if you '
@@ -123,7 +123,7 @@ class OutsideFiles:
         place = place_of(path)
         split = split_place(path)
         if split is None or not is_valid(split[1]) or place.startswith("file:"):
-            raise _refused(
+            raise _refusal(
                 path,
                 table,
                 "it names no file of a disk of this machine or of a store; read it with the engine "
@@ -134,7 +134,7 @@ class OutsideFiles:
         )
         options = self._default_options(place, table) if prefix is None else self._by_prefix[prefix]
         if options is None:
-            raise _refused(
+            raise _refusal(
                 path,
                 table,
                 "the table does not lie there, and whoever writes its log could choose any place; "
@@ -178,7 +178,7 @@ class TableFiles:
         return not is_absolute(path) or self.outside.is_admitted(path, self.uri)
 
 
-def _by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for prefix, options in rule.items():
         # Neither is shown: a credential may stand in both.
@@ -213,5 +213,5 @@ def _service(place: str) -> tuple[str, str]:
     return store, "" if store in _BUCKETS else authority
 
 
-def _refused(path: str, table: str, reason: str) -> OutsideFileError:
+def _refusal(path: str, table: str, reason: str) -> OutsideFileError:
     return OutsideFileError(table, redact(path), reason)

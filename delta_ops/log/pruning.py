@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogPathError
-from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import physical_predicate
 from delta_ops.protocol.file_domains import PartitionColumn
@@ -64,20 +64,20 @@ def file_view(
     time_zone: str = "UTC",
 ) -> pa.Table:
     """Rows of `ADD` columns as the columns that users ask for."""
-    adds = evened(adds)
+    adds = merge_chunks(adds)
     return pa.table(
         {name: _view_column(name, adds, definition, uri, time_zone) for name in columns}
     )
 
 
 def sources_of_predicate(predicate: Predicate, definition: TableDefinition) -> list[str]:
-    """The `ADD` columns that `matching` looks at."""
+    """The `ADD` columns that `match_files` looks at."""
     named = columns_of(resolve(predicate, definition.schema))
     of_rows = named - set(definition.partition_columns)
     return ["path", "partitionValues", *(["stats"] if of_rows else [])]
 
 
-def matching(
+def match_files(
     adds: pa.Table,
     predicate: Predicate,
     definition: TableDefinition,
@@ -94,7 +94,7 @@ def matching(
             not fit its column.
         LogPathError: A file has a partition value that is none of its column's type.
     """
-    judged = _judged(adds, predicate, definition, uri, time_zone, might_match)
+    judged = _judge_files(adds, predicate, definition, uri, time_zone, might_match)
     return pa.Table.from_batches([files.filter(might) for files, might in judged], adds.schema)
 
 
@@ -107,18 +107,18 @@ def split_by_match(
 ) -> tuple[pa.Table, pa.Table]:
     """The files of which every row matches, and those of which that is not known.
 
-    Args and errors are those of `matching`.
+    Args and errors are those of `match_files`.
     """
     judged = [
         (files, pc.fill_null(must, False))
-        for files, must in _judged(adds, predicate, definition, uri, time_zone, must_match)
+        for files, must in _judge_files(adds, predicate, definition, uri, time_zone, must_match)
     ]
     matched = [files.filter(must) for files, must in judged]
     others = [files.filter(pc.invert(must)) for files, must in judged]
     return pa.Table.from_batches(matched, adds.schema), pa.Table.from_batches(others, adds.schema)
 
 
-def _judged(
+def _judge_files(
     adds: pa.Table,
     predicate: Predicate,
     definition: TableDefinition,

@@ -26,11 +26,11 @@ from delta_ops.protocol.arrow_schemas import (
     ADD,
     PATH_HASH,
     REMOVE,
-    evened,
-    hashed,
+    add_path_hash,
+    merge_chunks,
 )
 from delta_ops.protocol.file_paths import canonical_paths
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class FileRows:
         """Hashes are of no use in another process."""
         has_hashes = PATH_HASH in self.rows.column_names
         rows = self.rows.drop_columns([PATH_HASH]) if has_hashes else self.rows
-        return _unpickled, (rows, self.canonical, self.identified, has_hashes)
+        return _unpickle, (rows, self.canonical, self.identified, has_hashes)
 
     @property
     def paths(self) -> pa.ChunkedArray:
@@ -75,7 +75,7 @@ class FileRows:
         )
 
 
-def _unpickled(
+def _unpickle(
     rows: pa.Table,
     canonical: pa.ChunkedArray | None,
     identified: pa.ChunkedArray | None,
@@ -101,8 +101,8 @@ class Tail:
 
 
 EMPTY_TAIL = Tail(
-    adds=FileRows(rows=hashed(ADD).empty_table()),
-    removes=FileRows(rows=hashed(REMOVE).empty_table()),
+    adds=FileRows(rows=add_path_hash(ADD).empty_table()),
+    removes=FileRows(rows=add_path_hash(REMOVE).empty_table()),
 )
 # Arrow's own default gives memory back at once and asks for it again: that takes twice as long.
 _POOL = pa.system_memory_pool()
@@ -116,16 +116,16 @@ def file_rows(rows: pa.Table, table_uri: str) -> FileRows:
     """
     if not len(rows):
         return FileRows(rows=rows)
-    rows = evened(rows)
+    rows = merge_chunks(rows)
     stored = rows["path"].chunks
-    paths = in_parallel(partial(canonical_paths, table_uri=table_uri), stored)
+    paths = run_parallel(partial(canonical_paths, table_uri=table_uri), stored)
     is_canonical = all(path is chunk for path, chunk in zip(paths, stored, strict=True))
     found = FileRows(
         rows=rows, canonical=None if is_canonical else pa.chunked_array(paths, pa.string())
     )
     if rows["deletionVector"].null_count == len(rows):
         return found
-    return replace(found, identified=_identified(found.paths, rows["deletionVector"]))
+    return replace(found, identified=_identify(found.paths, rows["deletionVector"]))
 
 
 def extend_tail(tail: Tail, commits: Sequence[Commit], table_uri: str) -> Tail:
@@ -138,12 +138,12 @@ def reconcile(commits: Sequence[Commit], table_uri: str) -> Tail:
     if not commits:
         return EMPTY_TAIL
     newest_first = list(reversed(commits))
-    adds = file_rows(_stacked([c.adds for c in newest_first]), table_uri)
-    removes = file_rows(_stacked([c.removes for c in newest_first]), table_uri)
+    adds = file_rows(_stack([c.adds for c in newest_first]), table_uri)
+    removes = file_rows(_stack([c.removes for c in newest_first]), table_uri)
     if _all_differ(adds, removes):
         return Tail(adds=adds, removes=removes)
-    keys, is_add = _in_order_of_decision(adds.keys, removes.keys, newest_first)
-    decides = first_of_each(keys)
+    keys, is_add = _order_keys(adds.keys, removes.keys, newest_first)
+    decides = mark_first(keys)
     return Tail(
         adds=adds.filter(decides.filter(is_add)),
         removes=removes.filter(decides.filter(pc.invert(is_add))),
@@ -154,42 +154,42 @@ def merge(newer: Tail, older: Tail) -> Tail:
     """One tail of two that follow each other: what the newer one says of a file counts."""
     if not len(newer) or not len(older):
         return newer if len(newer) else older
-    adds, removes = (_not_in(newer, files) for files in (older.adds, older.removes))
-    return Tail(adds=_concatenated(newer.adds, adds), removes=_concatenated(newer.removes, removes))
+    adds, removes = (_files_not_in(newer, files) for files in (older.adds, older.removes))
+    return Tail(adds=_concatenate(newer.adds, adds), removes=_concatenate(newer.removes, removes))
 
 
-def unseen(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
+def unseen_rows(batches: Iterable[pa.Table], tail: Tail, table_uri: str) -> Iterator[FileRows]:
     """The rows of a checkpoint that no later commit speaks of."""
-    known = _joined(tail.adds.keys, tail.removes.keys)
+    known = _join_keys(tail.adds.keys, tail.removes.keys)
     # Each time, Arrow takes in all that is known first.
-    for batch in in_tables_of(batches, len(known)):
+    for batch in regroup_tables(batches, len(known)):
         rows = file_rows(batch, table_uri)
-        yield _unseen(rows, known) if len(known) else rows
+        yield _unseen_files(rows, known) if len(known) else rows
 
 
-def _not_in(newer: Tail, files: FileRows) -> FileRows:
+def _files_not_in(newer: Tail, files: FileRows) -> FileRows:
     """The files of which the newer tail says nothing.
 
     Only those of its files are compared by their keys whose path has the same hash: a table of all
     its keys would take more memory than the older files.
     """
     if any(each.canonical is not None for each in (newer.adds, newer.removes, files)):
-        return _unseen(files, _joined(newer.adds.keys, newer.removes.keys))
+        return _unseen_files(files, _join_keys(newer.adds.keys, newer.removes.keys))
     hashes = files.rows[PATH_HASH]
     alike = [
         each.keys.filter(pc.is_in(each.rows[PATH_HASH], value_set=hashes, memory_pool=_POOL))
         for each in (newer.adds, newer.removes)
     ]
-    known = _joined(*alike)
-    return _unseen(files, known) if len(known) else files
+    known = _join_keys(*alike)
+    return _unseen_files(files, known) if len(known) else files
 
 
-def _unseen(files: FileRows, known: pa.ChunkedArray) -> FileRows:
+def _unseen_files(files: FileRows, known: pa.ChunkedArray) -> FileRows:
     is_known = pc.is_in(files.keys, value_set=known)
     return files.filter(pc.invert(is_known)) if pc.any(is_known).as_py() else files
 
 
-def in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+def regroup_tables(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
     """Put tables together until each has `num_rows` rows at least, but for the last."""
     pending: list[pa.Table] = []
     num_pending = 0
@@ -203,7 +203,7 @@ def in_tables_of(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Tabl
         yield pa.concat_tables(pending)
 
 
-def first_of_each(keys: pa.ChunkedArray) -> pa.Array:
+def mark_first(keys: pa.ChunkedArray) -> pa.Array:
     """For each key, whether it is the first of its kind."""
     encoded = pc.dictionary_encode(keys, memory_pool=_POOL)
     # Codes are given in the order of appearance: a new one is greater than all before it.
@@ -213,7 +213,7 @@ def first_of_each(keys: pa.ChunkedArray) -> pa.Array:
     return pc.greater(greatest, before)
 
 
-def _in_order_of_decision(
+def _order_keys(
     add_keys: pa.ChunkedArray, remove_keys: pa.ChunkedArray, newest_first: Sequence[Commit]
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The keys, of each commit adds before removes, and which of them are those of adds."""
@@ -233,11 +233,11 @@ def _all_differ(*files: FileRows) -> bool:
     """True only if no file stands there twice; whole numbers are compared sooner than paths."""
     if any(each.canonical is not None for each in files):
         return False
-    hashes = _joined(*(each.rows[PATH_HASH] for each in files))
+    hashes = _join_keys(*(each.rows[PATH_HASH] for each in files))
     return len(pc.unique(hashes, memory_pool=_POOL)) == len(hashes)
 
 
-def _identified(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+def _identify(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     place = pc.binary_join_element_wise(
         pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""
     )
@@ -249,7 +249,7 @@ def _identified(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedA
     return pc.if_else(pc.is_valid(place), with_vector, paths)
 
 
-def _concatenated(newer: FileRows, older: FileRows) -> FileRows:
+def _concatenate(newer: FileRows, older: FileRows) -> FileRows:
     # Chunks of no rows would pile up, a few for each group of commits.
     if not len(newer) or not len(older):
         return newer if len(newer) else older
@@ -258,17 +258,17 @@ def _concatenated(newer: FileRows, older: FileRows) -> FileRows:
         rows=pa.concat_tables([each.rows for each in both]),
         canonical=None
         if all(each.canonical is None for each in both)
-        else _joined(*(each.paths for each in both)),
+        else _join_keys(*(each.paths for each in both)),
         identified=None
         if all(each.identified is None for each in both)
-        else _joined(*(each.keys for each in both)),
+        else _join_keys(*(each.keys for each in both)),
     )
 
 
-def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+def _stack(tables: Sequence[pa.Table]) -> pa.Table:
     """All rows; of tables without any, at least one, nothing is kept."""
     return pa.concat_tables([table for table in tables if len(table)] or tables[:1])
 
 
-def _joined(*arrays: pa.ChunkedArray) -> pa.ChunkedArray:
+def _join_keys(*arrays: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(chain.from_iterable(each.chunks for each in arrays), arrays[0].type)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.log.reconciliation import file_rows, first_of_each
-from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, evened
+from delta_ops.log.reconciliation import file_rows, mark_first
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 
 _WINDOWS = (-32, -24, -16)
 """Where the eight bytes begin that are looked at: before them stand directories, and behind them
@@ -26,7 +26,7 @@ _FACTOR = 0x9E3779B97F4A7C1
 _POOL = pa.system_memory_pool()
 
 
-def without_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
+def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
     """The rows without the ones of files that stand in earlier rows.
 
     Args:
@@ -36,7 +36,7 @@ def without_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
     """
     if len(adds) < 2:
         return adds
-    adds = evened(adds)
+    adds = merge_chunks(adds)
     keys = _keys(adds, table_uri)
     marks = _marks_of(keys)
     if all_differ([marks]):
@@ -44,7 +44,7 @@ def without_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
     counts = pc.value_counts(marks, memory_pool=_POOL)
     shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     may_repeat = pc.is_in(marks, value_set=shared)
-    is_first = first_of_each(keys.filter(may_repeat))
+    is_first = mark_first(keys.filter(may_repeat))
     if pc.all(is_first).as_py():
         return adds
     stays = pc.invert(may_repeat).combine_chunks()
@@ -52,7 +52,7 @@ def without_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
 
 
 def marks_of(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
-    """A number for each row, equal for rows of one file; columns as for `without_repeated`."""
+    """A number for each row, equal for rows of one file; columns as for `drop_repeated`."""
     return _marks_of(_keys(adds, table_uri))
 
 

@@ -53,7 +53,7 @@ def replay_commits(
     pending: list[Commit] = []
     pending_bytes = tail_bytes = 0
     is_small = sum(info.size for info in segment.commits) <= small_bytes
-    groups = [segment.commits] if is_small else _newest_first(segment, group_bytes)
+    groups = [segment.commits] if is_small else _group_newest_first(segment, group_bytes)
     for group, commits in zip(groups, stream_commits(storage, groups), strict=True):
         state = joined_state(state_of_commits(commits), state)
         marks = (*(commit.mark for commit in commits), *marks)
@@ -68,7 +68,7 @@ def replay_commits(
     return Replayed(merge(tail, reconcile(pending, storage.uri)), state, marks)
 
 
-def _newest_first(segment: Segment, group_bytes: int) -> list[tuple[FileInfo, ...]]:
+def _group_newest_first(segment: Segment, group_bytes: int) -> list[tuple[FileInfo, ...]]:
     """The commits in groups that are decoded together; in each they ascend."""
     groups: list[tuple[FileInfo, ...]] = []
     end, size = len(segment.commits), 0

@@ -99,7 +99,7 @@ def list_log(storage: Storage, directory: str, *, from_version: int = 0) -> LogL
     missing = None
     while True:
         listing = listing_from_files(storage.list_from(directory, start))
-        missed_before, missing = missing, _first_missing(listing, from_version)
+        missed_before, missing = missing, _find_missing(listing, from_version)
         if missing is None or missing == missed_before:
             return listing
 
@@ -183,7 +183,7 @@ def segment_from_listing(
         raise VersionNotFoundError(
             table, f"version {wanted}", f"this log begins after version {base_version}"
         )
-    checkpoint = _newest(listing.checkpoints, wanted)
+    checkpoint = _newest_checkpoint(listing.checkpoints, wanted)
     if checkpoint is None:
         first = 0 if base_version is None else base_version + 1
     else:
@@ -215,17 +215,17 @@ def earliest_version(listing: LogListing) -> int | None:
     return 0 if first < 0 else min(reachable, default=None)
 
 
-def _first_missing(listing: LogListing, from_version: int) -> int | None:
+def _find_missing(listing: LogListing, from_version: int) -> int | None:
     """The first version that is not listed though a later one is, but for what was cleaned up."""
     if not listing.commits:
         return None
     last = max(listing.commits)
-    checkpoint = _newest(listing.checkpoints, last)
+    checkpoint = _newest_checkpoint(listing.checkpoints, last)
     first = min(checkpoint.version + 1, *listing.commits) if checkpoint else from_version
     return next((v for v in range(first, last) if v not in listing.commits), None)
 
 
-def _newest(checkpoints: Sequence[Checkpoint], version: int) -> Checkpoint | None:
+def _newest_checkpoint(checkpoints: Sequence[Checkpoint], version: int) -> Checkpoint | None:
     return max(
         (c for c in checkpoints if c.version <= version), key=lambda c: c.version, default=None
     )

@@ -35,8 +35,8 @@ from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
-from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen
-from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
+from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen_rows
+from delta_ops.log.repeated_files import all_differ, drop_repeated, marks_of
 from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
@@ -248,7 +248,7 @@ class Snapshot:
             return
         with naming_place(self._place_of_checkpoint):
             if len(self.tail):
-                yield from unseen(batches, self.tail, self.uri)
+                yield from unseen_rows(batches, self.tail, self.uri)
             elif CANONICAL_PATH in columns:
                 yield from (file_rows(batch, self.uri) for batch in batches)
             else:
@@ -268,7 +268,7 @@ class Snapshot:
         else:
             stored = iter([self.base.tombstones(wanted)] if self.base is not None else [])
         with naming_place(self._place_of_checkpoint):
-            tables += [files.rows for files in unseen(stored, self.tail, self.uri)]
+            tables += [files.rows for files in unseen_rows(stored, self.tail, self.uri)]
         schema = pa.schema([REMOVE.field(name) for name in columns])
         if not any(map(len, tables)):  # of most tables
             return schema.empty_table()
@@ -381,12 +381,12 @@ class Snapshot:
         live = self.stream_live(list(dict.fromkeys(wanted)))
         if predicate is not None:
             live = (
-                pruning.matching(table, predicate, self.definition, self.uri, time_zone)
+                pruning.match_files(table, predicate, self.definition, self.uri, time_zone)
                 for table in live
             )
         adds = pa.concat_tables(live)
         if self._may_repeat_files:
-            adds = without_repeated(adds, self.uri)
+            adds = drop_repeated(adds, self.uri)
         return adds.select(list(columns))
 
 
@@ -450,7 +450,7 @@ def load_snapshot(
     if said.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
     below = said.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
-    protocol, metadata = _validated(
+    protocol, metadata = _require_state(
         of_commits.protocol or below.protocol,
         of_commits.metadata or below.metadata,
         storage.uri,
@@ -509,7 +509,7 @@ def advance(
     versions = [commit.version for commit in commits]
     with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
         tail = extend_tail(snapshot.tail, commits, snapshot.uri)
-    protocol, metadata = _validated(
+    protocol, metadata = _require_state(
         of_commits.protocol or snapshot.protocol,
         of_commits.metadata or snapshot.metadata,
         snapshot.uri,
@@ -531,7 +531,7 @@ def advance(
     )
 
 
-def _validated(
+def _require_state(
     protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
 ) -> tuple[Protocol, Metadata]:
     """Protocol and metadata of a version that we can understand."""

@@ -49,7 +49,7 @@ def version_from(snapshot: Snapshot, timestamp: str | datetime) -> int:
     """
     wanted_ms = timestamp_ms(timestamp)
     times = CommitTimes(snapshot)
-    found = bisect_left(times.versions, wanted_ms, key=times.of)
+    found = bisect_left(times.versions, wanted_ms, key=times.time_at)
     if found == len(times.versions):
         raise VersionNotFoundError(
             snapshot.uri,
@@ -88,11 +88,11 @@ def _version_at(snapshot: Snapshot, wanted_ms: int) -> int:
         def time_of(version: int) -> int:
             return read_in_commit_timestamp(commits[version])
 
-        return _last_before(snapshot, wanted_ms, own, time_of, earliest=earliest)
+        return _find_last(snapshot, wanted_ms, own, time_of, earliest=earliest)
     times = raised_times({version: each.info.modified_ms for version, each in commits.items()})
     if enabled is not None:
         versions = [v for v in versions if v < enabled.version]
-    return _last_before(
+    return _find_last(
         snapshot,
         wanted_ms,
         versions,
@@ -102,7 +102,7 @@ def _version_at(snapshot: Snapshot, wanted_ms: int) -> int:
     )
 
 
-def _last_before(
+def _find_last(
     snapshot: Snapshot,
     wanted_ms: int,
     versions: Sequence[int],

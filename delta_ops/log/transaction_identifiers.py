@@ -10,7 +10,7 @@ from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.logged_commits import LoggedCommit, logged_commits
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.storage import Storage
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 
 _MANY_COMMITS = 32
 
@@ -32,7 +32,7 @@ def version_of_transaction(
     start, end = 0, 1
     while start < len(newest_first):
         group = newest_first[start:end]
-        for commit in in_parallel(_read_if_possible, group):
+        for commit in run_parallel(_read_if_possible, group):
             for txn in commit.transactions if commit else ():
                 if commit and (txn.app_id, txn.version) == (app_id, version):
                     return commit.version

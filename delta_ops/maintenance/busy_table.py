@@ -46,19 +46,19 @@ def insist(
         try:
             if not hold_writers:
                 return act(log)
-            with _writers_held(log) as held:
+            with _holding_writers(log) as held:
                 return act(held)
         except CommitConflictError as error:
             left = ends - time.monotonic()
             if left <= 0:
-                raise _overtaken(error, attempt) from error
+                raise _overtaken_error(error, attempt) from error
             if error.kind == "vacuum":
                 time.sleep(min(_BETWEEN_LOOKS_S, left))
     raise AssertionError
 
 
 @contextmanager
-def _writers_held(log: DeltaLog) -> Iterator[DeltaLog]:
+def _holding_writers(log: DeltaLog) -> Iterator[DeltaLog]:
     """A handle of the table while nobody else can commit its next version."""
     latest = log.snapshot().version
     path = f"{log.log_directory}/{commit_name(latest + 1)}"
@@ -70,7 +70,7 @@ def _writers_held(log: DeltaLog) -> Iterator[DeltaLog]:
         yield held
 
 
-def _overtaken(error: CommitConflictError, attempts: int) -> CommitConflictError:
+def _overtaken_error(error: CommitConflictError, attempts: int) -> CommitConflictError:
     if error.kind == "vacuum":
         return error
     often = f", the last of {attempts} attempts that were overtaken" if attempts > 1 else ""

@@ -24,7 +24,7 @@ from delta_ops.log.checkpoint_write.write import (
     write_checkpoint,
 )
 from delta_ops.log.segment import list_log
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Verdict, due_from
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, Verdict, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.file_names import version_prefix
 from delta_ops.protocol.table_definition import validate
@@ -166,7 +166,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     interval = limits.commits_since_checkpoint
     cure = "checkpoint: readers replay every commit since the last one"
     return [
-        due_from(
+        due_finding(
             "commits_since_checkpoint",
             facts.commits_since_checkpoint,
             facts.checkpoint_interval if interval is None else interval,
@@ -174,7 +174,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
             operation="checkpoint",
             cure=cure,
         ),
-        due_from(
+        due_finding(
             "commit_bytes_since_checkpoint",
             facts.commit_bytes_since_checkpoint,
             limits.commit_bytes_since_checkpoint,
@@ -213,7 +213,7 @@ def _incomplete(facts: Facts) -> Finding:
     )
 
 
-def _planned(result: CheckpointResult) -> dict[str, int]:
+def _planned_figures(result: CheckpointResult) -> dict[str, int]:
     return {
         "checkpoints_planned": int(result.plan.is_missing),
         "incomplete_checkpoint_files_planned": len(result.plan.stale),
@@ -253,7 +253,7 @@ CHECKPOINT = OperationEntry(
     needs="checkpoint",
     act=create_checkpoint,
     arguments=_arguments,
-    planned=_planned,
+    planned=_planned_figures,
     figures=_figures,
     json=_json,
     findings=_findings,

@@ -137,7 +137,7 @@ class Finding:
     """What to do, in one sentence; "" where nothing is."""
 
 
-def due_from(
+def due_finding(
     measure: Measure, value: int, threshold: int, unit: Unit, *, operation: Operation, cure: str
 ) -> Finding:
     """A finding that is due from the threshold on, if there is anything at all."""

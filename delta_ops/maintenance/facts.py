@@ -18,7 +18,7 @@ from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
 from delta_ops.maintenance.operations import refusals
 from delta_ops.maintenance.optimize.plan import plan_optimize
-from delta_ops.maintenance.reachable import removed_before
+from delta_ops.maintenance.reachable import tombstones_before
 from delta_ops.maintenance.vacuum.due import any_is_there
 from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import FileInfo
@@ -66,7 +66,7 @@ def load_facts(
         stale_checkpoint_files=len(cleanup.incomplete),
         deletable_log_files=len(cleanup.files),
         cleanup_is_enabled=cleanup.is_enabled,
-        expired_tombstones=len(removed_before(tombstones, horizon_ms)),
+        expired_tombstones=len(tombstones_before(tombstones, horizon_ms)),
         expired_file_is_there=any_is_there(snapshot, tombstones, horizon_ms, keep),
         refused=refusals(snapshot),
     )

@@ -29,7 +29,7 @@ from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
 from delta_ops.storage.paths import redact
 from delta_ops.transaction.rewrite_group import Rewriter
 
@@ -148,12 +148,12 @@ def fleet_health(
         max_concurrency = MAX_CONCURRENCY if any(map(_is_in_store, todo)) else 1
 
     def look(table: TableOrPlace) -> TableHealth:
-        report, failure = _tried(
+        report, failure = _attempt(
             lambda: health(log_of(table, storage_options), thresholds=thresholds, clock=clock)
         )
         return TableHealth(table=_name(table), report=report, failure=failure)
 
-    return _each(look, todo, "health", max_concurrency, on_event)
+    return _run_each(look, todo, "health", max_concurrency, on_event)
 
 
 def maintain_fleet(
@@ -178,13 +178,13 @@ def maintain_fleet(
     validate_arguments(maintain_fleet, locals())
 
     def look_after(table: TableOrPlace) -> TableMaintenance:
-        report, failure = _tried(
+        report, failure = _attempt(
             lambda: health(log_of(table, storage_options), thresholds=thresholds, clock=clock)
         )
         result = None
         if report is not None and report.operations:
             due = report.operations
-            result, failure = _tried(
+            result, failure = _attempt(
                 lambda: maintain(
                     log_of(table, storage_options),
                     operations=due,
@@ -199,7 +199,7 @@ def maintain_fleet(
                 failure = failure_of(result.error)
         return TableMaintenance(table=_name(table), report=report, result=result, failure=failure)
 
-    return _each(look_after, tables, "maintain", max_concurrency, on_event)
+    return _run_each(look_after, tables, "maintain", max_concurrency, on_event)
 
 
 def failure_of(error: Exception) -> Failure:
@@ -219,7 +219,7 @@ def find_tables_in(storage: Storage, *, nested: bool) -> FoundTables:
     failures: dict[str, Failure] = {}
     level = [""]
     while level:
-        looks = in_parallel(partial(_look_into, storage, nested), level)
+        looks = run_parallel(partial(_look_into, storage, nested), level)
         below: list[str] = []
         for directory, (is_table, inner, failure) in zip(level, looks, strict=True):
             place = storage.locate(directory)
@@ -263,7 +263,7 @@ def _name(table: TableOrPlace) -> str:
     return table.uri if isinstance(table, DeltaLog) else redact(os.fspath(table))
 
 
-def _tried(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
+def _attempt(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
     try:
         return call(), None
     except DeltaOpsError as error:
@@ -273,7 +273,7 @@ def _tried(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
         return None, failure_of(error)
 
 
-def _each(
+def _run_each(
     call: Callable[[TableOrPlace], T],
     tables: Iterable[TableOrPlace],
     operation: str,

@@ -140,7 +140,7 @@ def compact_log(
     # What the table asked of its writers then may be more than it does today.
     end = log.snapshot(plan.end_version)
     _validate(end)
-    actions = list(_actions(_replayed(log, plan)))
+    actions = list(_actions(_replay(log, plan)))
     content = encode_commit(actions)
     validate_same_table(end)
     path = f"{log.log_directory}/{plan.file_name}"
@@ -166,7 +166,7 @@ def _is_there(log: DeltaLog, plan: LogCompactionPlan) -> bool:
     return True
 
 
-def _replayed(log: DeltaLog, plan: LogCompactionPlan) -> Replayed:
+def _replay(log: DeltaLog, plan: LogCompactionPlan) -> Replayed:
     segment = Segment(version=plan.end_version, checkpoint=None, commits=plan.commits)
     try:
         return replay_commits(log.storage, segment)
@@ -202,7 +202,7 @@ def _arguments(_: Request) -> dict[str, Any]:
     return {}
 
 
-def _planned(result: LogCompactionResult) -> dict[str, int]:
+def _planned_figures(result: LogCompactionResult) -> dict[str, int]:
     return {"log_versions_planned": len(result.plan.commits)}
 
 
@@ -231,7 +231,7 @@ COMPACT_LOG = OperationEntry(
     needs="compact",
     act=compact_log,
     arguments=_arguments,
-    planned=_planned,
+    planned=_planned_figures,
     figures=_figures,
     json=_json,
 )

@@ -72,7 +72,7 @@ def stream_removed(
 ) -> Iterator[Iterator[str]]:
     """The part of `stream_reachable` that is not live."""
     horizon_ms = now_ms - retention_ms
-    yield protected_paths(removed_since(snapshot.tombstones(), horizon_ms), snapshot)
+    yield protected_paths(tombstones_since(snapshot.tombstones(), horizon_ms), snapshot)
     for removes in _removes_of_commits(snapshot, horizon_ms, retention_ms, on_event):
         yield protected_paths(removes, snapshot)
 
@@ -84,7 +84,7 @@ def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] |
     if len(commits) != new.version - old.version:
         return None
     for commit in commits:
-        paths.update(_named_by(commit, new))
+        paths.update(_paths_named_by(commit, new))
     return paths
 
 
@@ -99,7 +99,7 @@ def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
         snapshot = log.snapshot(version)
         paths |= _live_paths(snapshot)
         for commit in log.commits(version, version):
-            paths.update(_named_by(commit, snapshot))
+            paths.update(_paths_named_by(commit, snapshot))
     return paths
 
 
@@ -113,7 +113,7 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
         return paths_of_versions(log, range(first, latest.version + 1))
     paths = paths_of_versions(log, [first])
     for commit in commits:
-        paths.update(_named_by(commit, latest))
+        paths.update(_paths_named_by(commit, latest))
     return paths
 
 
@@ -151,7 +151,7 @@ def other_names(
     found = {name for name in listed if name in real} if real else set()
     if may_confuse_letters and not all(map(_is_folded, (paths, listed, links))):
         names = pa.array(listed, pa.string())
-        folded = _folded(pa.array(paths, pa.string()))
+        folded = _fold_names(pa.array(paths, pa.string()))
         found.update(_alike(names, folded))
         if links:
             folded_links = {_fold(link): to and _fold(to) for link, to in links.items()}
@@ -168,10 +168,10 @@ def _is_folded(paths: Collection[str]) -> bool:
 
 def _alike(names: pa.StringArray, folded: pa.StringArray) -> Iterator[str]:
     """Names that are among the folded ones, if they are folded."""
-    yield from names.filter(pc.is_in(_folded(names), value_set=folded)).to_pylist()
+    yield from names.filter(pc.is_in(_fold_names(names), value_set=folded)).to_pylist()
 
 
-def _folded(paths: pa.StringArray) -> pa.StringArray:
+def _fold_names(paths: pa.StringArray) -> pa.StringArray:
     """What all names have in common that a disk may take for one, of each path."""
     if pc.all(pc.string_is_ascii(paths)).as_py():
         return pc.ascii_lower(paths)
@@ -198,7 +198,7 @@ def _live_paths(snapshot: Snapshot) -> set[str]:
     return paths
 
 
-def _named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
+def _paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     """The files that a commit makes live, and its change data."""
     yield from protected_paths(commit.adds, snapshot)
     for cdc in commit.cdc:
@@ -218,13 +218,13 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
     Raises:
         LogCorruptError: The log names a deletion vector in a way that cannot be understood.
     """
-    expired = removed_before(tombstones, horizon_ms)
+    expired = tombstones_before(tombstones, horizon_ms)
     if not len(expired):
         return set()
     found = set(vector_paths(expired[_VECTOR], snapshot))
     for chunk in expired["path"].chunks:
         found.update(canonical_paths(chunk, snapshot.uri).to_pylist())
-    found.difference_update(protected_paths(removed_since(tombstones, horizon_ms), snapshot))
+    found.difference_update(protected_paths(tombstones_since(tombstones, horizon_ms), snapshot))
     candidates = pa.array(list(found), pa.string())
     for files in snapshot.stream_live(["path", _VECTOR, CANONICAL_PATH]):
         paths = files[CANONICAL_PATH]
@@ -234,14 +234,14 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
     return found
 
 
-def removed_since(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
+def tombstones_since(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
     """The tombstones from the horizon on; one without a time is older."""
     if not len(tombstones):  # most tables have none
         return tombstones
     return tombstones.filter(_is_since(tombstones, horizon_ms))
 
 
-def removed_before(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
+def tombstones_before(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
     """The tombstones whose file is to go."""
     if not len(tombstones):
         return tombstones
@@ -334,7 +334,7 @@ def _removes_of_commits(
     for done, (version, removes) in enumerate(zip(chosen, read, strict=True), 1):
         if removes is not None:
             is_recent = times[version] >= horizon_ms
-            yield removes if is_recent else removed_since(removes, horizon_ms)
+            yield removes if is_recent else tombstones_since(removes, horizon_ms)
         if done % _READ_AT_A_TIME == 0:
             on_event(
                 Progress(table=snapshot.uri, operation="read commits", done=done, total=len(chosen))

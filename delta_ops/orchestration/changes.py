@@ -44,9 +44,11 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
     commits = [] if after_version is None else list(log.commits(first, snapshot.version))
     values: tuple[Any, ...] | None = None
     if after_version is not None and len(commits) == snapshot.version - after_version:
-        values = _distinct_if_there(snapshot, [f for c in commits for f in _changed(c)], column)
+        values = _try_distinct_values(
+            snapshot, [f for c in commits for f in _changed_files(c)], column
+        )
     if values is None:
-        values = _distinct(snapshot, snapshot.add_files(), column)
+        values = _distinct_values(snapshot, snapshot.add_files(), column)
     return ChangedValues(values=values, version=snapshot.version)
 
 
@@ -66,7 +68,7 @@ def changes_rows(commit: Commit) -> bool:
     return any(flag is not False for flag in flags)
 
 
-def _changed(commit: Commit) -> Iterator[AddFile]:
+def _changed_files(commit: Commit) -> Iterator[AddFile]:
     for add in add_files(commit.adds):
         if add.data_change:
             yield add
@@ -81,16 +83,16 @@ def _changed(commit: Commit) -> Iterator[AddFile]:
             )
 
 
-def _distinct_if_there(
+def _try_distinct_values(
     snapshot: Snapshot, files: list[AddFile], column: str
 ) -> tuple[Any, ...] | None:
     try:
-        return _distinct(snapshot, files, column)
+        return _distinct_values(snapshot, files, column)
     except DataFileError:
         return None
 
 
-def _distinct(snapshot: Snapshot, files: list[AddFile], column: str) -> tuple[Any, ...]:
+def _distinct_values(snapshot: Snapshot, files: list[AddFile], column: str) -> tuple[Any, ...]:
     values: set[Any] = set()
     for rows in read_files(snapshot, files, [column]):
         values.update(pc.unique(rows[column]).to_pylist())

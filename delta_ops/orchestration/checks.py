@@ -13,7 +13,7 @@ from delta_ops.orchestration.tables import TableRef
 def build_table_checks(tables: Sequence[TableRef]) -> list[dg.AssetChecksDefinition]:
     """For each table: its log can be read and agrees with the version checksum where there is one
     (an error if not), and maintenance is not overdue."""
-    return [check for table in tables for check in (_readable(table), _maintained(table))]
+    return [check for table in tables for check in (_log_check(table), _maintenance_check(table))]
 
 
 def build_health_checks(
@@ -21,10 +21,10 @@ def build_health_checks(
 ) -> list[dg.AssetChecksDefinition]:
     """For each table: every measure of its health is within its threshold; a warning if not, an
     error if the log cannot be read."""
-    return [_healthy(table, thresholds or HealthThresholds()) for table in tables]
+    return [_health_check(table, thresholds or HealthThresholds()) for table in tables]
 
 
-def _healthy(table: TableRef, thresholds: HealthThresholds) -> dg.AssetChecksDefinition:
+def _health_check(table: TableRef, thresholds: HealthThresholds) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=table.asset_key, name="table_is_healthy")
     def table_is_healthy() -> dg.AssetCheckResult:
         try:
@@ -50,7 +50,7 @@ def _healthy(table: TableRef, thresholds: HealthThresholds) -> dg.AssetChecksDef
     return table_is_healthy
 
 
-def _readable(table: TableRef) -> dg.AssetChecksDefinition:
+def _log_check(table: TableRef) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=table.asset_key, name="log_is_readable")
     def log_is_readable() -> dg.AssetCheckResult:
         try:
@@ -67,7 +67,7 @@ def _readable(table: TableRef) -> dg.AssetChecksDefinition:
     return log_is_readable
 
 
-def _maintained(table: TableRef) -> dg.AssetChecksDefinition:
+def _maintenance_check(table: TableRef) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=table.asset_key, name="maintenance_is_not_overdue")
     def maintenance_is_not_overdue() -> dg.AssetCheckResult:
         try:

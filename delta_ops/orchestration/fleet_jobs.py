@@ -139,7 +139,7 @@ def build_fleet_maintenance_job(
                 f"{len(failed)} of {total['tables']} tables could not be maintained",
                 metadata={
                     **counts,
-                    **{f"{number}: {table}": why for number, (table, why) in _numbered(failed)},
+                    **{f"{number}: {table}": why for number, (table, why) in _number(failed)},
                 },
                 allow_retries=False,
             )
@@ -171,16 +171,18 @@ def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     """What was found, planned, done, skipped and saved for each table of a batch."""
     return {
         **{f"delta/{name}": value for name, value in _counts(rows)["counts"].items()},
-        "delta/found": _of_each(rows, _found),
-        "delta/planned": _of_each(
+        "delta/found": _values_by_table(rows, _finding_values),
+        "delta/planned": _values_by_table(
             rows, lambda row: list(row.report.operations if row.report else ())
         ),
-        "delta/planned_figures": _of_each(rows, _planned),
-        "delta/done": _of_each(rows, _done),
-        "delta/skipped": _of_each(rows, lambda row: list(row.skipped)),
-        "delta/left": _of_each(rows, lambda row: list(row.left)),
-        "delta/saved": _of_each(rows, lambda row: {n: v for n, v in row.saved.items() if v}),
-        "delta/failed": dg.MetadataValue.json(_failed(rows)),
+        "delta/planned_figures": _values_by_table(rows, _planned_figures),
+        "delta/done": _values_by_table(rows, _done_figures),
+        "delta/skipped": _values_by_table(rows, lambda row: list(row.skipped)),
+        "delta/left": _values_by_table(rows, lambda row: list(row.left)),
+        "delta/saved": _values_by_table(
+            rows, lambda row: {n: v for n, v in row.saved.items() if v}
+        ),
+        "delta/failed": dg.MetadataValue.json(_failures_by_table(rows)),
     }
 
 
@@ -197,7 +199,7 @@ _COUNTS = (
 
 def _counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     saved = [row.saved for row in rows]
-    failed = _failed(rows)
+    failed = _failures_by_table(rows)
     return {
         "counts": {
             "tables": len(rows),
@@ -212,29 +214,29 @@ def _counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
     }
 
 
-def _of_each(rows: Sequence[TableMaintenance], value: Any) -> dg.MetadataValue[Any]:
+def _values_by_table(rows: Sequence[TableMaintenance], value: Any) -> dg.MetadataValue[Any]:
     """By table, where there is anything to say."""
     values = ((row.table, value(row)) for row in rows)
     return dg.MetadataValue.json({table: each for table, each in values if each})
 
 
-def _found(row: TableMaintenance) -> dict[str, Any]:
+def _finding_values(row: TableMaintenance) -> dict[str, Any]:
     findings = row.report.findings if row.report else ()
     return {f.measure: asdict(f)["value"] for f in findings if f.verdict != "ok"}
 
 
-def _planned(row: TableMaintenance) -> dict[str, int]:
+def _planned_figures(row: TableMaintenance) -> dict[str, int]:
     planned = row.result.planned if row.result else {}
     return {name: value for name, value in planned.items() if value}
 
 
-def _done(row: TableMaintenance) -> dict[str, int]:
+def _done_figures(row: TableMaintenance) -> dict[str, int]:
     if row.result is None or row.result.dry_run:
         return {}
     return {name: value for name, value in row.result.figures.items() if value}
 
 
-def _failed(rows: Sequence[TableMaintenance]) -> dict[str, str]:
+def _failures_by_table(rows: Sequence[TableMaintenance]) -> dict[str, str]:
     failed = {row.table: row.failure.message for row in rows if row.failure is not None}
     for row in rows:
         if row.result is not None and row.result.failures:
@@ -242,5 +244,5 @@ def _failed(rows: Sequence[TableMaintenance]) -> dict[str, str]:
     return failed
 
 
-def _numbered(failed: Mapping[str, str]) -> Iterator[tuple[int, tuple[str, str]]]:
+def _number(failed: Mapping[str, str]) -> Iterator[tuple[int, tuple[str, str]]]:
     return enumerate(failed.items(), 1)

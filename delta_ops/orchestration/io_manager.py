@@ -139,7 +139,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
-        snapshot = self._pinned(context)
+        snapshot = self._pin_snapshot(context)
         predicate = self._input_predicate(context, snapshot)
         compat.record_read(
             context, f"delta/read/{context.asset_key.to_user_string()}", snapshot.version
@@ -244,7 +244,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             context.asset_partition_keys,
         )
 
-    def _pinned(self, context: dg.InputContext) -> Snapshot:
+    def _pin_snapshot(self, context: dg.InputContext) -> Snapshot:
         log = self.log(context.asset_key)
         latest = log.snapshot()
         version = table_version(compat.input_data_version(context), latest)

@@ -38,7 +38,7 @@ class MaintenanceSettings(dg.Config):
     )
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
 
-    def chosen(self) -> list[Operation]:
+    def chosen_operations(self) -> list[Operation]:
         """The operations to run, due or not; none: those that are due."""
         return [operation.value for operation in self.operations]
 
@@ -172,7 +172,7 @@ def _attempt(
 
     return maintain(
         table.log(),
-        operations=config.chosen() or None,
+        operations=config.chosen_operations() or None,
         dry_run=config.dry_run,
         options={entry.name: config.options(entry) for entry in OPERATIONS if entry.options},
         keep_versions=config.keep_versions.get(table.name, ()),

@@ -26,10 +26,10 @@ from delta_ops.orchestration._dagster_compat import dagster_instance, dagster_ru
 from delta_ops.orchestration.reruns import (
     LostRun,
     backfill_root_id,
+    has_succeeded,
     line_origin_id,
     line_that_ends_with,
     root_id,
-    succeeded,
 )
 from delta_ops.transaction import Txn
 
@@ -62,7 +62,7 @@ def run_txns(context: dg.OutputContext, log: DeltaLog) -> list[Txn]:
     of_output = f"dagster:run:{output_name(context)}:"
     app_id = None
     if line.lost is not None:
-        app_id = _committed_before(instance, log, of_output, line.lost.root_id)
+        app_id = _find_committed(instance, log, of_output, line.lost.root_id)
     if app_id is None:
         root = backfill_root_id(line.first) or root_id(line.first)
         origin = line_origin_id(instance, line)
@@ -119,14 +119,14 @@ def _partition_names(context: dg.OutputContext) -> Sequence[str]:
     return [f"{name}[{key}]" for key in context.asset_partition_keys]
 
 
-def _committed_before(
+def _find_committed(
     instance: dg.DagsterInstance, log: DeltaLog, of_output: str, root: str
 ) -> str | None:
     """An identity that goes back to this root, is in the table, and may be the one continued."""
     snapshot = log.snapshot_if_exists()
     for app_id in snapshot.transactions() if snapshot is not None else ():
         ids = app_id.removeprefix(of_output).split(":")
-        if app_id.startswith(of_output) and root in ids and not succeeded(instance, ids[-1]):
+        if app_id.startswith(of_output) and root in ids and not has_succeeded(instance, ids[-1]):
             return app_id
     return None
 

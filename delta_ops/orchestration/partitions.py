@@ -39,8 +39,8 @@ def partition_predicate(
         return col(column).isin(list(keys))
     if not keys:
         return Always(False)
-    windows = _joined([_window(partitions, key) for key in keys])
-    predicates: list[Predicate] = [_between(column, name, window) for window in windows]
+    windows = _join_windows([_window(partitions, key) for key in keys])
+    predicates: list[Predicate] = [_window_predicate(column, name, window) for window in windows]
     return reduce(_or, predicates)
 
 
@@ -53,7 +53,7 @@ def _window(partitions: dg.TimeWindowPartitionsDefinition, key: str) -> Window:
     return window.start, window.end
 
 
-def _joined(windows: Sequence[Window]) -> list[Window]:
+def _join_windows(windows: Sequence[Window]) -> list[Window]:
     joined: list[Window] = []
     for start, end in sorted(windows, key=lambda window: window[0].timestamp()):
         # Aware times of one zone compare by their clocks, which an hour of autumn shows twice.
@@ -64,7 +64,7 @@ def _joined(windows: Sequence[Window]) -> list[Window]:
     return joined
 
 
-def _between(column: str, type_name: str, window: Window) -> Predicate:
+def _window_predicate(column: str, type_name: str, window: Window) -> Predicate:
     start, end = (_literal(column, type_name, bound) for bound in window)
     predicate: Predicate = (col(column) >= start) & (col(column) < end)
     return predicate

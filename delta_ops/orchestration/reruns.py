@@ -70,7 +70,7 @@ def line_origin_id(instance: dg.DagsterInstance, line: Line) -> str:
     """The run at the origin of the line, or the best that is known of it."""
     if line.lost is None or line.lost.run_id is None:
         return line.first.run_id
-    return line.lost.run_id if succeeded(instance, line.lost.root_id) else line.lost.root_id
+    return line.lost.run_id if has_succeeded(instance, line.lost.root_id) else line.lost.root_id
 
 
 def root_id(run: dg.DagsterRun) -> str:
@@ -83,7 +83,7 @@ def backfill_root_id(run: dg.DagsterRun) -> str | None:
     return run.tags.get(_ROOT_BACKFILL_TAG) or run.tags.get(_BACKFILL_TAG)
 
 
-def succeeded(instance: dg.DagsterInstance, run_id: str) -> bool:
+def has_succeeded(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Whether it is known to have; nothing continues such a run."""
     run = instance.get_run_by_id(run_id)
     return run is not None and run.is_success

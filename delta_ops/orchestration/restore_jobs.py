@@ -96,7 +96,7 @@ def build_restore_job(
                 dry_run=config.dry_run,
             )
 
-        _report(context, tables, config.table, run, _restored)
+        _report(context, tables, config.table, run, _restore_metadata)
 
     return _job(restore_table, name)
 
@@ -116,7 +116,7 @@ def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") 
                 dry_run=config.dry_run,
             )
 
-        _report(context, tables, config.table, run, _restored)
+        _report(context, tables, config.table, run, _restore_metadata)
 
     return _job(revert_commit, name)
 
@@ -136,7 +136,7 @@ def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") 
                 dry_run=config.dry_run,
             )
 
-        result = _report(context, tables, config.table, run, _repaired)
+        result = _report(context, tables, config.table, run, _repair_metadata)
         left = (*result.left, *result.failures)
         if left and not (result.dry_run or result.already_committed):
             raise dg.Failure("; ".join(left), allow_retries=False)
@@ -204,7 +204,7 @@ def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
     return "dry run" if result.dry_run and result.plan.has_work else "nothing to do"
 
 
-def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
+def _restore_metadata(result: RestoreResult | RevertResult) -> dict[str, Any]:
     plan = result.plan
     is_restore = isinstance(plan, RestorePlan)
     return {
@@ -220,7 +220,7 @@ def _restored(result: RestoreResult | RevertResult) -> dict[str, Any]:
     }
 
 
-def _repaired(result: RepairResult) -> dict[str, Any]:
+def _repair_metadata(result: RepairResult) -> dict[str, Any]:
     plan = result.plan
     return {
         "planned_on": plan.version,

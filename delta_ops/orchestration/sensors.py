@@ -117,7 +117,7 @@ def _events(
     log: DeltaLog, table: TableRef, table_id: str, after_version: int, last: int
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     for commit in log.commits(after_version + 1, last):
-        if _made_by_dagster(commit):
+        if _is_made_by_dagster(commit):
             continue
         event = dg.AssetMaterialization if changes_rows(commit) else dg.AssetObservation
         values = commit.info.values if commit.info else {}
@@ -136,7 +136,7 @@ def _events(
         )
 
 
-def _made_by_dagster(commit: Commit) -> bool:
+def _is_made_by_dagster(commit: Commit) -> bool:
     text = commit.info.values.get("userMetadata") if commit.info else None
     return isinstance(text, str) and '"dagster/run_id"' in text
 

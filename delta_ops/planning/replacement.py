@@ -14,7 +14,7 @@ import pyarrow as pa
 from delta_ops.log import Snapshot
 from delta_ops.log.pruning import split_by_match
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import add_files, evened
+from delta_ops.protocol.arrow_schemas import add_files, merge_chunks
 from delta_ops.protocol.predicate import Predicate
 
 
@@ -42,6 +42,6 @@ def plan_replacement(
     """
     adds = snapshot.add_rows(predicate, partition_time_zone=partition_time_zone)
     matched, mixed = split_by_match(
-        evened(adds), predicate, snapshot.definition, snapshot.uri, partition_time_zone
+        merge_chunks(adds), predicate, snapshot.definition, snapshot.uri, partition_time_zone
     )
     return Replacement(matched=matched, mixed=tuple(add_files(mixed)))

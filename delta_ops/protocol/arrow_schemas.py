@@ -99,12 +99,12 @@ CHECKPOINT_PARQUET: Mapping[str, Any] = {
 """How a checkpoint's Parquet files are written; what is compressed best by the reference is."""
 
 
-def hashed(schema: pa.Schema) -> pa.Schema:
+def add_path_hash(schema: pa.Schema) -> pa.Schema:
     """`ADD` or `REMOVE` with a `PATH_HASH`."""
     return schema.append(pa.field(PATH_HASH, pa.int64()))
 
 
-def evened(table: pa.Table) -> pa.Table:
+def merge_chunks(table: pa.Table) -> pa.Table:
     """Put small chunks together: each costs a call. The rows stay the same."""
     chunks = max((column.num_chunks for column in table.columns), default=0)
     return table.combine_chunks() if chunks > 1 and chunks * _SMALL_CHUNK > len(table) else table

@@ -131,7 +131,7 @@ def _arrow_type(data_type: DataType, path: tuple[str, ...]) -> pa.DataType:
         case PrimitiveType() if data_type in _ARROW_TYPES:
             return _ARROW_TYPES[data_type]
     raise InvalidRequestError(
-        f"Type {data_type.name}{_of(path)} is not supported by this version of delta_ops."
+        f"Type {data_type.name}{_place(path)} is not supported by this version of delta_ops."
     )
 
 
@@ -142,7 +142,7 @@ def _struct(arrow_fields: list[pa.Field], parent: tuple[str, ...]) -> StructType
             names = " and ".join(each.name for each in same)
             raise InvalidRequestError(
                 f"Columns {names} have the same name but for case, which Delta does not allow"
-                f"{_of(parent)}; rename one of them."
+                f"{_place(parent)}; rename one of them."
             )
     return struct
 
@@ -170,7 +170,7 @@ def _type(arrow_type: pa.DataType, path: tuple[str, ...]) -> DataType:
         element_type = _type(arrow_type.value_type, (*path, "element"))
         return ArrayType(element_type, bool(arrow_type.value_field.nullable))
     raise InvalidRequestError(
-        f"Arrow type {arrow_type}{_of(path)} has no Delta type; cast the column to one that has."
+        f"Arrow type {arrow_type}{_place(path)} has no Delta type; cast the column to one that has."
     )
 
 
@@ -189,5 +189,5 @@ def _is_list(arrow_type: pa.DataType) -> bool:
     )
 
 
-def _of(path: tuple[str, ...]) -> str:
+def _place(path: tuple[str, ...]) -> str:
     return f" of column {'.'.join(path)}" if path else ""

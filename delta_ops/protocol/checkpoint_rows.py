@@ -117,11 +117,11 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     key, witness, *_ = ACTIONS[action]
     if structs.null_count == len(structs):
         return structs.slice(0, 0)
-    without_views = _without_views(structs.type)
+    without_views = _replace_views(structs.type)
     if structs.type != without_views:
         structs = structs.cast(without_views)
     if structs.null_count:
-        structs = _without_nulls(structs)
+        structs = _drop_nulls(structs)
     if structs.field(key).null_count == 0:  # in nearly all checkpoints
         if action == "add":
             _validate_sizes(structs.field("size"))
@@ -151,7 +151,7 @@ def the_one(values: Sequence[T], action: str) -> T | None:
     return values[0] if values else None
 
 
-def _without_nulls(structs: pa.StructArray) -> pa.StructArray:
+def _drop_nulls(structs: pa.StructArray) -> pa.StructArray:
     """Actions of a kind mostly stand together: a few runs are sooner taken than rows are chosen."""
     if len(structs) > _FEW_ROWS:
         return structs.drop_null()
@@ -166,22 +166,22 @@ def _without_nulls(structs: pa.StructArray) -> pa.StructArray:
 
 
 @lru_cache(maxsize=64)
-def _without_views(data_type: pa.DataType) -> pa.DataType:
+def _replace_views(data_type: pa.DataType) -> pa.DataType:
     """The type with texts that Arrow can filter: so far it cannot do so with views."""
     if pa.types.is_string_view(data_type):
         return pa.string()
     if pa.types.is_binary_view(data_type):
         return pa.binary()
     if pa.types.is_struct(data_type):
-        return pa.struct([f.with_type(_without_views(f.type)) for f in data_type])
+        return pa.struct([f.with_type(_replace_views(f.type)) for f in data_type])
     if pa.types.is_map(data_type):
         key, item = data_type.key_field, data_type.item_field
         return pa.map_(
-            key.with_type(_without_views(key.type)), item.with_type(_without_views(item.type))
+            key.with_type(_replace_views(key.type)), item.with_type(_replace_views(item.type))
         )
     if pa.types.is_list(data_type):
         element = data_type.value_field
-        return pa.list_(element.with_type(_without_views(element.type)))
+        return pa.list_(element.with_type(_replace_views(element.type)))
     return data_type
 
 

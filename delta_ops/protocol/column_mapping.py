@@ -51,23 +51,26 @@ def field_id(field: StructField) -> int | None:
     return value if type(value) is int else None
 
 
-def renamed(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
+def rename_columns(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
     """Rename the columns, at every depth."""
 
-    def of_type(data_type: DataType) -> DataType:
+    def rename_type(data_type: DataType) -> DataType:
         match data_type:
             case StructType():
-                return renamed(data_type, name_of)
+                return rename_columns(data_type, name_of)
             case ArrayType():
-                return replace(data_type, element_type=of_type(data_type.element_type))
+                return replace(data_type, element_type=rename_type(data_type.element_type))
             case MapType():
-                key_type, value_type = of_type(data_type.key_type), of_type(data_type.value_type)
+                key_type, value_type = (
+                    rename_type(data_type.key_type),
+                    rename_type(data_type.value_type),
+                )
                 return replace(data_type, key_type=key_type, value_type=value_type)
         return data_type
 
     return StructType(
         tuple(
-            replace(field, name=name_of(field), data_type=of_type(field.data_type))
+            replace(field, name=name_of(field), data_type=rename_type(field.data_type))
             for field in schema.fields
         )
     )

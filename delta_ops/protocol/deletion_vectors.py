@@ -63,7 +63,7 @@ def stored_path(vector: DeletionVector, table_uri: str) -> str | None:
             return canonical_path(place, table_uri)
         case "u":
             prefix, encoded = place[:-_UUID_TEXT], place[-_UUID_TEXT:]
-            name = f"deletion_vector_{uuid.UUID(bytes=_decoded(encoded, 16))}.bin"
+            name = f"deletion_vector_{uuid.UUID(bytes=_decode_base85(encoded, 16))}.bin"
             return canonical_path(encode_path(f"{prefix}/{name}" if prefix else name), table_uri)
     raise MalformedVectorError(f"its storage type is {vector.storage_type!r}")
 
@@ -103,7 +103,7 @@ def decode_inline(vector: DeletionVector) -> BitMap64:
     Raises:
         MalformedVectorError: The text is no vector, or contradicts its descriptor.
     """
-    data = _decoded(vector.path_or_inline_dv, vector.size_in_bytes)
+    data = _decode_base85(vector.path_or_inline_dv, vector.size_in_bytes)
     return _row_numbers(data, vector)
 
 
@@ -146,7 +146,7 @@ def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
         if magic == _PORTABLE:
             rows = BitMap64.deserialize(body)
         elif magic in _NATIVE:
-            rows = _native(body, _NATIVE[magic])
+            rows = _decode_native(body, _NATIVE[magic])
         else:
             raise MalformedVectorError(f"it begins with {magic.hex() or 'nothing'}")
     except (ValueError, IndexError) as error:  # the latter where it is cut off
@@ -160,7 +160,7 @@ def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
     return rows
 
 
-def _native(body: bytes, order: Literal["big", "little"]) -> BitMap64:
+def _decode_native(body: bytes, order: Literal["big", "little"]) -> BitMap64:
     """Bitmaps for each 2 to the power of 32 rows, one after the other."""
     count, start = int.from_bytes(body[:4], order), 4
     rows = BitMap64()
@@ -173,7 +173,7 @@ def _native(body: bytes, order: Literal["big", "little"]) -> BitMap64:
     return rows
 
 
-def _decoded(text: str, size: int) -> bytes:
+def _decode_base85(text: str, size: int) -> bytes:
     """The first bytes of what a text in the alphabet of Z85 stands for.
 
     Source: PROTOCOL.md, "Deletion Vector Descriptor Schema" (padded to whole groups).

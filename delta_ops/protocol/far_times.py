@@ -19,14 +19,14 @@ _EPOCH = date(1970, 1, 1)
 def date_text(days: int) -> str:
     """Days since the Unix epoch, as ISO 8601 has them."""
     cycles, rest = divmod(days, _CYCLE_DAYS)
-    return _with_year((_EPOCH + timedelta(rest)).isoformat(), cycles)
+    return _replace_year((_EPOCH + timedelta(rest)).isoformat(), cycles)
 
 
 def timestamp_text(us: int, *, is_utc: bool) -> str:
     """Microseconds since the Unix epoch, as ISO 8601 has them; without a zone if it is none."""
     cycles, rest = divmod(us, _CYCLE_DAYS * _US_PER_DAY)
     near = datetime(1970, 1, 1, tzinfo=UTC if is_utc else None) + timedelta(microseconds=rest)
-    return _with_year(time_text(near), cycles)
+    return _replace_year(time_text(near), cycles)
 
 
 def utc_text(ms: int) -> str:
@@ -39,7 +39,7 @@ def time_text(value: datetime) -> str:
     return value.isoformat(timespec="microseconds" if value.microsecond % 1000 else "milliseconds")
 
 
-def _with_year(near: str, cycles: int) -> str:
+def _replace_year(near: str, cycles: int) -> str:
     year = int(near[:4]) + cycles * _CYCLE_YEARS
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04d}{near[4:]}"

@@ -54,7 +54,7 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value - abs(value) * _ROUNDING
     if data_type == DOUBLE and value is not None:
-        return min(value, _as_float(value))
+        return min(value, _float_value(value))
     return value
 
 
@@ -66,15 +66,15 @@ def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value + abs(value) * _ROUNDING
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-        return _plus_cut(value)
+        return _add_cut(value)
     if data_type == DOUBLE:
-        return max(value, _as_float(value))
-    return _above_cut_string(value) if data_type == STRING else value
+        return max(value, _float_value(value))
+    return _undo_cut(value) if data_type == STRING else value
 
 
 def null_count(stats: FileStats, path: ColumnPath) -> int | None:
     """How many rows are null; exact only if it is zero or the number of records."""
-    count = _at(stats.null_count, path)
+    count = _look_up(stats.null_count, path)
     return count if type(count) is int else None
 
 
@@ -89,7 +89,7 @@ def is_exact(value: Any, data_type: DataType) -> bool:
     return data_type in INTEGER_RANGES or data_type == DATE
 
 
-def _at(values: Mapping[str, Any], path: ColumnPath) -> Any:
+def _look_up(values: Mapping[str, Any], path: ColumnPath) -> Any:
     found: Any = values
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
@@ -98,8 +98,8 @@ def _at(values: Mapping[str, Any], path: ColumnPath) -> Any:
 
 def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
     """As written; none if they are the wrong way round."""
-    low = typed_value(_at(stats.min_values, path), data_type)
-    high = typed_value(_at(stats.max_values, path), data_type)
+    low = typed_value(_look_up(stats.min_values, path), data_type)
+    high = typed_value(_look_up(stats.max_values, path), data_type)
     return (None, None) if low is not None and high is not None and low > high else (low, high)
 
 
@@ -153,7 +153,7 @@ def _typed_text(text: str, data_type: DataType) -> Any:
     return None if moment.utcoffset() and moment < OFFSETS_IN_MINUTES else moment.astimezone(UTC)
 
 
-def _as_float(value: float) -> float:
+def _float_value(value: float) -> float:
     """The value of a float that was written so, as it is read since its column is a double."""
     try:
         return round_to_float(value)
@@ -161,14 +161,14 @@ def _as_float(value: float) -> float:
         return value
 
 
-def _plus_cut(value: Any) -> Any:
+def _add_cut(value: Any) -> Any:
     try:
         return value + _CUT
     except OverflowError:
         return None
 
 
-def _above_cut_string(text: str) -> str:
+def _undo_cut(text: str) -> str:
     """Undo a cut that ends with U+FFFD, which is below the characters beyond U+FFFF.
 
     It may even have cut such a character in two, and what was left of it was written as `?`.

@@ -83,11 +83,11 @@ class Domain(NamedTuple):
             high=self.high.filter(mask),
         )
 
-    def of_nan(self) -> Domain:
+    def limit_to_nan(self) -> Domain:
         """Where all values are NaN."""
         return self._replace(low=_NAN_KEY, high=_NAN_KEY, hides_nan=False)
 
-    def padded_to(self, width: int) -> Domain:
+    def pad(self, width: int) -> Domain:
         """Where shorter texts end with spaces; of what is no value itself, nothing is known.
 
         Some writers pad the values, some do not, and a bound may have been cut.
@@ -97,7 +97,7 @@ class Domain(NamedTuple):
             return self._replace(low=unknown, high=unknown)
         return self._replace(low=pc.utf8_rpad(self.low, width), high=pc.utf8_rpad(self.high, width))
 
-    def without_high(self) -> Domain:
+    def drop_high(self) -> Domain:
         """Where NaN is the greatest value."""
         return self._replace(high=pa.nulls(len(self.high), self.high.type), hides_nan=False)
 
@@ -126,7 +126,7 @@ def domains_at_once(stats: pa.Array, types: LeafTypes) -> Mapping[ColumnPath, Do
     """
     known = {path: t for path, t in types.items() if not isinstance(t, DecimalType)}
     try:
-        parsed = _parsed(stats, known)
+        parsed = _parse(stats, known)
         return {path: _domain_at_once(parsed, path, t) for path, t in known.items()}
     except (pa.ArrowException, ValueError):  # a bound is not what its type demands
         return {}
@@ -189,14 +189,14 @@ def _bounds(
 ) -> tuple[Any, Any]:
     if data_type is None:
         return None, None
-    low = _fitted(lower_bound(stats, path, data_type), data_type, ROUND_FLOOR)
-    high = _fitted(upper_bound(stats, path, data_type), data_type, ROUND_CEILING)
+    low = _fit(lower_bound(stats, path, data_type), data_type, ROUND_FLOOR)
+    high = _fit(upper_bound(stats, path, data_type), data_type, ROUND_CEILING)
     if exact_only and not (is_exact(low, data_type) and is_exact(high, data_type)):
         return None, None
     return low, high
 
 
-def _fitted(bound: Any, data_type: DataType, rounding: str) -> Any:
+def _fit(bound: Any, data_type: DataType, rounding: str) -> Any:
     """The bound as `sort_keys` takes it; None if it is beyond what the type can hold."""
     if data_type in INTEGER_RANGES:
         return bound if bound is not None and _LONG_MIN <= bound <= _LONG_MAX else None
@@ -209,16 +209,16 @@ def _fitted(bound: Any, data_type: DataType, rounding: str) -> Any:
 
 
 def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataType | None) -> Domain:
-    nulls = _at(parsed, "nullCount", path)
+    nulls = _look_up(parsed, "nullCount", path)
     if data_type is not None and data_type in _JSON_TYPES:
-        lowest, highest = _at(parsed, "minValues", path), _at(parsed, "maxValues", path)
-        low, high = _typed(lowest, data_type), _typed(highest, data_type)
+        lowest, highest = _look_up(parsed, "minValues", path), _look_up(parsed, "maxValues", path)
+        low, high = _type_bound(lowest, data_type), _type_bound(highest, data_type)
         is_swapped = pc.fill_null(pc.greater(low, high), False)
         if data_type == DOUBLE:  # which may have been a float
-            low = pc.min_element_wise(low, _typed(lowest, FLOAT))
-            high = pc.max_element_wise(high, _typed(highest, FLOAT))
+            low = pc.min_element_wise(low, _type_bound(lowest, FLOAT))
+            high = pc.max_element_wise(high, _type_bound(highest, FLOAT))
         low = pc.if_else(is_swapped, None, low)
-        high = _loosened(pc.if_else(is_swapped, None, high), data_type)
+        high = _loosen(pc.if_else(is_swapped, None, high), data_type)
     else:
         low = high = sort_keys([None] * len(parsed), data_type)
     return Domain(
@@ -230,7 +230,7 @@ def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataTyp
     )
 
 
-def _parsed(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
+def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
     """The parts of the statistics that are looked at.
 
     Raises:
@@ -240,9 +240,9 @@ def _parsed(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
     schema = pa.schema(
         [
             ("numRecords", pa.int64()),
-            ("minValues", _nested(bounds)),
-            ("maxValues", _nested(bounds)),
-            ("nullCount", _nested(dict.fromkeys(types, pa.int64()))),
+            ("minValues", _nest(bounds)),
+            ("maxValues", _nest(bounds)),
+            ("nullCount", _nest(dict.fromkeys(types, pa.int64()))),
         ]
     )
     texts = pc.fill_null(stats, "{}")
@@ -256,21 +256,21 @@ def _parsed(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(parsed.to_struct_array().combine_chunks())
 
 
-def _nested(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
+def _nest(types: Mapping[ColumnPath, pa.DataType]) -> pa.StructType:
     """The columns, with the fields of structs below them."""
     below: dict[str, dict[ColumnPath, pa.DataType]] = {}
     for path, data_type in types.items():
         below.setdefault(path[0], {})[path[1:]] = data_type
     return pa.struct(
-        [(name, inner[()] if () in inner else _nested(inner)) for name, inner in below.items()]
+        [(name, inner[()] if () in inner else _nest(inner)) for name, inner in below.items()]
     )
 
 
-def _at(stats: pa.RecordBatch, part: str, path: ColumnPath) -> Any:
+def _look_up(stats: pa.RecordBatch, part: str, path: ColumnPath) -> Any:
     return pc.struct_field(stats.column(part), list(path))
 
 
-def _typed(bound: pa.Array, data_type: DataType) -> pa.Array:
+def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
     """Sort keys of what stands in the log; null where that is no bound to rely on."""
     if data_type in (FLOAT, DOUBLE):
         number = bound.cast(pa.float32()).cast(pa.float64()) if data_type == FLOAT else bound
@@ -287,7 +287,7 @@ def _typed(bound: pa.Array, data_type: DataType) -> pa.Array:
     return bound
 
 
-def _loosened(typed: pa.Array, data_type: DataType) -> pa.Array:
+def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
     """As `file_bounds.upper_bound` does."""
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return pc.add(typed, _CUT_US)

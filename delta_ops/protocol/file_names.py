@@ -66,7 +66,7 @@ _CHECKSUM = re.compile(r"(\d{20})\.crc", re.ASCII)
 @lru_cache(maxsize=1 << 14)  # the same in every table, and looked at by everything that lists
 def log_file_name(name: str) -> LogFileName | None:
     """What a name in the log directory stands for; None for anything else."""
-    found = _parsed(name)
+    found = _parse(name)
     return None if found is None or found.version > _LAST_VERSION else found
 
 
@@ -105,7 +105,7 @@ def compaction_name(start_version: int, end_version: int) -> str:
     return f"{start_version:020d}.{end_version:020d}.compacted.json"
 
 
-def _parsed(name: str) -> LogFileName | None:
+def _parse(name: str) -> LogFileName | None:
     if match := _COMMIT.fullmatch(name):
         return CommitName(version=int(match[1]))
     if match := _CHECKPOINT.fullmatch(name):

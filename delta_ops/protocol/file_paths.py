@@ -81,7 +81,7 @@ def canonical_path(log_path: str, table_uri: str) -> str:
         LogPathError: The path is encoded in something else than UTF-8, so that it cannot be
             told which file it names, or it climbs out of its bucket.
     """
-    return _canonical(log_path, table_uri, partial(_roots, table_uri))
+    return _canonicalize(log_path, table_uri, partial(_roots, table_uri))
 
 
 def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
@@ -95,7 +95,7 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     roots = cache(partial(_roots, table_uri))
     return pa.array(
         (
-            _canonical(path, table_uri, roots) if needs else path
+            _canonicalize(path, table_uri, roots) if needs else path
             for path, needs in zip(log_paths.to_pylist(), touched.to_pylist(), strict=True)
         ),
         pa.string(),
@@ -109,7 +109,9 @@ def canonical_texts(log_paths: Iterable[str], table_uri: str) -> list[str]:
     if not _may_need_work("a/" + "/".join(paths)):
         return paths
     roots = cache(partial(_roots, table_uri))
-    return [_canonical(path, table_uri, roots) if _may_need_work(path) else path for path in paths]
+    return [
+        _canonicalize(path, table_uri, roots) if _may_need_work(path) else path for path in paths
+    ]
 
 
 def _may_need_work(path: str) -> bool:
@@ -117,8 +119,8 @@ def _may_need_work(path: str) -> bool:
     return "%" in path or ":" in path or "//" in path or "/." in path or path.startswith(("/", "."))
 
 
-def _canonical(log_path: str, table_uri: str, roots: Callable[[], Sequence[str]]) -> str:
-    decoded = _decoded(log_path, table_uri) if "%" in log_path else log_path
+def _canonicalize(log_path: str, table_uri: str, roots: Callable[[], Sequence[str]]) -> str:
+    decoded = _decode(log_path, table_uri) if "%" in log_path else log_path
     if not is_absolute(decoded):
         relative = posixpath.normpath(decoded) if _UNTIDY.search(decoded) else decoded
         if not _climbs(relative):
@@ -133,7 +135,7 @@ def _canonical(log_path: str, table_uri: str, roots: Callable[[], Sequence[str]]
             table_uri, log_path, "this path climbs out of its store; remove the file from the log"
         ) from error
     if root is None:
-        return _as_the_table_names_it(place, table_uri)
+        return _rename_store(place, table_uri)
     inner = place.removeprefix(root).lstrip("/")
     return posixpath.normpath(inner) if _UNTIDY.search(inner) else inner
 
@@ -184,7 +186,7 @@ def split_place(path: str) -> tuple[str, str] | None:
     return (f"{match[1]}://{match[2]}", match[3]) if match else None
 
 
-def _as_the_table_names_it(place: str, table_uri: str) -> str:
+def _rename_store(place: str, table_uri: str) -> str:
     """Whoever opens the table knows its store by this name, and perhaps by no other."""
     store, separator, rest = place.partition("://")
     scheme = table_uri.partition("://")[0]
@@ -192,7 +194,7 @@ def _as_the_table_names_it(place: str, table_uri: str) -> str:
     return f"{scheme}://{rest}" if same else place
 
 
-def _decoded(log_path: str, table_uri: str) -> str:
+def _decode(log_path: str, table_uri: str) -> str:
     try:
         return unquote(log_path, errors="strict")
     except UnicodeDecodeError as error:

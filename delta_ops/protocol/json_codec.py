@@ -89,12 +89,12 @@ def decode_commits(commits: Iterable[bytes]) -> list[CommitActions]:
         adds, removes = file_tables(parsed)
     except _MALFORMED as error:
         raise _first_error(datas) from error
-    return list(_taken_apart(parsed, others, adds, removes))
+    return list(_split_commits(parsed, others, adds, removes))
 
 
 def json_object(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str, dict[str, Any]]:
     """The action's body under its name, absent fields left out."""
-    name, body = _encoded(action)
+    name, body = _name_and_body(action)
     return {name: body}
 
 
@@ -191,10 +191,10 @@ def checkpoint_metadata_from_json(body: Mapping[str, Any]) -> CheckpointMetadata
 
 def json_body(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str, Any]:
     """The action's body by JSON name, absent fields left out."""
-    return _encoded(action)[1]
+    return _name_and_body(action)[1]
 
 
-def _taken_apart(
+def _split_commits(
     parsed: Iterable[ParsedLines],
     others: Iterable[tuple[Action | Sidecar | CheckpointMetadata, ...]],
     adds: pa.Table,
@@ -308,31 +308,33 @@ def _names(values: Any) -> tuple[str, ...] | None:
     return None if values is None else tuple(_text(value) for value in values)
 
 
-def _encoded(action: OtherAction | Sidecar | CheckpointMetadata) -> tuple[str, dict[str, Any]]:
+def _name_and_body(
+    action: OtherAction | Sidecar | CheckpointMetadata,
+) -> tuple[str, dict[str, Any]]:
     match action:
         case AddCdcFile():
-            return "cdc", _present(
+            return "cdc", _drop_none(
                 {
                     "path": action.path,
                     "partitionValues": dict(action.partition_values),
                     "size": action.size,
-                    "tags": _copied(action.tags),
+                    "tags": _dict_or_none(action.tags),
                     "dataChange": False,
                 }
             )
         case Metadata():
-            return "metaData", _present(_metadata_body(action))
+            return "metaData", _drop_none(_metadata_body(action))
         case Protocol():
-            return "protocol", _present(
+            return "protocol", _drop_none(
                 {
                     "minReaderVersion": action.min_reader_version,
                     "minWriterVersion": action.min_writer_version,
-                    "readerFeatures": _listed(action.reader_features),
-                    "writerFeatures": _listed(action.writer_features),
+                    "readerFeatures": _list_or_none(action.reader_features),
+                    "writerFeatures": _list_or_none(action.writer_features),
                 }
             )
         case SetTransaction():
-            return "txn", _present(
+            return "txn", _drop_none(
                 {
                     "appId": action.app_id,
                     "version": action.version,
@@ -373,13 +375,13 @@ def _metadata_body(metadata: Metadata) -> dict[str, Any]:
     }
 
 
-def _present(body: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _copied(mapping: Mapping[str, str | None] | None) -> dict[str, str | None] | None:
+def _dict_or_none(mapping: Mapping[str, str | None] | None) -> dict[str, str | None] | None:
     return None if mapping is None else dict(mapping)
 
 
-def _listed(names: tuple[str, ...] | None) -> list[str] | None:
+def _list_or_none(names: tuple[str, ...] | None) -> list[str] | None:
     return None if names is None else list(names)

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from arro3.io import read_json
 
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, hashed
+from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_path_hash
 
 MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.ArrowInvalid)
 """What parsing raises of lines that no writer should write."""
@@ -41,7 +41,7 @@ _NULL_ROWS = 1 << 14
 _NUM_PLAIN = 6
 """How many fields of the schemas every writer gives; they come first."""
 # To make one takes as long as some lines.
-_NO_ADDS, _NO_REMOVES = hashed(ADD).empty_table(), hashed(REMOVE).empty_table()
+_NO_ADDS, _NO_REMOVES = add_path_hash(ADD).empty_table(), add_path_hash(REMOVE).empty_table()
 _NEWLINE = ord("\n")
 _VECTOR_PLACE = ("storageType", "pathOrInlineDv")
 
@@ -76,15 +76,15 @@ def parse_lines(data: bytes, decoder: msgspec.json.Decoder[Any]) -> ParsedLines:
             action lacks a field it must have.
     """
     begin, end = _file_lines(data)
-    if len(data) <= _SMALL_COMMIT and (small := _parsed_small(data, begin, end, decoder)):
+    if len(data) <= _SMALL_COMMIT and (small := _parse_small(data, begin, end, decoder)):
         return small
     # msgspec passes over the bytes of unknown names, of which one could be a damaged `remove`;
     # arrow-rs, which will see the lines in between, does not.
     data[:begin].decode()
     data[end:].decode()
-    head = _parsed(data, 0, begin, decoder)
-    tail = _parsed(data, end, len(data), decoder)
-    blocks = [head, *_parsed_blocks(data, begin, end, decoder), tail]
+    head = _parse(data, 0, begin, decoder)
+    tail = _parse(data, end, len(data), decoder)
+    blocks = [head, *_parse_blocks(data, begin, end, decoder), tail]
     # At the edges are file actions only where they are spelt in another way.
     text = slice(0 if head.num_files else begin, len(data) if tail.num_files else end)
     return ParsedLines(
@@ -101,7 +101,7 @@ def file_tables(commits: Sequence[ParsedLines]) -> tuple[pa.Table, pa.Table]:
     """The add and the remove actions of commits, in their order.
 
     Returns:
-        Tables of `hashed(ADD)` and `hashed(REMOVE)`.
+        Tables of `add_path_hash(ADD)` and `add_path_hash(REMOVE)`.
 
     Raises:
         `MALFORMED_LINE`: A field is not what `arrow_schemas` has.
@@ -146,7 +146,7 @@ def _file_lines(data: bytes) -> tuple[int, int]:
     return begin, end
 
 
-def _parsed_small(
+def _parse_small(
     data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
 ) -> ParsedLines | None:
     """What `parse_lines` gives of plain data, by one call; None where something is unusual."""
@@ -187,20 +187,20 @@ def _parsed_small(
     )
 
 
-def _parsed_blocks(
+def _parse_blocks(
     data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]
 ) -> Iterator[_Block]:
     while begin < end:
         last = data.find(b"\n", min(begin + _BLOCK_BYTES, end), end) + 1 or end
         try:
-            block = _parsed(data, begin, last, _PLAIN)
+            block = _parse(data, begin, last, _PLAIN)
         except MALFORMED_LINE:
-            block = _parsed(data, begin, last, decoder)
+            block = _parse(data, begin, last, decoder)
         yield block
         begin = last
 
 
-def _parsed(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]) -> _Block:
+def _parse(data: bytes, begin: int, end: int, decoder: msgspec.json.Decoder[Any]) -> _Block:
     if begin == end:
         return _NO_LINES
     lines = decoder.decode_lines(memoryview(data)[begin:end])
@@ -320,10 +320,10 @@ def _struct(
 ) -> Any:
     optional = {each.name: _field_type(each.type) for each in fields if each.name not in required}
     nullable = [(name, kind, None) for name, kind in optional.items()]
-    return _defined(name, [*required.items(), *nullable], is_strict)
+    return _define(name, [*required.items(), *nullable], is_strict)
 
 
-def _defined(name: str, fields: Sequence[Any], is_strict: bool) -> Any:
+def _define(name: str, fields: Sequence[Any], is_strict: bool) -> Any:
     # There are no cycles to look for in millions of them.
     return msgspec.defstruct(name, fields, gc=False, forbid_unknown_fields=is_strict)
 

@@ -80,7 +80,7 @@ def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
             "would round both to double precision. Write an exact number, such as 1.5 or 15."
         )
     try:
-        converted = _converted(value, data_type)
+        converted = _convert(value, data_type)
     except (InvalidRequestError, ArithmeticError, ValueError) as error:
         raise _refusal(value, data_type, column) from error
     if converted is None:
@@ -112,7 +112,7 @@ def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestErro
     )
 
 
-def _converted(value: Any, data_type: DataType) -> Any:
+def _convert(value: Any, data_type: DataType) -> Any:
     if isinstance(data_type, DecimalType):
         return _decimal(value, data_type)
     if data_type in INTEGER_RANGES:
@@ -136,11 +136,11 @@ def _converted(value: Any, data_type: DataType) -> Any:
         case datetime():
             return None
         case date():
-            return _at_midnight(value, data_type)
+            return _start_of_day(value, data_type)
     return None
 
 
-def _at_midnight(value: date, data_type: DataType) -> Any:
+def _start_of_day(value: date, data_type: DataType) -> Any:
     if data_type == DATE:
         return value
     midnight = datetime(value.year, value.month, value.day)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.column_mapping import physical_name, renamed
+from delta_ops.protocol.column_mapping import physical_name, rename_columns
 from delta_ops.protocol.file_bounds import typed_value
 from delta_ops.protocol.schema import (
     BOOLEAN,
@@ -41,7 +41,7 @@ def stats_shape(definition: TableDefinition) -> Tree:
     """The fields of `stats_parsed`: those of the columns that get statistics."""
     data = definition.data_schema
     indexed = {path for path, _ in indexed_leaves(data, definition.properties.stats)}
-    in_files = renamed(data, physical_name) if definition.is_mapped else data
+    in_files = rename_columns(data, physical_name) if definition.is_mapped else data
     stored = [
         (path, data_type)
         for (path, data_type), (logical, _) in zip(leaves(in_files), leaves(data), strict=True)
@@ -112,10 +112,10 @@ def _typed_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
     try:
         return pa.array(typed, stored)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        return pa.array([_fitting(value, stored) for value in typed], stored)
+        return pa.array([_fit_or_none(value, stored) for value in typed], stored)
 
 
-def _fitting(value: Any, stored: pa.DataType) -> Any:
+def _fit_or_none(value: Any, stored: pa.DataType) -> Any:
     try:
         pa.scalar(value, stored)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):

@@ -102,9 +102,9 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
     try:
         value = _parse_value(text, data_type, time_zone)
     except (ArithmeticError, ValueError) as error:
-        raise _malformed(text, data_type) from error
+        raise _malformed_error(text, data_type) from error
     if value is None:
-        raise _malformed(text, data_type)
+        raise _malformed_error(text, data_type)
     return value
 
 
@@ -174,7 +174,7 @@ def decimal_of_type(value: Decimal, data_type: DecimalType) -> Decimal:
     return fitted
 
 
-def _malformed(text: str, data_type: DataType) -> InvalidRequestError:
+def _malformed_error(text: str, data_type: DataType) -> InvalidRequestError:
     return InvalidRequestError(f"Partition value {text!r} is no {data_type.name}.")
 
 

@@ -82,7 +82,7 @@ def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:
     return tuple(
         NotNull(path)
         for each in schema.fields
-        for path in _required(each.data_type, each.nullable, each.name)
+        for path in _required_paths(each.data_type, each.nullable, each.name)
     )
 
 
@@ -107,19 +107,19 @@ def rules_of_expressions(
             yield Identity(column)
 
 
-def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
+def _required_paths(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:
     if not nullable:
         yield path
     match data_type:
         case StructType(fields=fields):
             for each in fields:
-                yield from _required(each.data_type, each.nullable, f"{path}.{each.name}")
+                yield from _required_paths(each.data_type, each.nullable, f"{path}.{each.name}")
         case ArrayType(element_type=element_type, contains_null=contains_null):
-            yield from _required(element_type, contains_null, f"{path}.element")
+            yield from _required_paths(element_type, contains_null, f"{path}.element")
         case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
             # A key is never null to begin with; what is in it may be.
-            yield from _required(key_type, True, f"{path}.key")
-            yield from _required(value_type, contains_null, f"{path}.value")
+            yield from _required_paths(key_type, True, f"{path}.key")
+            yield from _required_paths(value_type, contains_null, f"{path}.value")
 
 
 def _fields(schema: StructType) -> Iterator[tuple[tuple[str, ...], StructField]]:

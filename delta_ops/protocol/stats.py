@@ -214,10 +214,10 @@ def _indexed_data_leaves(
     schema: StructType, partition_columns: tuple[str, ...], settings: StatsSettings
 ) -> tuple[tuple[ColumnPath, DataType], ...]:
     """Kept, since a table's files all have the same."""
-    return tuple(indexed_leaves(_without(schema, partition_columns), settings))
+    return tuple(indexed_leaves(_drop_columns(schema, partition_columns), settings))
 
 
-def _without(schema: StructType, partition_columns: Collection[str]) -> StructType:
+def _drop_columns(schema: StructType, partition_columns: Collection[str]) -> StructType:
     left_out = {name.lower() for name in partition_columns}
     return StructType(tuple(each for each in schema.fields if each.name.lower() not in left_out))
 
@@ -289,7 +289,7 @@ def _column(
         number=number,
         path=path,
         data_type=data_type,
-        stored_as=None if of_another_calendar else _stored_as(column, data_type),
+        stored_as=None if of_another_calendar else _bound_kind(column, data_type),
         units_per_ms=_units_per_ms(column) if is_time else 1,
         may_hide_nan=data_type in (FLOAT, DOUBLE) and not nan_is_seen,
     )
@@ -334,7 +334,7 @@ def _bounds(statistics: Any, stored_as: str | None) -> tuple[Any, Any]:
     return low, high
 
 
-def _stored_as(column: Any, data_type: DataType) -> str | None:
+def _bound_kind(column: Any, data_type: DataType) -> str | None:
     """How to take bounds from the footer; None if its column is not of the type."""
     logical, physical = column.logical_type.type, column.physical_type
     if data_type in INTEGER_RANGES:

@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFe
 from delta_ops.lazy import lazy
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import mapping_mode, physical_name, renamed
+from delta_ops.protocol.column_mapping import mapping_mode, physical_name, rename_columns
 from delta_ops.protocol.features import (
     FEATURES,
     Engine,
@@ -93,7 +93,7 @@ class TableDefinition:
     @lazy
     def physical_schema(self) -> StructType:
         """The table's columns under their names in statistics and partition values."""
-        return renamed(self.schema, physical_name) if self.is_mapped else self.schema
+        return rename_columns(self.schema, physical_name) if self.is_mapped else self.schema
 
     @lazy
     def arrow_schema(self) -> pa.Schema:
@@ -177,7 +177,7 @@ def validate(
     for reason in contradictions(definition.protocol):
         raise LogCorruptError(table, "protocol", reason)
     engines: tuple[Engine, ...] = ("arrow", "spark") if engine is None else (engine,)
-    by_engine = [_unsupported(definition, operation, each, table) for each in engines]
+    by_engine = [_find_unsupported(definition, operation, each, table) for each in engines]
     if all(by_engine):
         by_spark = " by Spark" if engine == "spark" and operation == "read" else ""
         unsupported = tuple(dict.fromkeys(by_engine[0]))
@@ -215,7 +215,7 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
                 )
 
 
-def _unsupported(
+def _find_unsupported(
     definition: TableDefinition, operation: Operation, engine: Engine, table: str
 ) -> list[str]:
     """By name: features, versions, format, types, row rules."""

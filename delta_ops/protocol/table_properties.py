@@ -108,17 +108,17 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
                 f"Table property {name!r} is {value!r}: name and value must be texts, such as "
                 "'true' or '5'."
             )
-    return _parsed(tuple(sorted(configuration.items())))
+    return _parse(tuple(sorted(configuration.items())))
 
 
 @lru_cache(maxsize=64)
-def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
+def _parse(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
     read = _Reader(dict(configuration))
     defaults = TableProperties()
     return TableProperties(
         append_only=read("delta.appendOnly", _flag, defaults.append_only),
         checkpoint_interval=read(
-            "delta.checkpointInterval", _positive, defaults.checkpoint_interval
+            "delta.checkpointInterval", _positive_integer, defaults.checkpoint_interval
         ),
         checkpoint_policy=read(
             "delta.checkpointPolicy", _checkpoint_policy, defaults.checkpoint_policy
@@ -143,7 +143,7 @@ def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
         ),
         checkpoint_protection_version=read(
             "delta.requireCheckpointProtectionBeforeVersion",
-            _natural,
+            _natural_number,
             defaults.checkpoint_protection_version,
         ),
         isolation_level=read("delta.isolationLevel", _isolation_level, defaults.isolation_level),
@@ -157,7 +157,7 @@ def _parsed(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
             columns=read("delta.dataSkippingStatsColumns", parse_column_list, None),
             string_prefix_length=read(
                 "delta.dataSkippingStringPrefixLength",
-                _positive,
+                _positive_integer,
                 defaults.stats.string_prefix_length,
             ),
         ),
@@ -267,11 +267,11 @@ def _integer(text: str, lowest: int) -> int:
     return int(text)
 
 
-def _positive(text: str) -> int:
+def _positive_integer(text: str) -> int:
     return _integer(text, 1)
 
 
-def _natural(text: str) -> int:
+def _natural_number(text: str) -> int:
     return _integer(text, 0)
 
 

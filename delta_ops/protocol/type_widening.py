@@ -53,10 +53,10 @@ def unreadable_columns(
     for each in wanted.fields:
         found = by_key.get(key(each))
         if found is not None:
-            yield from _unreadable(found.data_type, each.data_type, each.name, key)
+            yield from _find_unreadable(found.data_type, each.data_type, each.name, key)
 
 
-def _unreadable(
+def _find_unreadable(
     stored: DataType, wanted: DataType, path: str, key: Callable[[StructField], str]
 ) -> Iterator[tuple[str, DataType, DataType]]:
     match stored, wanted:
@@ -64,10 +64,12 @@ def _unreadable(
             for inner, was, becomes in unreadable_columns(stored, wanted, key):
                 yield f"{path}.{inner}", was, becomes
         case ArrayType(), ArrayType():
-            yield from _unreadable(stored.element_type, wanted.element_type, f"{path}.element", key)
+            yield from _find_unreadable(
+                stored.element_type, wanted.element_type, f"{path}.element", key
+            )
         case MapType(), MapType():
-            yield from _unreadable(stored.key_type, wanted.key_type, f"{path}.key", key)
-            yield from _unreadable(stored.value_type, wanted.value_type, f"{path}.value", key)
+            yield from _find_unreadable(stored.key_type, wanted.key_type, f"{path}.key", key)
+            yield from _find_unreadable(stored.value_type, wanted.value_type, f"{path}.value", key)
         case _ if not _is_same_or_wider(stored, wanted):
             yield path, stored, wanted
 

@@ -174,12 +174,12 @@ def string_value(text: str) -> bytes:
     content = text.encode()
     if len(content) <= _MAX_SHORT_STRING:
         return bytes([len(content) << 2 | _SHORT_STRING]) + content
-    return _sized(Primitive.STRING, content)
+    return _sized_value(Primitive.STRING, content)
 
 
 def binary_value(content: bytes) -> bytes:
     """A value of type binary."""
-    return _sized(Primitive.BINARY, content)
+    return _sized_value(Primitive.BINARY, content)
 
 
 def array_value(elements: Sequence[bytes]) -> bytes:
@@ -208,7 +208,7 @@ def object_value(fields: Mapping[str, bytes], names: FieldNames) -> bytes:
     width, offsets = _offsets(values)
     is_large, count = _count(values)
     header = is_large << 6 | (id_width - 1) << 4 | (width - 1) << 2 | _OBJECT
-    return b"".join([bytes([header]), count, _packed(ids, id_width), offsets, *values])
+    return b"".join([bytes([header]), count, _pack(ids, id_width), offsets, *values])
 
 
 class _Members(NamedTuple):
@@ -263,7 +263,7 @@ def _head(members: _Members, order: Sequence[int]) -> bytes:
     """Ids and offsets in another order; the values stay where they are."""
     ids = [members.ids[i] for i in order]
     offsets = [members.starts[i] - members.first for i in order]
-    return _packed(ids, members.id_width) + _packed(offsets, members.width)
+    return _pack(ids, members.id_width) + _pack(offsets, members.width)
 
 
 def _members(value: bytes, start: int) -> _Members:
@@ -317,7 +317,7 @@ def _numbers(data: bytes, start: int, count: int, width: int) -> Sequence[int]:
     return [int.from_bytes(data[i : i + width], "little") for i in range(start, end, width)]
 
 
-def _packed(numbers: Sequence[int], width: int) -> bytes:
+def _pack(numbers: Sequence[int], width: int) -> bytes:
     if width == 1:
         return bytes(numbers)
     return b"".join(each.to_bytes(width, "little") for each in numbers)
@@ -335,7 +335,7 @@ def _offsets(values: Sequence[bytes]) -> tuple[int, bytes]:
     """Where each of them starts, and the end; before that, the bytes each number takes."""
     offsets = list(accumulate(map(len, values), initial=0))
     width = _width(offsets[-1])
-    return width, _packed(offsets, width)
+    return width, _pack(offsets, width)
 
 
 def _count(values: Sequence[bytes]) -> tuple[bool, bytes]:
@@ -344,5 +344,5 @@ def _count(values: Sequence[bytes]) -> tuple[bool, bytes]:
     return is_large, len(values).to_bytes(4 if is_large else 1, "little")
 
 
-def _sized(kind: Primitive, content: bytes) -> bytes:
+def _sized_value(kind: Primitive, content: bytes) -> bytes:
     return primitive_value(kind, len(content).to_bytes(_SIZE_BYTES, "little") + content)

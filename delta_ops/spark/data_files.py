@@ -34,8 +34,8 @@ from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
-from delta_ops.spark.expressions import named
-from delta_ops.spark.failures import translated
+from delta_ops.spark.expressions import named_column
+from delta_ops.spark.failures import translating_failures
 from delta_ops.spark.partition_text import (
     partition_text,
     partition_text_checks,
@@ -104,15 +104,15 @@ def write_rows(
     fields = target.definition.partition_fields
     all_checks = [*checks]
     for field in fields:
-        all_checks += partition_text_checks(named(field.name), field, folds_case=_FOLDS_CASE)
-    checked, refuse_broken = _checked(frame, all_checks, target)
+        all_checks += partition_text_checks(named_column(field.name), field, folds_case=_FOLDS_CASE)
+    checked, refuse_broken = _observe_checks(frame, all_checks, target)
     rows = checked.select(
-        *(named(f.name) for f in target.definition.data_schema.fields),
-        *(partition_text(named(f.name), f.data_type).alias(f.name) for f in fields),
+        *(named_column(f.name) for f in target.definition.data_schema.fields),
+        *(partition_text(named_column(f.name), f.data_type).alias(f.name) for f in fields),
     )
     directory = f"w-{uuid.uuid4().hex}"
-    with _removed_on_failure(target.storage, directory):
-        spread = _gathered(rows, [field.name for field in fields], target.definition.metadata)
+    with _removing_on_failure(target.storage, directory):
+        spread = _gather(rows, [field.name for field in fields], target.definition.metadata)
         written = _run(spread, directory, target, partition_by=[field.name for field in fields])
         refuse_broken()
         on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
@@ -120,7 +120,7 @@ def write_rows(
         def values_of(path: str) -> Mapping[str, str | None]:
             return partition_values_of(path.split("/")[1:-1], fields)
 
-        return _described(directory, written, values_of, target, data_change=True)
+        return _describe_files(directory, written, values_of, target, data_change=True)
 
 
 def rewrite_rows(
@@ -142,17 +142,17 @@ def rewrite_rows(
     top = f"w-{uuid.uuid4().hex}"
     hive = hive_directory(list(partition_values), partition_values)
     directory = f"{top}/{hive}" if hive else top
-    checked, refuse_broken = _checked(frame, checks, target)
-    with _removed_on_failure(target.storage, top):
-        rows = checked.select(*(named(f.name) for f in target.definition.data_schema.fields))
+    checked, refuse_broken = _observe_checks(frame, checks, target)
+    with _removing_on_failure(target.storage, top):
+        rows = checked.select(*(named_column(f.name) for f in target.definition.data_schema.fields))
         written = _run(rows, directory, target, partition_by=())
         refuse_broken()
-        return _described(
+        return _describe_files(
             directory, written, lambda _: dict(partition_values), target, data_change=False
         )
 
 
-def _checked(
+def _observe_checks(
     frame: DataFrame, checks: Sequence[RowCheck], target: TableTarget
 ) -> tuple[DataFrame, Callable[[], None]]:
     """The rows to write, and what refuses them when they are written."""
@@ -175,7 +175,7 @@ def _run(
         rows = rows.observe(observed, sf.count(sf.lit(1)).alias("rows"))
     writer = rows.write.options(**_WRITE_OPTIONS, **_codec_option(target))
     with (
-        translated(target.storage.uri, target.storage.locate(directory)),
+        translating_failures(target.storage.uri, target.storage.locate(directory)),
         overriding(rows.sparkSession, _WRITE_SETTINGS),
     ):
         jobs.run(rows.sparkSession, lambda: writer.partitionBy(*partition_by).parquet(place))
@@ -198,17 +198,19 @@ def _codec_option(target: TableTarget) -> dict[str, str]:
     return {"compression": "lz4_raw" if codec == "lz4" else codec}
 
 
-def _gathered(rows: DataFrame, partition_by: Sequence[str], metadata: Metadata) -> DataFrame:
+def _gather(rows: DataFrame, partition_by: Sequence[str], metadata: Metadata) -> DataFrame:
     """The rows of a partition brought together if the table asks for it.
 
     A shuffle makes few files of many partitions, but takes longer than the write itself where a run
     writes one partition. A rebalance splits large partitions, which a repartition would not.
     """
     asked = metadata.configuration.get(_OPTIMIZE_WRITE, "").lower() == "true"
-    return rows.hint("rebalance", *map(named, partition_by)) if asked and partition_by else rows
+    return (
+        rows.hint("rebalance", *map(named_column, partition_by)) if asked and partition_by else rows
+    )
 
 
-def _described(
+def _describe_files(
     directory: str,
     written: int | None,
     values_of: ValuesOf,
@@ -219,7 +221,7 @@ def _described(
     storage, definition = target.storage, target.definition
     files = [f for f in storage.list_tree(directory) if not _is_hidden(f.path)]
 
-    def described(info: FileInfo) -> tuple[AddFile | None, int]:
+    def describe_file(info: FileInfo) -> tuple[AddFile | None, int]:
         with pq.ParquetFile(storage.open_input(info.path)) as file:
             footer = file.metadata
         if not footer.num_rows:
@@ -244,7 +246,7 @@ def _described(
 
     try:
         with ThreadPoolExecutor(_FOOTER_THREADS, thread_name_prefix="delta_ops") as pool:
-            found = list(pool.map(described, files))
+            found = list(pool.map(describe_file, files))
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{storage.uri}: {error}") from error
     num_rows = sum(n for _, n in found)
@@ -270,7 +272,7 @@ def _is_hidden(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _removed_on_failure(storage: Storage, directory: str) -> Iterator[None]:
+def _removing_on_failure(storage: Storage, directory: str) -> Iterator[None]:
     try:
         yield
     except BaseException:

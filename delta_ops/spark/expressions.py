@@ -33,7 +33,7 @@ from delta_ops.protocol.predicate import (
     Predicate,
     resolve,
 )
-from delta_ops.protocol.predicate.nodes import joined
+from delta_ops.protocol.predicate.nodes import join_balanced
 from delta_ops.protocol.predicate.resolution import resolved_type
 from delta_ops.protocol.schema import (
     BINARY,
@@ -75,7 +75,7 @@ def matches(predicate: Predicate, schema: StructType) -> Column:
     return sf.coalesce(to_column(predicate, schema), sf.lit(False))
 
 
-def padded(text: Column, width: int | None) -> Column:
+def pad_text(text: Column, width: int | None) -> Column:
     """The text, with spaces up to so many characters; as it is for None or if it is longer."""
     if width is None:
         return text
@@ -91,7 +91,7 @@ def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Col
     if lengths is None:
         return values
     if isinstance(lengths, int):
-        return padded(values, lengths)
+        return pad_text(values, lengths)
     match data_type:
         case StructType(fields=fields):
             members = (
@@ -114,13 +114,13 @@ def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Col
     return values
 
 
-def named(name: str) -> Column:
+def named_column(name: str) -> Column:
     """The column of this very name, which may hold dots."""
     return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def physical_text(value: Any) -> str | None:
-    """A partition value as the text of what Spark stores for it; `from_physical_text` reads it.
+    """A partition value as the text of what Spark stores for it; `parse_physical_text` reads it.
 
     Dates are days and times microseconds since the epoch, bytes are hexadecimal.
     """
@@ -142,7 +142,7 @@ def physical_text(value: Any) -> str | None:
     return str(value)
 
 
-def from_physical_text(text: Column, data_type: DataType) -> Column:
+def parse_physical_text(text: Column, data_type: DataType) -> Column:
     """The value that `physical_text` wrote."""
     match data_type:
         case t if t == BINARY:
@@ -172,23 +172,23 @@ def _literal(value: Any, data_type: DataType) -> Column:
         return sf.lit(None).cast(data_type.name)
     if data_type in (FLOAT, DOUBLE):
         return sf.lit(float(value))  # a `float` column is compared in double precision
-    return from_physical_text(sf.lit(physical_text(value)), data_type)
+    return parse_physical_text(sf.lit(physical_text(value)), data_type)
 
 
 def _expression(predicate: Predicate) -> Column:
     match predicate:
         case Comparison(column, operator, value):
-            compared = padded(_field(column), predicate.padded_to)
+            compared = pad_text(_field(column), predicate.padded_to)
             return _comparison(compared, operator, value, resolved_type(predicate))
         case In(column, values):
-            compared = padded(_field(column), predicate.padded_to)
-            return _in(compared, values, resolved_type(predicate))
+            compared = pad_text(_field(column), predicate.padded_to)
+            return _membership(compared, values, resolved_type(predicate))
         case IsNull(column):
             return _field(column).isNull()
         case And(operands):
-            return joined(and_, map(_expression, operands))
+            return join_balanced(and_, map(_expression, operands))
         case Or(operands):
-            return joined(or_, map(_expression, operands))
+            return join_balanced(or_, map(_expression, operands))
         case Not(operand):
             return ~_expression(operand)
         case Always(value):
@@ -196,7 +196,7 @@ def _expression(predicate: Predicate) -> Column:
 
 
 def _field(column: ColumnPath) -> Column:
-    return reduce(lambda parent, name: parent.getField(name), column[1:], named(column[0]))
+    return reduce(lambda parent, name: parent.getField(name), column[1:], named_column(column[0]))
 
 
 def _comparison(column: Column, operator: Operator, value: Any, data_type: DataType) -> Column:
@@ -223,11 +223,11 @@ def _nan_against_nan(operator: Operator, is_nan: Column) -> Column:
             return sf.lit(False)
 
 
-def _in(column: Column, values: tuple[Any, ...], data_type: DataType) -> Column:
+def _membership(column: Column, values: tuple[Any, ...], data_type: DataType) -> Column:
     if data_type not in (FLOAT, DOUBLE):
         return column.isin([_literal(value, data_type) for value in values])
     # Longer lists of Spark's own IN compare by bits, where -0.0 is not 0.0.
     null = sf.lit(None).cast("boolean")
-    return joined(
+    return join_balanced(
         or_, (null if v is None else _comparison(column, "==", v, data_type) for v in values)
     )

@@ -38,7 +38,7 @@ _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Er
 
 
 @contextlib.contextmanager
-def translated(table: str, place: str) -> Iterator[None]:
+def translating_failures(table: str, place: str) -> Iterator[None]:
     """Raise what Spark raises as an error of ours.
 
     Args:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.schema import StructType
-from delta_ops.spark.expressions import from_physical_text, named
+from delta_ops.spark.expressions import named_column, parse_physical_text
 from delta_ops.spark.file_index import FileGroup
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session import overriding
@@ -52,9 +52,9 @@ def scan(
     else:
         grouped = located.join(sf.broadcast(_group_by_path(spark, groups)), _PATH, "left")
     return grouped.select(
-        *(named(field.name) for field in data.fields),
+        *(named_column(field.name) for field in data.fields),
         *(
-            from_physical_text(_text(groups, i), field.data_type).alias(field.name)
+            parse_physical_text(_text(groups, i), field.data_type).alias(field.name)
             for i, field in enumerate(partitions.fields)
         ),
     )
@@ -62,7 +62,7 @@ def scan(
 
 def _group_by_map(groups: Sequence[FileGroup]) -> Column:
     entries = ((sf.lit(path), sf.lit(number)) for path, number in _numbers_by_path(groups))
-    return sf.try_element_at(sf.create_map(*chain.from_iterable(entries)), named(_PATH))
+    return sf.try_element_at(sf.create_map(*chain.from_iterable(entries)), named_column(_PATH))
 
 
 def _group_by_path(spark: SparkSession, groups: Sequence[FileGroup]) -> DataFrame:
@@ -77,10 +77,10 @@ def _numbers_by_path(groups: Sequence[FileGroup]) -> Iterator[tuple[str, int]]:
     """The group of each file, by `_metadata.file_path`."""
     for number, group in enumerate(groups):
         for path, *_ in group.files:
-            yield _as_java_writes_it(path), number
+            yield _encode_like_java(path), number
 
 
-def _as_java_writes_it(path: str) -> str:
+def _encode_like_java(path: str) -> str:
     """The path as java.net.URI encodes it, which of the letters beyond ASCII leaves most alone."""
     return "".join(
         c if ord(c) > 127 and unicodedata.category(c) not in _ENCODED_CATEGORIES else encode_path(c)
@@ -93,7 +93,9 @@ def _text(groups: Sequence[FileGroup], column: int) -> Column:
     texts = sf.from_json(
         sf.lit(json.dumps([group.values[column] for group in groups])), "array<string>"
     )
-    unknown = sf.raise_error(sf.concat(sf.lit("no partition values are known of "), named(_PATH)))
-    return sf.when(named(_GROUP).isNull(), unknown.cast("string")).otherwise(
-        sf.get(texts, named(_GROUP))
+    unknown = sf.raise_error(
+        sf.concat(sf.lit("no partition values are known of "), named_column(_PATH))
+    )
+    return sf.when(named_column(_GROUP).isNull(), unknown.cast("string")).otherwise(
+        sf.get(texts, named_column(_GROUP))
     )

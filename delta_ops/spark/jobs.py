@@ -31,7 +31,7 @@ def run(spark: SparkSession, call: Callable[[], _T]) -> _T:
     tag = f"delta_ops-{uuid.uuid4().hex}"
     outcome: Future[_T] = Future()
 
-    def tagged() -> _T:
+    def call_tagged() -> _T:
         # Not a tag of the session: `interruptTag` finds no job that another thread started.
         spark.sparkContext.addJobTag(tag)
         try:
@@ -39,7 +39,7 @@ def run(spark: SparkSession, call: Callable[[], _T]) -> _T:
         finally:
             spark.sparkContext.removeJobTag(tag)
 
-    inherited = inheritable_thread_target(spark)(tagged)
+    inherited = inheritable_thread_target(spark)(call_tagged)
 
     def work() -> None:
         try:

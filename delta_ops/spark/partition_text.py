@@ -98,7 +98,7 @@ def partition_values_of(
     """
     values: dict[str, str | None] = {}
     for segment, field in zip(segments, fields, strict=True):
-        text = _unescaped(segment.partition("=")[2])
+        text = _unescape(segment.partition("=")[2])
         try:
             value = None if text == HIVE_DEFAULT_PARTITION else parse(text, field.data_type)
             values[field.name] = serialize(value, field.data_type)
@@ -124,5 +124,5 @@ def _time_text(local: Column, separator: str) -> Column:
     )
 
 
-def _unescaped(segment: str) -> str:
+def _unescape(segment: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), segment)

@@ -28,7 +28,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark import file_index, file_list
-from delta_ops.spark.expressions import named, pad, physical_text, to_column
+from delta_ops.spark.expressions import named_column, pad, physical_text, to_column
 from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.storage import Storage
@@ -78,7 +78,7 @@ def read(
     rows = read_groups(spark, snapshot, groups)
     if predicate is not None:
         rows = rows.filter(to_column(predicate, snapshot.schema))
-    return rows.select(*(_shown(find_field(snapshot.schema, name)) for name in wanted))
+    return rows.select(*(_shown_column(find_field(snapshot.schema, name)) for name in wanted))
 
 
 def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
@@ -130,11 +130,11 @@ def read_groups(spark: SparkSession, snapshot: Snapshot, groups: Sequence[FileGr
     except IndexUnavailableError as error:
         logger.info("%s is read without a file index: %s", snapshot.uri, error)
         rows = file_list.scan(spark, groups, data, partitions, READ_OPTIONS)
-    return rows.select(*(named(field.name) for field in schema.fields))
+    return rows.select(*(named_column(field.name) for field in schema.fields))
 
 
-def _shown(field: StructField) -> Column:
-    lengths, column = char_lengths(field), named(field.name)
+def _shown_column(field: StructField) -> Column:
+    lengths, column = char_lengths(field), named_column(field.name)
     return column if lengths is None else pad(column, field.data_type, lengths).alias(field.name)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.row_rules import NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
-from delta_ops.spark.expressions import named
+from delta_ops.spark.expressions import named_column
 
 _IsBroken = Callable[[Column], Column]
 
@@ -53,9 +53,9 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
 def null_checks(schema: StructType) -> Iterator[RowCheck]:
     """A check for each column of the schema that must not be null."""
     for each in schema.fields:
-        for path, is_broken in _required(each.data_type, each.nullable, each.name):
+        for path, is_broken in _required_fields(each.data_type, each.nullable, each.name):
             yield RowCheck(
-                num_broken=sf.count_if(is_broken(named(each.name))),
+                num_broken=sf.count_if(is_broken(named_column(each.name))),
                 message=(
                     f"column {path} has a null, and the table says NOT NULL; fill it or leave the "
                     "row out"
@@ -69,7 +69,9 @@ def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:
     return frozenset(each.rule for each in checks if each.rule is not None)
 
 
-def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[tuple[str, _IsBroken]]:
+def _required_fields(
+    data_type: DataType, nullable: bool, path: str
+) -> Iterator[tuple[str, _IsBroken]]:
     """What must not be null in a value of this type, and whether it is null in one.
 
     What must not be null may be so where its parent is. The conditions themselves are never null.
@@ -79,26 +81,30 @@ def _required(data_type: DataType, nullable: bool, path: str) -> Iterator[tuple[
     match data_type:
         case StructType(fields=fields):
             for each in fields:
-                for inner, is_broken in _required(
+                for inner, is_broken in _required_fields(
                     each.data_type, each.nullable, f"{path}.{each.name}"
                 ):
-                    yield inner, partial(_in_field, each.name, is_broken)
+                    yield inner, partial(_breaks_in_field, each.name, is_broken)
         case ArrayType(element_type=element_type, contains_null=contains_null):
-            for inner, is_broken in _required(element_type, contains_null, f"{path}.element"):
-                yield inner, partial(_in_any, _elements, is_broken)
+            for inner, is_broken in _required_fields(
+                element_type, contains_null, f"{path}.element"
+            ):
+                yield inner, partial(_breaks_in_any, _elements, is_broken)
         case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
             # Spark has no null keys, and Delta no word for it.
-            for inner, is_broken in _required(key_type, True, f"{path}.key"):
-                yield inner, partial(_in_any, sf.map_keys, is_broken)
-            for inner, is_broken in _required(value_type, contains_null, f"{path}.value"):
-                yield inner, partial(_in_any, sf.map_values, is_broken)
+            for inner, is_broken in _required_fields(key_type, True, f"{path}.key"):
+                yield inner, partial(_breaks_in_any, sf.map_keys, is_broken)
+            for inner, is_broken in _required_fields(value_type, contains_null, f"{path}.value"):
+                yield inner, partial(_breaks_in_any, sf.map_values, is_broken)
 
 
-def _in_field(name: str, is_broken: _IsBroken, value: Column) -> Column:
+def _breaks_in_field(name: str, is_broken: _IsBroken, value: Column) -> Column:
     return value.isNotNull() & is_broken(value.getField(name))
 
 
-def _in_any(elements: Callable[[Column], Column], is_broken: _IsBroken, value: Column) -> Column:
+def _breaks_in_any(
+    elements: Callable[[Column], Column], is_broken: _IsBroken, value: Column
+) -> Column:
     return sf.coalesce(sf.exists(elements(value), is_broken), sf.lit(False))
 
 

@@ -62,7 +62,7 @@ def _nullable_struct(schema: StructType) -> StructType:
         tuple(
             StructField(
                 each.name,
-                _nullable(each.data_type),
+                _nullable_type(each.data_type),
                 True,
                 {key: each.metadata[key] for key in ("comment",) if key in each.metadata},
             )
@@ -71,12 +71,12 @@ def _nullable_struct(schema: StructType) -> StructType:
     )
 
 
-def _nullable(data_type: DataType) -> DataType:
+def _nullable_type(data_type: DataType) -> DataType:
     match data_type:
         case StructType():
             return _nullable_struct(data_type)
         case ArrayType(element_type=element_type):
-            return ArrayType(_nullable(element_type), True)
+            return ArrayType(_nullable_type(element_type), True)
         case MapType(key_type=key_type, value_type=value_type):
-            return MapType(_nullable(key_type), _nullable(value_type), True)
+            return MapType(_nullable_type(key_type), _nullable_type(value_type), True)
     return data_type

@@ -33,7 +33,7 @@ from delta_ops.protocol.schema import (
     StructType,
     walk,
 )
-from delta_ops.spark.expressions import named
+from delta_ops.spark.expressions import named_column
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 
@@ -70,7 +70,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     misfits: list[tuple[Column, str]] = []
     for each in schema.fields:
         source = given.fields_by_lower_name.get(each.name.lower())
-        value = named(source[0].name) if source else _null(each.data_type)
+        value = named_column(source[0].name) if source else _null(each.data_type)
         if source and _is_narrowed(source[0].data_type, each.data_type):
             narrowed = value.try_cast(each.data_type.name)
             is_changed = ~narrowed.try_cast(source[0].data_type.name).eqNullSafe(value)
@@ -80,7 +80,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
             )
             value = narrowed
         elif source:
-            value = _converted(value, source[0].data_type, each.data_type, each.name, table)
+            value = _convert(value, source[0].data_type, each.data_type, each.name, table)
         values.append(value.alias(each.name))
     names = [f"delta_ops check {i}" for i in range(len(misfits))]  # no table's, for the spaces
     return FittedRows(
@@ -89,7 +89,7 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
             *(is_changed.alias(n) for n, (is_changed, _) in zip(names, misfits, strict=True)),
         ),
         checks=tuple(
-            RowCheck(num_broken=sf.count_if(named(name)), message=message)
+            RowCheck(num_broken=sf.count_if(named_column(name)), message=message)
             for name, (_, message) in zip(names, misfits, strict=True)
         ),
     )
@@ -116,9 +116,9 @@ def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
             )
 
 
-def _converted(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
+def _convert(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
     """The value as one of the target type, without a look at it."""
-    if _same(source, target):
+    if _is_same(source, target):
         return value
     if source == _VOID:
         return _null(target)
@@ -128,14 +128,14 @@ def _converted(value: Column, source: DataType, target: DataType, path: str, tab
         case ArrayType(), ArrayType():
             return sf.transform(
                 value,
-                lambda element: _converted(
+                lambda element: _convert(
                     element, source.element_type, target.element_type, f"{path}.element", table
                 ),
             )
-        case MapType(), MapType() if _same(source.key_type, target.key_type):
+        case MapType(), MapType() if _is_same(source.key_type, target.key_type):
             return sf.transform_values(
                 value,
-                lambda _, each: _converted(
+                lambda _, each: _convert(
                     each, source.value_type, target.value_type, f"{path}.value", table
                 ),
             )
@@ -157,7 +157,7 @@ def _converted_struct(
     for each in target.fields:
         found = source.fields_by_lower_name.get(each.name.lower())
         member = (
-            _converted(
+            _convert(
                 value.getField(found[0].name),
                 found[0].data_type,
                 each.data_type,
@@ -176,7 +176,7 @@ def _null(data_type: DataType) -> Column:
     return sf.lit(None).cast(spark_schema_from_schema(only)[0].dataType)
 
 
-def _same(source: DataType, target: DataType) -> bool:
+def _is_same(source: DataType, target: DataType) -> bool:
     """Whether Spark stores both alike: nullability aside, names in the same case."""
     only = (StructType((StructField("only", each),)) for each in (source, target))
     first, second = map(spark_schema_from_schema, only)

@@ -132,7 +132,7 @@ class SparkWrite:
         schema = self._transaction.schema
         rows = fit(self._df, schema, self._transaction.log.uri)
         checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
-        return _staged(self._transaction, rows.frame, checks)
+        return _stage_rows(self._transaction, rows.frame, checks)
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
         """See `WriteEngine`."""
@@ -145,7 +145,7 @@ class SparkWrite:
         assert snapshot
         rows = read_files(self._df.sparkSession, snapshot, files)
         survivors = rows.filter(~matches(predicate, snapshot.schema))
-        return _staged(self._transaction, survivors, tuple(null_checks(snapshot.schema)))
+        return _stage_rows(self._transaction, survivors, tuple(null_checks(snapshot.schema)))
 
     def discard(self, adds: Sequence[AddFile]) -> None:
         """See `WriteEngine`; directories of this engine hold nothing else."""
@@ -165,7 +165,7 @@ def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[
         )
 
 
-def _staged(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck]) -> Staged:
+def _stage_rows(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck]) -> Staged:
     target = TableTarget(storage=transaction.log.storage, definition=transaction.definition)
     written = write_rows(rows, checks, target, transaction.on_event)
     return Staged(

@@ -23,26 +23,28 @@ def local_path_of(address: str) -> str | None:
     """
     scheme, rest = split_uri(address)
     if scheme in _LOCAL_SCHEMES:
-        return _absolute(_path_in_uri(address, rest.removeprefix("localhost")))
+        return _make_absolute(_path_in_uri(address, rest.removeprefix("localhost")))
     if scheme or _CHAIN.match(address):
         return None
     if address[:5].lower() == "file:":
-        return _absolute(_path_in_uri(address, address[5:]))
+        return _make_absolute(_path_in_uri(address, address[5:]))
     if one_slash := _ONE_SLASH.match(address):
         scheme = one_slash[1]
-        raise refused(
+        raise address_refusal(
             address,
             f"it has one slash after {scheme}:",
             f"write {scheme}:// for a store, or ./{address} for a local directory",
         )
-    return _absolute(_with_home(address))
+    return _make_absolute(_expand_home(address))
 
 
 def _path_in_uri(address: str, path: str) -> str:
     if not path.startswith("/"):
-        raise refused(address, "it names a host or a relative path", "write file:///absolute/path")
+        raise address_refusal(
+            address, "it names a host or a relative path", "write file:///absolute/path"
+        )
     if unquote(path) != path:
-        raise refused(
+        raise address_refusal(
             address,
             "engines disagree whether a percent sign in a file: URI stands for itself",
             "give the plain path",
@@ -50,10 +52,10 @@ def _path_in_uri(address: str, path: str) -> str:
     return path[1:] if _DRIVE.match(path) else f"/{path.lstrip('/')}"
 
 
-def _with_home(address: str) -> str:
+def _expand_home(address: str) -> str:
     path = os.path.expanduser(address)
     if path.startswith("~"):
-        raise refused(
+        raise address_refusal(
             address,
             "there is no home directory of that user",
             f"write ./{address} for a local directory",
@@ -61,24 +63,24 @@ def _with_home(address: str) -> str:
     return path
 
 
-def _absolute(path: str) -> str:
+def _make_absolute(path: str) -> str:
     if not path or "\0" in path:
-        raise refused(path, "it is empty or holds a NUL character", "give a path")
+        raise address_refusal(path, "it is empty or holds a NUL character", "give a path")
     if _DRIVE.match(path) and os.name != "nt":
-        raise refused(
+        raise address_refusal(
             path,
             "it starts with a Windows drive",
             f"write ./{path} for a local directory",
         )
     absolute = os.path.abspath(path)
     if ".." in path.split("/") and os.path.realpath(absolute) != os.path.realpath(path):
-        raise refused(
+        raise address_refusal(
             path, "'..' after a link means different places to different programs", "leave it out"
         )
     return absolute
 
 
-def refused(address: str, problem: str, cure: str) -> InvalidRequestError:
+def address_refusal(address: str, problem: str, cure: str) -> InvalidRequestError:
     """The error for an address that is not opened."""
     return InvalidRequestError(
         f"The address {redact(address)!r} is refused because {problem}; {cure}."

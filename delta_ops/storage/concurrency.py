@@ -34,7 +34,7 @@ _MOST_OFFERED = 256
 _this_thread = threading.local()
 
 
-def in_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
+def run_parallel(call: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """What `call` returns for each item, in their order; of several errors, the first item's."""
     todo = list(items)
     if len(todo) < 2 or _works_in_sequence():

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists, split
+from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists_error, split
 
 T = TypeVar("T")
 
@@ -30,12 +30,12 @@ def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
         await blob.upload_blob(
             data,
             length=len(data),
-            metadata=_marked(mark),
+            metadata=_blob_metadata(mark),
             match_condition=MatchConditions.IfMissing,
             max_concurrency=1,
         )
 
-    _creating(fs, path, put)
+    _create(fs, path, put)
 
 
 def _look(fs: Any, path: str) -> str | None:
@@ -46,7 +46,7 @@ def _look(fs: Any, path: str) -> str | None:
         return str((found.metadata or {}).get(_MARK, ""))
 
     try:
-        return _asked(fs, path, look)
+        return _ask(fs, path, look)
     except ResourceNotFoundError:
         return None
 
@@ -64,7 +64,7 @@ class _Blocks:
         async def stage(blob: Any) -> None:
             await blob.stage_block(name, part, length=len(part))
 
-        _asked(self._fs, self._path, stage)
+        _ask(self._fs, self._path, stage)
         self._names.append(name)
 
     def finish(self) -> None:
@@ -74,11 +74,11 @@ class _Blocks:
         async def commit(blob: Any) -> None:
             await blob.commit_block_list(
                 [BlobBlock(name) for name in self._names],
-                metadata=_marked(self._mark),
+                metadata=_blob_metadata(self._mark),
                 match_condition=MatchConditions.IfMissing,
             )
 
-        _creating(self._fs, self._path, commit)
+        _create(self._fs, self._path, commit)
 
     def abandon(self) -> None:
         """Nothing: the store drops blocks that no list names."""
@@ -94,32 +94,32 @@ def _endpoint_of(fs: Any) -> Endpoint:
     return Endpoint(asked.netloc + asked.path, (asked.hostname or "").endswith(_OWN_HOSTS))
 
 
-def _creating(fs: Any, path: str, call: Callable[[Any], Awaitable[None]]) -> None:
+def _create(fs: Any, path: str, call: Callable[[Any], Awaitable[None]]) -> None:
     from azure.core.exceptions import HttpResponseError
 
     try:
-        _asked(fs, path, call)
+        _ask(fs, path, call)
     except HttpResponseError as error:
         if getattr(error, "error_code", "") == _IS_THERE or (
             error.status_code in _MAY_BE_THERE and _look(fs, path) is not None
         ):
-            raise file_exists(path) from error
+            raise file_exists_error(path) from error
         raise
 
 
-def _asked(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
+def _ask(fs: Any, path: str, call: Callable[[Any], Awaitable[T]]) -> T:
     container, name = split(path)
 
-    async def asked() -> T:
+    async def ask() -> T:
         async with fs.service_client.get_blob_client(container=container, blob=name) as blob:
             return await call(blob)
 
     from fsspec.asyn import sync  # a local table does without
 
-    return sync(fs.loop, asked)  # type: ignore[no-any-return]
+    return sync(fs.loop, ask)  # type: ignore[no-any-return]
 
 
-def _marked(mark: str) -> dict[str, str]:
+def _blob_metadata(mark: str) -> dict[str, str]:
     # As adlfs marks what is no directory.
     return {"is_directory": "false", **({_MARK: mark} if mark else {})}
 

@@ -16,7 +16,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists, split
+from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists_error, split
 
 _MARK = "deltaopscreate"
 _OWN_HOST = re.compile(r"s3(-fips)?(\.dualstack)?(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
@@ -35,18 +35,18 @@ def _put(fs: Any, path: str, data: bytes, mark: str) -> None:
                 Key=key,
                 Body=data,
                 IfNoneMatch="*",
-                **_marked(fs, mark),
+                **_object_metadata(fs, mark),
             )
         except Exception as error:  # as s3fs translates it
             match _status_of(error):
                 case 412:
-                    raise file_exists(path) from error
+                    raise file_exists_error(path) from error
                 case 409:
                     _wait(number)
                     continue
             raise
         return
-    raise _still_under_way(path)
+    raise _busy_error(path)
 
 
 def _look(fs: Any, path: str) -> str | None:
@@ -64,7 +64,9 @@ class _Multipart:
     def __init__(self, fs: Any, path: str, mark: str) -> None:
         self._fs, self._path = fs, path
         bucket, key = split(path)
-        begun = fs.call_s3("create_multipart_upload", Bucket=bucket, Key=key, **_marked(fs, mark))
+        begun = fs.call_s3(
+            "create_multipart_upload", Bucket=bucket, Key=key, **_object_metadata(fs, mark)
+        )
         self._upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
         self._parts: list[dict[str, Any]] = []
 
@@ -86,7 +88,7 @@ class _Multipart:
             if _status_of(error) == 412 or (
                 _status_of(error) in {404, 409} and _appears(self._fs, self._path)
             ):
-                raise file_exists(self._path) from error
+                raise file_exists_error(self._path) from error
             raise
 
     def abandon(self) -> None:
@@ -116,12 +118,12 @@ def _wait(number: int) -> None:
     time.sleep(random.uniform(0, _AFTER_A_CONFLICT_S * 2**number))  # noqa: S311  (jitter)
 
 
-def _still_under_way(path: str) -> OSError:
+def _busy_error(path: str) -> OSError:
     text = f"another request to create it is still under way ({os.strerror(errno.EBUSY)})"
     return OSError(errno.EBUSY, text, path)
 
 
-def _marked(fs: Any, mark: str) -> dict[str, dict[str, str]]:
+def _object_metadata(fs: Any, mark: str) -> dict[str, dict[str, str]]:
     given = fs.s3_additional_kwargs.get("Metadata", {})  # of the user, for all objects
     return {"Metadata": {**given, _MARK: mark}} if mark else {}
 

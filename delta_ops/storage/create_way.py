@@ -56,7 +56,7 @@ class Way:
     """None where the way lies within this process."""
 
 
-def file_exists(path: str) -> FileExistsError:
+def file_exists_error(path: str) -> FileExistsError:
     """The error to raise."""
     return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 

@@ -30,7 +30,7 @@ _PARTS = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*://)?)([^/?#\\]*)(.*)", re.DOTA
 logger = logging.getLogger(__name__)
 
 
-def without_credentials(scheme: str, options: Options) -> Options:
+def drop_credentials(scheme: str, options: Options) -> Options:
     """Options that open the same store and hold no credentials in an address.
 
     Raises:
@@ -72,7 +72,10 @@ def _s3(options: Options) -> Options:
         return cleaned
     from delta_ops.storage.basic_auth_s3 import BasicAuthSession  # imports the client
 
-    return {**cleaned, "session": BasicAuthSession(_basic(user_info), options.get("profile"))}
+    return {
+        **cleaned,
+        "session": BasicAuthSession(_basic_header(user_info), options.get("profile")),
+    }
 
 
 def _configured_s3(options: Options) -> str | None:
@@ -122,7 +125,7 @@ def _gcs(options: Options) -> Options:
         _warn("GCS", address)
         return cleaned
     session = options.get("session_kwargs") or {}
-    headers = {**(session.get("headers") or {}), "Authorization": _basic(user_info)}
+    headers = {**(session.get("headers") or {}), "Authorization": _basic_header(user_info)}
     return {**cleaned, "session_kwargs": {**session, "headers": headers}}
 
 
@@ -153,7 +156,7 @@ def _cleaned_setting(setting: str) -> str:
     return f"{name}{equals}{address}" if equals else address
 
 
-def _basic(user_info: str) -> str:
+def _basic_header(user_info: str) -> str:
     user, _, password = user_info.partition(":")
     return f"Basic {b64encode(f'{unquote(user)}:{unquote(password)}'.encode()).decode()}"
 

@@ -18,8 +18,15 @@ from delta_ops.errors import UnsupportedStorageError
 from delta_ops.storage.create_azure import AZURE
 from delta_ops.storage.create_gcs import GCS
 from delta_ops.storage.create_s3 import S3
-from delta_ops.storage.create_way import Way, file_exists
-from delta_ops.storage.locks import RENAMING, Lock, can_rename, held, locked, unconditional
+from delta_ops.storage.create_way import Way, file_exists_error
+from delta_ops.storage.locks import (
+    RENAMING,
+    Lock,
+    can_rename,
+    hold,
+    way_with_lock,
+    way_without_condition,
+)
 from delta_ops.storage.probe import honours_put, honours_upload
 
 _memory_lock = threading.Lock()
@@ -54,9 +61,9 @@ def way_to_create(
     if way is None:
         return _way_by_lock(protocols, fs, uri, lock)
     if honours_put(way, fs, root):
-        return locked(way, lock) if lock else way
+        return way_with_lock(way, lock) if lock else way
     if lock:
-        return locked(unconditional(way), lock)
+        return way_with_lock(way_without_condition(way), lock)
     address = way.endpoint_of(fs).address if way.endpoint_of else ""
     raise UnsupportedStorageError(
         f"{uri} cannot be committed to: the store at {address} does not honour the condition that "
@@ -86,7 +93,7 @@ def name_staged_file(staged: str, target: str, lock: Lock | None = None) -> None
     if os.name == "nt":
         os.rename(staged, target)  # refuses an existing name on Windows, and only there
         return
-    with held(lock, target) if lock else contextlib.nullcontext():
+    with hold(lock, target) if lock else contextlib.nullcontext():
         try:
             os.link(staged, target)  # rename would replace an existing file; link refuses
         except FileExistsError:
@@ -97,13 +104,13 @@ def name_staged_file(staged: str, target: str, lock: Lock | None = None) -> None
             if error.errno not in _NO_LINKS:
                 raise
             if lock is None:
-                raise _without_links(target, error) from error
+                raise _no_links_error(target, error) from error
             if os.path.lexists(target):
-                raise file_exists(target) from error
+                raise file_exists_error(target) from error
             os.rename(staged, target)
 
 
-def _without_links(target: str, error: OSError) -> UnsupportedStorageError:
+def _no_links_error(target: str, error: OSError) -> UnsupportedStorageError:
     return UnsupportedStorageError(
         f"{os.path.dirname(target)} cannot be committed to: its file system has no hard links "
         f"({os.strerror(error.errno or 0)}), and without them two writers could both create the "
@@ -125,18 +132,18 @@ def _way_by_lock(protocols: tuple[str, ...], fs: Any, uri: str, lock: Lock | Non
             "nor rename a file at once, so that readers could see a part of a commit. Reading "
             "works; to write, keep the table on another store."
         )
-    return locked(RENAMING, lock)
+    return way_with_lock(RENAMING, lock)
 
 
-def alone_in_memory() -> AbstractContextManager[object]:
+def get_memory_lock() -> AbstractContextManager[object]:
     """To be held for what must not interleave in fsspec's store in memory, one per process."""
     return _memory_lock
 
 
 def _put_in_memory(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
-    with alone_in_memory():
+    with get_memory_lock():
         if fs.exists(path):
-            raise file_exists(path)
+            raise file_exists_error(path)
         try:
             fs.pipe_file(path, data)
         except FileExistsError as error:  # fsspec's answer when a parent is a file

@@ -45,7 +45,7 @@ def reason_of(error: OSError) -> str:
     return reason or f"{error.strerror or error}; check the file system and run again"
 
 
-def said_by(error: Exception, options: Mapping[str, object]) -> str:
+def describe_error(error: Exception, options: Mapping[str, object]) -> str:
     """The kind of `error` and the first line of its text, scrubbed."""
     text = scrub(str(error), options).strip().partition("\n")[0].rstrip(".")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

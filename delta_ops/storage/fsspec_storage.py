@@ -23,12 +23,12 @@ from typing import IO, Any
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.create_way import Way
-from delta_ops.storage.exclusive import alone_in_memory, uploads_in_parts, way_to_create
-from delta_ops.storage.failures import reason_of, reveals, said_by
-from delta_ops.storage.locks import Lock, can_rename, held, held_by_caller, rename_into_place
+from delta_ops.storage.exclusive import get_memory_lock, uploads_in_parts, way_to_create
+from delta_ops.storage.failures import describe_error, reason_of, reveals
+from delta_ops.storage.locks import Lock, can_rename, hold, hold_for_caller, rename_into_place
 from delta_ops.storage.object_stores import (
     DELETE_BATCH,
     Entry,
@@ -132,7 +132,7 @@ class FsspecStorage:
         walk = self._walk if _OBJECT_STORES.isdisjoint(self._protocols) else self._find_in_parallel
         with self._failing_as(directory, "listed"):
             infos = self._infos_of(walk(directory), directory)
-            yield from infos if wanted is None else _wanted_of(infos, wanted)
+            yield from infos if wanted is None else _filter_wanted(infos, wanted)
 
     def find(self, paths: Iterable[str]) -> Iterator[FileInfo]:
         """See `Storage`; these stores have no links."""
@@ -146,23 +146,25 @@ class FsspecStorage:
         entries: list[Entry] = []
         full = self._full_directory(directory)
         with self._failing_as(directory, "listed"):
-            with contextlib.suppress(*_NOTHING_THERE), self._alone():
+            with contextlib.suppress(*_NOTHING_THERE), self._hold_memory():
                 self._fs.invalidate_cache()
                 entries = self._fs.ls(full, detail=True)
-            found = {self._relative(e["name"]).rstrip("/") for e in entries if _is_directory(e)}
+            found = {
+                self._relative_path(e["name"]).rstrip("/") for e in entries if _is_directory(e)
+            }
         return sorted(path for path in found - {directory} if is_valid(path))
 
     def is_directory(self, path: str) -> bool:
         """See `Storage`."""
-        with self._failing_as(path, "read"), self._alone():
+        with self._failing_as(path, "read"), self._hold_memory():
             self._fs.invalidate_cache()
-            return bool(self._fs.isdir(self._full(path)))
+            return bool(self._fs.isdir(self._full_path(path)))
 
     def stat(self, path: str) -> FileInfo:
         """See `Storage`."""
-        with self._reading(path), self._alone():
+        with self._reading(path), self._hold_memory():
             self._fs.invalidate_cache()
-            entry = self._fs.info(self._full(path))
+            entry = self._fs.info(self._full_path(path))
             if entry["type"] != "file":
                 raise FileNotFoundError(path)
             return self._info_of(path, entry)
@@ -171,14 +173,14 @@ class FsspecStorage:
         """See `Storage`."""
         with self._reading(path):
             options = options_of_read(self._protocols)
-            return bytes(self._fs.cat_file(self._full(path), **options))
+            return bytes(self._fs.cat_file(self._full_path(path), **options))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""
         validate_ranges(ranges)
         asked = [(start, end) for start, end in ranges if start < end]  # HTTP has no empty range
         with self._reading(path):
-            answers = iter(self._ranges_of(self._full(path), asked))
+            answers = iter(self._ranges_of(self._full_path(path), asked))
         parts = [next(answers) if start < end else b"" for start, end in ranges]
         return validate_parts(self.locate(path), ranges, parts)
 
@@ -187,8 +189,8 @@ class FsspecStorage:
         with self._reading(path):
             if "memory" in self._protocols:
                 # fsspec hands all readers in memory one file, which has one position.
-                return pa.BufferReader(self._fs.cat_file(self._full(path)))
-            file = self._fs.open(self._full(path), "rb")
+                return pa.BufferReader(self._fs.cat_file(self._full_path(path)))
+            file = self._fs.open(self._full_path(path), "rb")
             if (getattr(file, "details", None) or {}).get("type") == "directory":
                 raise FileNotFoundError(path)  # s3fs opens what has objects below it
             return pa.PythonFile(file, mode="r")
@@ -196,12 +198,12 @@ class FsspecStorage:
     @contextlib.contextmanager
     def holding_lock(self, path: str) -> Iterator[FsspecStorage]:
         """See `Storage`."""
-        with held_by_caller(self._lock, self._full(path), self._uri) as lock:
+        with hold_for_caller(self._lock, self._full_path(path), self._uri) as lock:
             yield FsspecStorage(self._fs, self._root, self._uri, lock, self._cache)
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:  # noqa: ARG002
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
-        full, way = self._full(path), self._way_to_create()
+        full, way = self._full_path(path), self._way_to_create()
         with self._failing_as(path, "created", FileExistsError):
             way.put(self._fs, full, data, "")
 
@@ -213,7 +215,7 @@ class FsspecStorage:
         is_durable: bool = True,  # noqa: ARG002
     ) -> FileInfo:
         """See `Storage` and `uploads`; also `UnsupportedStorageError`, see `exclusive`."""
-        full, way = self._full(path), self._way_to_create()
+        full, way = self._full_path(path), self._way_to_create()
         upload_written(
             write,
             way,
@@ -229,13 +231,13 @@ class FsspecStorage:
 
         There, within a lock, the file is gone for a moment before the new one has its name.
         """
-        full = self._full(path)
+        full = self._full_path(path)
         with self._failing_as(path, "replaced"):
             if not _OBJECT_STORES.isdisjoint(self._protocols):
-                with self._alone():
+                with self._hold_memory():
                     self._fs.pipe_file(full, data)
             elif self._lock is not None and can_rename(self._fs):
-                with held(self._lock, full):
+                with hold(self._lock, full):
                     with contextlib.suppress(FileNotFoundError):
                         self._fs.rm_file(full)
                     rename_into_place(self._fs, full, data)
@@ -256,10 +258,10 @@ class FsspecStorage:
         """See `Storage`."""
         with (
             self._failing_as(path, "deleted"),
-            self._alone(),
+            self._hold_memory(),
             contextlib.suppress(*_NOTHING_THERE),
         ):
-            self._fs.rm_file(self._full(path))
+            self._fs.rm_file(self._full_path(path))
 
     def delete_many(self, paths: Iterable[str]) -> list[str]:
         """See `Storage`; why a file could not be deleted goes to the log."""
@@ -267,8 +269,8 @@ class FsspecStorage:
         kept: list[str] = []
         while chosen := list(islice(remaining, DELETE_BATCH * MAX_CONCURRENCY)):
             batches = [chosen[i : i + DELETE_BATCH] for i in range(0, len(chosen), DELETE_BATCH)]
-            left = list(chain.from_iterable(in_parallel(self._left_by_bulk, batches)))
-            gone = in_parallel(self._is_deleted, left)
+            left = list(chain.from_iterable(run_parallel(self._delete_in_bulk, batches)))
+            gone = run_parallel(self._is_deleted, left)
             kept += [path for path, is_gone in zip(left, gone, strict=True) if not is_gone]
         return kept
 
@@ -291,7 +293,7 @@ class FsspecStorage:
         protocol = self._opened_fs.protocol
         return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
-    def _full(self, path: str) -> str:
+    def _full_path(self, path: str) -> str:
         if is_taken_for_another(self._protocols, validate(path)):
             reason = (
                 f"the client of {self._protocols[0]} would reach another object, because it cuts "
@@ -301,16 +303,16 @@ class FsspecStorage:
         return f"{self._root}/{path}"
 
     def _full_directory(self, directory: str) -> str:
-        return self._full(directory) if directory else self._root
+        return self._full_path(directory) if directory else self._root
 
-    def _alone(self) -> contextlib.AbstractContextManager[object]:
+    def _hold_memory(self) -> contextlib.AbstractContextManager[object]:
         """Keeps fsspec's store in memory from changing under a call that walks it."""
-        return alone_in_memory() if "memory" in self._protocols else contextlib.nullcontext()
+        return get_memory_lock() if "memory" in self._protocols else contextlib.nullcontext()
 
     def _entries_of(self, directory: str, start: str = "") -> list[Entry]:
         full = self._full_directory(directory)
         list_from = way_to_list_from(self._protocols)
-        with contextlib.suppress(*_NOTHING_THERE), self._alone():
+        with contextlib.suppress(*_NOTHING_THERE), self._hold_memory():
             if list_from is not None:
                 return list(list_from(self._fs, full, start))
             self._fs.invalidate_cache()
@@ -318,7 +320,7 @@ class FsspecStorage:
         return []
 
     def _find(self, directory: str) -> Iterable[Entry]:
-        with contextlib.suppress(*_NOTHING_THERE), self._alone():
+        with contextlib.suppress(*_NOTHING_THERE), self._hold_memory():
             self._fs.invalidate_cache()
             found = self._fs.find(self._full_directory(directory), detail=True)
             return list(found.values()) if isinstance(found, dict) else []
@@ -356,7 +358,7 @@ class FsspecStorage:
             self._fs.invalidate_cache()
             entries = self._fs.ls(self._full_directory(directory), detail=True)
             files = [entry for entry in entries if entry["type"] == "file"]
-            paths = [self._relative(e["name"]) for e in entries if e["type"] == "directory"]
+            paths = [self._relative_path(e["name"]) for e in entries if e["type"] == "directory"]
             # A directory that is listed as in itself is an object that stands for it.
             below = [path.rstrip("/") for path in paths if path.rstrip("/") != directory]
             return files, [path for path in below if is_valid(path)]
@@ -374,7 +376,7 @@ class FsspecStorage:
         while pending:
             inner = pending.pop()
             for entry in self._entries_of(inner):
-                path = self._relative(entry["name"])
+                path = self._relative_path(entry["name"])
                 if entry["type"] != "directory":
                     yield entry
                 elif path != inner and is_valid(path):
@@ -384,7 +386,7 @@ class FsspecStorage:
         """The files among `entries` that are in `directory`, which may itself be listed."""
         prefix = f"{directory}/" if directory else ""
         for entry in entries:
-            path = self._relative(entry["name"])
+            path = self._relative_path(entry["name"])
             if entry["type"] == "file" and path.startswith(prefix) and is_valid(path):
                 yield self._info_of(path, entry)
 
@@ -392,7 +394,7 @@ class FsspecStorage:
         etag = str(next((entry[key] for key in _ETAG_KEYS if entry.get(key)), "")).strip('"')
         return FileInfo(path, int(entry["size"]), self._modified_ms(entry), etag or None)
 
-    def _relative(self, name: str) -> str:
+    def _relative_path(self, name: str) -> str:
         """What a listing calls `name`, as a path; "" when it is not below the root."""
         root = self._root.lstrip("/")
         prefix = f"{root}/" if root else ""
@@ -442,16 +444,18 @@ class FsspecStorage:
         with self._failing_as(PROBES, "probed"):
             return way_to_create(self._protocols, self._fs, self._root, self._uri, self._lock)
 
-    def _left_by_bulk(self, paths: list[str]) -> list[str]:
+    def _delete_in_bulk(self, paths: list[str]) -> list[str]:
         """Paths that one request for all of them does not delete, in order."""
         delete = way_to_delete_many(self._protocols)
         if delete is None or len(paths) == 1:
             return paths
         named = [path for path in paths if not is_taken_for_another(self._protocols, path)]
         try:
-            gone = delete(self._fs, [self._full(path) for path in named])
+            gone = delete(self._fs, [self._full_path(path) for path in named])
         except Exception as error:  # file systems raise what their libraries raise
-            logger.info("Deleting one by one: %s", said_by(error, self._opened_fs.storage_options))
+            logger.info(
+                "Deleting one by one: %s", describe_error(error, self._opened_fs.storage_options)
+            )
             return paths
         return [path for path in paths if f"{self._root}/{path}" not in gone]
 
@@ -464,7 +468,7 @@ class FsspecStorage:
         return True
 
 
-def _wanted_of(infos: Iterator[FileInfo], wanted: Wanted) -> Iterator[FileInfo]:
+def _filter_wanted(infos: Iterator[FileInfo], wanted: Wanted) -> Iterator[FileInfo]:
     while together := list(islice(infos, _JUDGED_TOGETHER)):
         for _, group in groupby(together, lambda info: info.path.rpartition("/")[0]):
             of_directory = list(group)
@@ -479,7 +483,7 @@ def _is_directory(entry: Entry) -> bool:
 def _reason_of(error: Exception, options: Mapping[str, object]) -> str:
     if isinstance(error, NotADirectoryError | IsADirectoryError):
         return reason_of(error)
-    said = said_by(error, options)
+    said = describe_error(error, options)
     if isinstance(error, PermissionError):
         return f"access is denied ({said}); check the credentials and what they permit"
     return f"the store failed ({said}); check its address, storage_options and the connection"

@@ -38,19 +38,19 @@ class LocalDirectory(NamedTuple):
         """
         descriptor = self.descriptor
         if descriptor is None:
-            return lambda name: os.lstat(self._at(name))
+            return lambda name: os.lstat(self._path_of(name))
         return lambda name: os.lstat(name, dir_fd=descriptor)
 
     def unlink(self, name: str) -> None:
         """Remove a file in it."""
-        os.unlink(self._at(name), dir_fd=self.descriptor)
+        os.unlink(self._path_of(name), dir_fd=self.descriptor)
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return os.path.join(self.place, name) if self.descriptor is None else name
 
 
 @contextmanager
-def opened(place: str) -> Iterator[LocalDirectory]:
+def open_place(place: str) -> Iterator[LocalDirectory]:
     """The directory at this place.
 
     Raises:

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
-from delta_ops.storage.create_way import file_exists
+from delta_ops.storage.create_way import file_exists_error
 from delta_ops.storage.durability import (
     Translate,
     directories_upward,
@@ -50,9 +50,9 @@ from delta_ops.storage.durability import (
 )
 from delta_ops.storage.exclusive import name_staged_file
 from delta_ops.storage.failures import reason_of
-from delta_ops.storage.local_directories import opened
+from delta_ops.storage.local_directories import open_place
 from delta_ops.storage.local_tree import find, list_tree
-from delta_ops.storage.locks import Lock, held_by_caller
+from delta_ops.storage.locks import Lock, hold_for_caller
 from delta_ops.storage.paths import is_valid, validate
 from delta_ops.storage.range_cache import KeptRanges
 from delta_ops.storage.ranges import validate_parts, validate_ranges
@@ -148,7 +148,7 @@ class LocalStorage:
         with _reading(place):
             status = os.stat(place)
         if not stat.S_ISREG(status.st_mode):
-            raise _not_found(place)
+            raise _not_found_error(place)
         return _info_of(path, status)
 
     def read(self, path: str) -> bytes:
@@ -159,7 +159,7 @@ class LocalStorage:
         except FileNotFoundError:
             raise
         except (IsADirectoryError, NotADirectoryError) as error:
-            raise _not_found(place) from error
+            raise _not_found_error(place) from error
         except OSError as error:
             raise StorageError(place, "read", reason_of(error)) from error
 
@@ -182,13 +182,13 @@ class LocalStorage:
                 return pa.OSFile(place)
             except OSError as error:
                 if os.path.isdir(place):  # for which Arrow's error has no number
-                    raise _not_found(place) from error
+                    raise _not_found_error(place) from error
                 raise
 
     @contextlib.contextmanager
     def holding_lock(self, path: str) -> Iterator[LocalStorage]:
         """See `Storage`."""
-        with held_by_caller(self._lock, self.locate(validate(path)), self._root) as lock:
+        with hold_for_caller(self._lock, self.locate(validate(path)), self._root) as lock:
             yield LocalStorage(self._root, lock)
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:
@@ -211,7 +211,7 @@ class LocalStorage:
         directory = os.path.dirname(target)
         translate = _failure_of(target, "created")
         if os.path.lexists(target):  # before all else: the loser leaves the checksum alone
-            raise file_exists(target)
+            raise file_exists_error(target)
         with translating(translate):
             make_directories(root)  # `persist` does not look further up
             make_directories(directory, is_durable=is_durable)
@@ -224,7 +224,7 @@ class LocalStorage:
                 with translating(translate):
                     sync_upward(directory, root)
                 if _was_replaced(target, status):
-                    raise file_exists(target)
+                    raise file_exists_error(target)
         return _info_of(path, status)
 
     def _create_in_place(self, path: str, write: Callable[[IO[bytes]], None]) -> FileInfo:
@@ -235,7 +235,7 @@ class LocalStorage:
         translate = _failure_of(target, "created")
         if not is_new:  # in a new directory there is nothing
             if os.path.lexists(target):
-                raise file_exists(target)
+                raise file_exists_error(target)
             with translating(translate):
                 _clear_checksum_of(target)
         return _info_of(path, write_new_file(target, write, translate))
@@ -291,8 +291,8 @@ class LocalStorage:
             ThreadPoolExecutor(_SYNC_THREADS) as pool,
             translating(_failure_of(self._root, "made durable")),
         ):
-            _each(pool, _sync_file, targets)
-            _each(pool, sync_directory, sorted(directories))
+            _sync_each(pool, _sync_file, targets)
+            _sync_each(pool, sync_directory, sorted(directories))
             # The program that wrote the files may have made the root as well.
             with contextlib.suppress(PermissionError):
                 sync_directory(os.path.dirname(root))
@@ -314,7 +314,7 @@ class LocalStorage:
                 kept += in_directory
                 continue
             start = len(directory) + 1 if directory else 0
-            failed = _left_in(place, [path[start:] for path in in_directory])
+            failed = _delete_in(place, [path[start:] for path in in_directory])
             kept += (path for path in in_directory if failed and path[start:] in failed)
         return kept
 
@@ -351,7 +351,7 @@ class LocalStorage:
         translate = _failure_of(place, "listed")
         with contextlib.ExitStack() as stack:
             try:
-                opened_directory = stack.enter_context(opened(place))
+                opened_directory = stack.enter_context(open_place(place))
                 # Of a long log most names lie before `start`; nothing passes by them faster.
                 names = sorted(name for name in opened_directory.names() if name >= start)
             except (FileNotFoundError, NotADirectoryError):
@@ -458,11 +458,11 @@ def _delete(target: str) -> None:
         _was_removed(os.unlink, target)
 
 
-def _left_in(place: str, names: Sequence[str]) -> frozenset[str]:
+def _delete_in(place: str, names: Sequence[str]) -> frozenset[str]:
     """Delete files of a directory in order; the result is the names that cannot be deleted."""
     left: list[str] = []
     try:
-        with opened(place) as directory:
+        with open_place(place) as directory:
             checksums = _checksums_in(place, _LISTED_FOR_EACH * len(names))
             for name in names:
                 try:
@@ -523,7 +523,9 @@ def _was_removed(unlink: Callable[[str], None], place: str) -> bool:
     return True
 
 
-def _each(pool: ThreadPoolExecutor, sync: Callable[[str], None], places: Sequence[str]) -> None:
+def _sync_each(
+    pool: ThreadPoolExecutor, sync: Callable[[str], None], places: Sequence[str]
+) -> None:
     """Sync all, several in one task: handing a task over costs as much as the work on one file."""
     size = min(_SYNCED_AT_ONCE, 1 + len(places) // _SYNC_THREADS)
     parts = [places[i : i + size] for i in range(0, len(places), size)]
@@ -548,7 +550,7 @@ def _failure_of(place: str, action: str) -> Translate:
     return lambda error: StorageError(place, action, reason_of(error))
 
 
-def _not_found(place: str) -> FileNotFoundError:
+def _not_found_error(place: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
 
 
@@ -558,4 +560,4 @@ def _reading(place: str) -> Iterator[None]:
         try:
             yield
         except (IsADirectoryError, NotADirectoryError) as error:
-            raise _not_found(place) from error
+            raise _not_found_error(place) from error

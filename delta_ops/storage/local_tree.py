@@ -23,7 +23,7 @@ from delta_ops.errors import StorageError
 from delta_ops.storage.concurrency import run_ahead
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
 from delta_ops.storage.failures import reason_of
-from delta_ops.storage.local_directories import LocalDirectory, opened
+from delta_ops.storage.local_directories import LocalDirectory, open_place
 from delta_ops.storage.paths import is_valid, validate
 
 R = TypeVar("R")
@@ -139,15 +139,15 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
     place = os.path.join(root, *directory.split("/")) if directory else root
     prefix = f"{directory}/" if directory else ""
     try:
-        with opened(place) as open_directory:
-            return _listed(open_directory, prefix, wanted, one_by_one)
+        with open_place(place) as open_directory:
+            return _list_open(open_directory, prefix, wanted, one_by_one)
     except (FileNotFoundError, NotADirectoryError):
         return _Listed([], [], [])
     except OSError as error:
         raise StorageError(place, "listed", reason_of(error)) from error
 
 
-def _listed(
+def _list_open(
     directory: LocalDirectory, prefix: str, wanted: Wanted | None, one_by_one: threading.Lock
 ) -> _Listed:
     paths, directories, links = _paths(directory, prefix)

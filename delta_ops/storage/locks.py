@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
-from delta_ops.storage.create_way import Upload, Way, file_exists
+from delta_ops.storage.create_way import Upload, Way, file_exists_error
 from delta_ops.storage.paths import staged_name
 
 Lock = Callable[[str], AbstractContextManager[object]]
@@ -30,16 +30,18 @@ not be reentrant. It pickles if a handle with it is to be pickled. It is never s
 """
 
 
-def locked(way: Way, lock: Lock) -> Way:
+def way_with_lock(way: Way, lock: Lock) -> Way:
     """`way`, within the lock and after a look."""
 
     def put(fs: Any, path: str, data: bytes, mark: str) -> None:
-        with _alone(way, lock, fs, path):
+        with _creating_alone(way, lock, fs, path):
             way.put(fs, path, data, mark)
 
     def begin_upload(fs: Any, path: str, mark: str) -> Upload:
         assert way.begin_upload is not None
-        return _LockedUpload(way.begin_upload(fs, path, mark), lambda: _alone(way, lock, fs, path))
+        return _LockedUpload(
+            way.begin_upload(fs, path, mark), lambda: _creating_alone(way, lock, fs, path)
+        )
 
     return replace(
         way,
@@ -50,7 +52,7 @@ def locked(way: Way, lock: Lock) -> Way:
 
 
 @contextlib.contextmanager
-def held(lock: Lock, path: str) -> Iterator[None]:
+def hold(lock: Lock, path: str) -> Iterator[None]:
     """Holds the lock; its own failures are `StorageError`, and pass as the cause."""
     try:
         holding = lock(path)
@@ -71,7 +73,7 @@ def held(lock: Lock, path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held_by_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
+def hold_for_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
     """Hold the lock, and give the one to use meanwhile, since it need not be reentrant.
 
     Raises:
@@ -82,7 +84,7 @@ def held_by_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
             f"{table}: writers can only be made to wait by a lock that they share; give it to this "
             "handle too: DeltaLog(uri, storage_options, lock=...)"
         )
-    with held(lock, path):
+    with hold(lock, path):
         yield contextlib.nullcontext
 
 
@@ -108,7 +110,7 @@ def rename_into_place(fs: Any, path: str, data: bytes) -> None:
         raise
     if not renamed:
         fs.rm_file(staged)
-        raise file_exists(path)
+        raise file_exists_error(path)
 
 
 class _LockedUpload:
@@ -124,10 +126,10 @@ class _LockedUpload:
 
 
 @contextlib.contextmanager
-def _alone(way: Way, lock: Lock, fs: Any, path: str) -> Iterator[None]:
-    with held(lock, path):
+def _creating_alone(way: Way, lock: Lock, fs: Any, path: str) -> Iterator[None]:
+    with hold(lock, path):
         if way.look(fs, path) is not None:
-            raise file_exists(path)
+            raise file_exists_error(path)
         yield
 
 
@@ -148,7 +150,7 @@ RENAMING = Way(put=_put_renamed, look=_look)
 """For stores whose uploads are not atomic; exclusive within a lock only."""
 
 
-def unconditional(way: Way) -> Way:
+def way_without_condition(way: Way) -> Way:
     """`way` for a store that does not honour its condition; exclusive within a lock only."""
 
     def put(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001

@@ -87,16 +87,16 @@ def options_to_open(scheme: str, given: Mapping[str, Any], file_system: type) ->
     tells soon of a store that cannot be reached."""
     if scheme not in {"s3", "s3a"}:
         return given
-    from delta_ops.storage.s3_session import with_session  # imports the client
+    from delta_ops.storage.s3_session import add_session  # imports the client
 
     kept = {"max_pool_connections": _CONNECTIONS, **(given.get("config_kwargs") or {})}
     # botocore's own limit is ten
-    return with_session(file_system, {**given, "config_kwargs": kept})
+    return add_session(file_system, {**given, "config_kwargs": kept})
 
 
 def _list_s3(fs: Any, directory: str, start: str) -> Iterator[Entry]:
     bucket, prefix = _split(directory)
-    after = prefix + _just_before(start) if start and _has_order(bucket) else ""
+    after = prefix + _name_just_before(start) if start and _has_order(bucket) else ""
     for page in _pages_s3(fs, bucket, Listing(prefix, stops_at_slash=True, after=after)):
         for entry in page.objects:
             yield {**entry, "name": f"{bucket}/{entry['name']}"}
@@ -161,7 +161,7 @@ def _time_s3(text: Any) -> datetime:
     return parse_timestamp(text)  # type: ignore[no-any-return]
 
 
-def _just_before(name: str) -> str:
+def _name_just_before(name: str) -> str:
     """A name before `name`, with next to none between: S3 lists what comes after a name."""
     last = name[-1]
     if not "!" < last <= "~":
@@ -199,7 +199,7 @@ def _list_azure(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa
 
     container, prefix = _split(directory)
 
-    async def found() -> list[Entry]:
+    async def list_blobs() -> list[Entry]:
         async with fs.service_client.get_container_client(container=container) as client:
             return [
                 {
@@ -216,7 +216,7 @@ def _list_azure(fs: Any, directory: str, start: str) -> Iterator[Entry]:  # noqa
     try:
         from fsspec.asyn import sync  # a local table does without
 
-        yield from sync(fs.loop, found)
+        yield from sync(fs.loop, list_blobs)
     except ResourceNotFoundError as error:
         raise FileNotFoundError(directory) from error
 

@@ -72,7 +72,7 @@ def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
     if not first.goes_on:
         return
     _validate_order(first, "")
-    pages = partial(_in_order, pages)
+    pages = partial(_pages_in_order, pages)
     last = first.objects[-1]["name"] if first.objects else ""
     parents, depth = [prefix], 0
     while depth < _LEVELS and len(parents) < MAX_CONCURRENCY:
@@ -101,7 +101,7 @@ def list_objects(pages: Pages, prefix: str) -> Iterator[dict[str, Any]]:
             runs += (_Run([each], left.last) for each in left.directories)
 
 
-def _in_order(pages: Pages, listing: Listing) -> Iterator[Page]:
+def _pages_in_order(pages: Pages, listing: Listing) -> Iterator[Page]:
     last = listing.after
     for page in pages(listing):
         _validate_order(page, last)

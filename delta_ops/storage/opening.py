@@ -12,9 +12,9 @@ from fsspec.config import apply_config
 
 from delta_ops.errors import MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
-from delta_ops.storage.addresses import refused
-from delta_ops.storage.endpoints import without_credentials
-from delta_ops.storage.failures import reveals, said_by
+from delta_ops.storage.addresses import address_refusal
+from delta_ops.storage.endpoints import drop_credentials
+from delta_ops.storage.failures import describe_error, reveals
 from delta_ops.storage.fsspec_storage import FsspecStorage
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.object_stores import options_to_open
@@ -51,13 +51,13 @@ def open_remote(
     file_system = fsspec.get_filesystem_class(scheme)
     given = apply_config(file_system, client_options(scheme, storage_options))
     options = {
-        **options_to_open(scheme, without_credentials(scheme, given), file_system),
+        **options_to_open(scheme, drop_credentials(scheme, given), file_system),
         "use_listings_cache": False,
     }
     try:
         fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise
-        reason = f"{said_by(error, options)}; check the address and storage_options"
+        reason = f"{describe_error(error, options)}; check the address and storage_options"
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
     return FsspecStorage(fs, root, uri, lock, cache)
@@ -65,23 +65,25 @@ def open_remote(
 
 def _validate_remote(address: str, scheme: str, rest: str) -> None:
     if "::" in address or scheme in _CACHING:
-        raise refused(
+        raise address_refusal(
             address,
             "it puts one file system over another, which could show a table as it was",
             "open the store itself",
         )
     if "?" in address:
-        raise refused(
+        raise address_refusal(
             address, "it has a query, which may hold credentials", "put them into storage_options"
         )
     if scheme in _BUCKET_FIRST and "@" in rest.partition("/")[0]:
-        raise refused(
+        raise address_refusal(
             address,
             "it has something before the bucket, which may be a credential",
             "put credentials into storage_options",
         )
     if scheme != "memory" and not rest.strip("/"):
-        raise refused(address, "it names no place in the store", "add the bucket and the path")
+        raise address_refusal(
+            address, "it names no place in the store", "add the bucket and the path"
+        )
 
 
 def _validate_scheme(address: str, scheme: str) -> None:
@@ -98,7 +100,7 @@ def _validate_scheme(address: str, scheme: str) -> None:
         )
         raise MissingDependencyError(f"{redact(address)} needs {said}.") from error
     except ValueError as error:
-        raise refused(
+        raise address_refusal(
             address, f"fsspec knows no file system {scheme}", "check the scheme"
         ) from error
 

@@ -41,8 +41,8 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
             )
         known = names.get(name.lower())
         if known is None and name.lower().startswith(_FOREIGN):
-            raise _unknown(name, scheme, names)
-        option, read = known or (name, _as_it_is)
+            raise _unknown_option_error(name, scheme, names)
+        option, read = known or (name, _keep_value)
         if option == "":  # it asks for what is so anyway
             read(name, value)
             continue
@@ -52,10 +52,10 @@ def client_options(scheme: str, options: Options) -> dict[str, Any]:
                 "of them out"
             )
         found[option], given_by[option] = read(name, value), name
-    return _nested(found, options)
+    return _nest(found, options)
 
 
-def _nested(found: Mapping[str, Any], options: Options) -> dict[str, Any]:
+def _nest(found: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Options such as `client_kwargs.verify` at their place; what stands there already wins."""
     nested: dict[str, Any] = {name: found[name] for name in found if "." not in name}
     for name, value in found.items():
@@ -71,7 +71,7 @@ def _nested(found: Mapping[str, Any], options: Options) -> dict[str, Any]:
     return nested
 
 
-def _unknown(name: str, scheme: str, names: Mapping[str, Any]) -> InvalidRequestError:
+def _unknown_option_error(name: str, scheme: str, names: Mapping[str, Any]) -> InvalidRequestError:
     known = ", ".join(each for each in names if each.startswith(_FOREIGN))
     return InvalidRequestError(
         f"The option {name} is not understood for {scheme}; give one of {known}, or an option of "
@@ -79,7 +79,7 @@ def _unknown(name: str, scheme: str, names: Mapping[str, Any]) -> InvalidRequest
     )
 
 
-def _as_it_is(_name: str, value: Any) -> Any:
+def _keep_value(_name: str, value: Any) -> Any:
     return value
 
 
@@ -90,7 +90,7 @@ def _truth(name: str, value: Any) -> bool:
     return text in _TRUE
 
 
-def _only_true(name: str, value: Any) -> None:
+def _require_true(name: str, value: Any) -> None:
     if not _truth(name, value):
         raise InvalidRequestError(
             f"The option {name} of the store cannot be false, since the endpoint's scheme says "
@@ -98,7 +98,7 @@ def _only_true(name: str, value: Any) -> None:
         )
 
 
-def _anonymous(name: str, value: Any) -> str | None:
+def _anonymous_token(name: str, value: Any) -> str | None:
     return "anon" if _truth(name, value) else None
 
 
@@ -127,54 +127,54 @@ def _names(*ways: tuple[str, str, _Reader]) -> dict[str, tuple[str, _Reader]]:
 
 
 _S3 = _names(
-    ("key", "aws_access_key_id access_key_id", _as_it_is),
-    ("secret", "aws_secret_access_key secret_access_key", _as_it_is),
-    ("token", "aws_session_token session_token aws_token", _as_it_is),
-    ("endpoint_url", "aws_endpoint_url aws_endpoint_url_s3 aws_endpoint endpoint", _as_it_is),
+    ("key", "aws_access_key_id access_key_id", _keep_value),
+    ("secret", "aws_secret_access_key secret_access_key", _keep_value),
+    ("token", "aws_session_token session_token aws_token", _keep_value),
+    ("endpoint_url", "aws_endpoint_url aws_endpoint_url_s3 aws_endpoint endpoint", _keep_value),
     (
         "client_kwargs.region_name",
         "aws_region aws_default_region region region_name",
-        _as_it_is,
+        _keep_value,
     ),
-    ("client_kwargs.verify", "aws_ca_bundle", _as_it_is),
-    ("profile", "aws_profile", _as_it_is),
+    ("client_kwargs.verify", "aws_ca_bundle", _keep_value),
+    ("profile", "aws_profile", _keep_value),
     ("anon", "aws_skip_signature skip_signature", _truth),
     ("requester_pays", "aws_request_payer aws_requester_pays", _truth),
     ("config_kwargs.s3", "aws_virtual_hosted_style_request", _addressing),
-    ("", "aws_allow_http allow_http", _only_true),
+    ("", "aws_allow_http allow_http", _require_true),
 )
 _GCS = _names(
     (
         "token",
         "google_application_credentials application_credentials google_service_account "
         "google_service_account_path service_account service_account_path",
-        _as_it_is,
+        _keep_value,
     ),
     ("token", "google_service_account_key service_account_key", _key),
-    ("token", "google_skip_signature skip_signature", _anonymous),
-    ("project", "google_cloud_project google_project_id google_project", _as_it_is),
-    ("endpoint_url", "google_base_url google_endpoint_url", _as_it_is),
+    ("token", "google_skip_signature skip_signature", _anonymous_token),
+    ("project", "google_cloud_project google_project_id google_project", _keep_value),
+    ("endpoint_url", "google_base_url google_endpoint_url", _keep_value),
 )
 _AZURE = _names(
     (
         "account_name",
         "azure_storage_account_name azure_account_name azure_storage_account",
-        _as_it_is,
+        _keep_value,
     ),
     (
         "account_key",
         "azure_storage_account_key azure_storage_access_key azure_account_key "
         "azure_storage_master_key azure_storage_key access_key",
-        _as_it_is,
+        _keep_value,
     ),
-    ("sas_token", "azure_storage_sas_token azure_storage_sas_key sas_key", _as_it_is),
-    ("connection_string", "azure_storage_connection_string", _as_it_is),
-    ("client_id", "azure_client_id azure_storage_client_id", _as_it_is),
-    ("client_secret", "azure_client_secret azure_storage_client_secret", _as_it_is),
+    ("sas_token", "azure_storage_sas_token azure_storage_sas_key sas_key", _keep_value),
+    ("connection_string", "azure_storage_connection_string", _keep_value),
+    ("client_id", "azure_client_id azure_storage_client_id", _keep_value),
+    ("client_secret", "azure_client_secret azure_storage_client_secret", _keep_value),
     (
         "tenant_id",
         "azure_tenant_id azure_storage_tenant_id azure_storage_authority_id azure_authority_id",
-        _as_it_is,
+        _keep_value,
     ),
     ("anon", "azure_skip_signature skip_signature", _truth),
 )

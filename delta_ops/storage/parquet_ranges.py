@@ -156,13 +156,13 @@ def plan_windows(
         of_next = [_range_of(of_group.column(i), footer.size) for i in leaves]
         next_bytes = sum(end - start for start, end in of_next)
         if groups and num_bytes + next_bytes > max_bytes:
-            yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))
+            yield Window(row_groups=tuple(groups), ranges=tuple(_merge(ranges)))
             groups, ranges, num_bytes = [], [], 0
         groups.append(group)
         ranges += of_next
         num_bytes += next_bytes
     if groups:
-        yield Window(row_groups=tuple(groups), ranges=tuple(_merged(ranges)))
+        yield Window(row_groups=tuple(groups), ranges=tuple(_merge(ranges)))
 
 
 def read_window(storage: Readable, file: FileInfo, footer: Footer, window: Window) -> pa.Buffer:
@@ -209,7 +209,7 @@ def _range_of(chunk: pq.ColumnChunkMetaData, size: int) -> ByteRange:
     return start, end
 
 
-def _merged(ranges: Iterable[ByteRange]) -> Iterator[ByteRange]:
+def _merge(ranges: Iterable[ByteRange]) -> Iterator[ByteRange]:
     """Ranges that cover these, with neighbours in one; none of them empty."""
     covered: ByteRange | None = None
     for start, end in sorted(each for each in ranges if each[0] < each[1]):

@@ -113,7 +113,7 @@ class KeptRanges:
         try:
             os.makedirs(self.cache.directory, mode=0o700, exist_ok=True)
             self._validate_owner()
-            with self._locked():
+            with self._holding_lock():
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
         except Exception as error:  # of the lock's library too, where there are no locks
@@ -146,7 +146,7 @@ class KeptRanges:
             raise PermissionError("others can write to this directory; give one of your own")
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _holding_lock(self) -> Iterator[None]:
         with importing():  # who has no cache does without
             from filelock import FileLock, Timeout
 
@@ -163,7 +163,7 @@ class KeptRanges:
 
     def _write(self, name: str, data: bytes) -> None:
         path, temporary = self._locate(name), self._locate(_TEMPORARY)
-        if os.path.exists(path) or not self._reserve(_on_disk(_DIGEST_BYTES + len(data))):
+        if os.path.exists(path) or not self._reserve(_disk_size(_DIGEST_BYTES + len(data))):
             return
         try:
             with open(temporary, "wb", opener=_open_private) as file:
@@ -200,7 +200,7 @@ class KeptRanges:
         for entry in self._entries():
             with contextlib.suppress(FileNotFoundError):  # a reader found it damaged
                 status = entry.stat(follow_symlinks=False)
-                entries.append((status.st_mtime_ns, entry.path, _on_disk(status.st_size)))
+                entries.append((status.st_mtime_ns, entry.path, _disk_size(status.st_size)))
         total = _BLOCK_BYTES + sum(size for _, _, size in entries)
         if total + num_bytes <= self.cache.max_bytes:
             return total
@@ -220,7 +220,7 @@ def _digest(name: str, data: bytes) -> bytes:
     return digest.digest()
 
 
-def _on_disk(size: int) -> int:
+def _disk_size(size: int) -> int:
     return -(-size // _BLOCK_BYTES) * _BLOCK_BYTES
 
 

@@ -59,7 +59,7 @@ class S3Session(AioSession):  # type: ignore[misc]
         return _PAUSE_S
 
 
-def with_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any]:
+def add_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with such a session, unless they say how to try, or cannot be understood.
 
     Args:
@@ -71,7 +71,7 @@ def with_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any
     known = inspect.signature(init).parameters.keys() | _OF_FSSPEC
     if options.get("session") is not None or "retries" in settings or options.keys() - known:
         return options  # a session of ours would take no notice of an option that there is not
-    return {**options, "session": _session(options.get("profile"), _made_for(options))}
+    return {**options, "session": _session(options.get("profile"), _session_key(options))}
 
 
 @lru_cache(maxsize=32)
@@ -80,7 +80,7 @@ def _session(profile: str | None, _made_for: str) -> S3Session:
     return S3Session(profile)
 
 
-def _made_for(options: Mapping[str, Any]) -> str:
+def _session_key(options: Mapping[str, Any]) -> str:
     """What a session is made for; one keeps the credentials that it has found in the environment
     and in files, and a child of a fork needs its own."""
     environment = sorted(item for item in os.environ.items() if item[0].startswith("AWS_"))

@@ -164,7 +164,7 @@ def commit_loop(
         if not is_short and not failures:
             _raise_if_cleaned_up(log, version)
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
-        actions = _stamped(proposal, snapshot, clock(), time_before, log.uri)
+        actions = _stamp(proposal, snapshot, clock(), time_before, log.uri)
         try:
             create_commit(log.storage, log.log_directory, version, actions)
         except FileExistsError:
@@ -178,8 +178,8 @@ def commit_loop(
 
         winner = _read_back(log, version, proposal.txn_id, failures, ends, pace)
         if winner is None:
-            if is_last or len(failures) == _most(failures):
-                raise _final(failures, log.uri, version, proposal.txn_id)
+            if is_last or len(failures) == _max_failures(failures):
+                raise _final_error(failures, log.uri, version, proposal.txn_id)
             _wait_after_failure(len(failures), pace)
             continue
         if winner.txn_id == proposal.txn_id:
@@ -230,7 +230,7 @@ def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
     return commit.in_commit_timestamp
 
 
-def _stamped(
+def _stamp(
     proposal: Proposal, snapshot: Snapshot | None, now_ms: int, time_before: int, table: str
 ) -> tuple[Action, ...]:
     info: dict[str, Any] = {}
@@ -279,12 +279,12 @@ def _read_back(
     raise AssertionError
 
 
-def _most(failures: Sequence[StorageError]) -> int:
+def _max_failures(failures: Sequence[StorageError]) -> int:
     """How many failures in a row are the end: a disk that is full will be so in ten seconds."""
     return _REFUSALS if all(map(_rules_out_creation, failures)) else _STORE_FAILURES
 
 
-def _final(
+def _final_error(
     failures: Sequence[StorageError], table: str, version: int, txn_id: str
 ) -> DeltaOpsError:
     """The error of a version that could not be created and is not there."""

@@ -105,11 +105,11 @@ def find_conflict(
         or _metadata(winner)
         or _domain(winner, ours)
         or _txn(winner, ours)
-        or _appended(winner, ours, snapshot)
-        or _deleted_read(winner, ours, snapshot, earlier)
-        or _deleted(winner, ours, snapshot)
-        or _named(winner, ours, snapshot)
-        or _vacuumed(winner, ours)
+        or _append_conflict(winner, ours, snapshot)
+        or _read_conflict(winner, ours, snapshot, earlier)
+        or _delete_conflict(winner, ours, snapshot)
+        or _name_conflict(winner, ours, snapshot)
+        or _vacuum_conflict(winner, ours)
     )
 
 
@@ -155,7 +155,7 @@ def _txn(winner: Commit, ours: Footprint) -> Conflict | None:
     )
 
 
-def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+def _append_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
     if ours.isolation == "SnapshotIsolation" or not ours.reads or not len(winner.adds):
         return None
     if (
@@ -166,7 +166,7 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
         return None
     for predicate in ours.reads:
         added = winner.adds.filter(_changes_data(winner.adds))
-        matching = pruning.matching(added, predicate, snapshot.definition, snapshot.uri)
+        matching = pruning.match_files(added, predicate, snapshot.definition, snapshot.uri)
         if len(matching):
             return Conflict(
                 kind="concurrent append",
@@ -177,7 +177,7 @@ def _appended(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict |
     return None
 
 
-def _deleted_read(
+def _read_conflict(
     winner: Commit, ours: Footprint, snapshot: Snapshot, earlier: Sequence[Commit]
 ) -> Conflict | None:
     # Files that a rearrangement removed: their rows are elsewhere.
@@ -186,10 +186,10 @@ def _deleted_read(
         return None
     removed = _paths(removes, snapshot)
     live = snapshot.stream_live(["path", CANONICAL_PATH, "partitionValues", "stats"])
-    for files in chain(live, _rearranged(earlier, snapshot)):
+    for files in chain(live, _rearranged_files(earlier, snapshot)):
         candidates = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=removed))
         for predicate in ours.reads if len(candidates) else ():
-            matching = pruning.matching(candidates, predicate, snapshot.definition, snapshot.uri)
+            matching = pruning.match_files(candidates, predicate, snapshot.definition, snapshot.uri)
             if len(matching):
                 return Conflict(
                     kind="delete read",
@@ -200,7 +200,7 @@ def _deleted_read(
     return None
 
 
-def _rearranged(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Table]:
+def _rearranged_files(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Table]:
     """The files to which rearrangements that won have brought rows that may have been read."""
     for commit in earlier:
         if not len(commit.removes):
@@ -209,7 +209,7 @@ def _rearranged(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Ta
         yield adds.append_column(CANONICAL_PATH, [_paths(adds, snapshot)])
 
 
-def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+def _delete_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
     if not len(winner.removes) or not ours.removed_paths:
         return None
     gone = sorted(ours.removed_paths & set(_paths(winner.removes, snapshot).to_pylist()))
@@ -223,7 +223,7 @@ def _deleted(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | 
     )
 
 
-def _named(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
+def _name_conflict(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
     if not ours.named_again:
         return None
     named = {
@@ -242,7 +242,7 @@ def _named(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | No
     )
 
 
-def _vacuumed(winner: Commit, ours: Footprint) -> Conflict | None:
+def _vacuum_conflict(winner: Commit, ours: Footprint) -> Conflict | None:
     operation = winner.info.values.get("operation") if winner.info else None
     if not ours.puts_back or operation != VACUUM_START:
         return None

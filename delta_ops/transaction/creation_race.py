@@ -35,11 +35,11 @@ def validate_joinable(log: DeltaLog, created: Snapshot, ours: Footprint) -> None
     if len(commits) <= created.version:
         raise CommitConflictError(log.uri, created.version, "a commit before it was cleaned up")
     for commit in commits:
-        conflict = find_conflict(_without_definition(commit), ours, created)
+        conflict = find_conflict(_drop_definition(commit), ours, created)
         if conflict is not None:
             raise conflict_error(conflict, log.uri)
 
 
-def _without_definition(commit: Commit) -> Commit:
+def _drop_definition(commit: Commit) -> Commit:
     """Protocol and metadata are ours too: the table that they came to has been compared."""
     return replace(commit, protocol=None, metadata=None)

@@ -8,7 +8,7 @@ from delta_ops.errors import CommitConflictError, DataFileError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_texts
-from delta_ops.transaction.missing_files import missing_of
+from delta_ops.transaction.missing_files import find_missing
 from delta_ops.transaction.vacuum_runs import is_vacuum_open
 
 
@@ -42,7 +42,7 @@ def validate_added(adds: Sequence[AddFile], snapshot: Snapshot, *, horizon_ms: i
     """
     # A time of 0 is that of an engine that does not know it.
     old = [add for add in adds if 0 != add.modification_time < horizon_ms]
-    missing = missing_of(old, snapshot) if old else []
+    missing = find_missing(old, snapshot) if old else []
     if missing:
         raise CommitConflictError(
             snapshot.uri,
@@ -64,7 +64,7 @@ def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int)
     Raises:
         DataFileError: With the cures.
     """
-    missing = missing_of(adds, snapshot) if adds else []
+    missing = find_missing(adds, snapshot) if adds else []
     if missing:
         paths = canonical_texts([add.path for add in missing], snapshot.uri)
         others = f" ({len(paths) - 1} others too)" if len(paths) > 1 else ""

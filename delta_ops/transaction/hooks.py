@@ -221,7 +221,7 @@ def _validate_in_place(committed: CommittedVersion) -> None:
         if isinstance(error, TableReplacedError):
             reason = error.reason
         try:
-            consequence = _taken_back(committed)
+            consequence = _take_back(committed)
         except StorageError as failure:
             consequence = f"What became of version {committed.version} is not known ({failure})."
         raise TableReplacedError(committed.log.uri, reason, consequence) from error
@@ -239,7 +239,7 @@ def _validate_created(committed: CommittedVersion) -> None:
         raise TableReplacedError(log.uri, "was deleted since, or another one made in its place")
 
 
-def _taken_back(committed: CommittedVersion) -> str:
+def _take_back(committed: CommittedVersion) -> str:
     """Take back what the commit left to another table, as far as nobody can rest on it."""
     storage, directory, version = (
         committed.log.storage,

@@ -17,7 +17,7 @@ from delta_ops.log.outside_files import TableFiles
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_path
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 
 _ASKED_ONE_BY_ONE = 1000
 """Listings answer for about so many at once."""
@@ -37,13 +37,13 @@ def missing_paths(files: TableFiles, paths: Collection[str]) -> set[str]:
     wanted = set(paths)
     if sum(not is_absolute(path) for path in wanted) > _ASKED_ONE_BY_ONE:
         wanted -= {info.path for info in files.storage.list_tree("")}
-    return confirmed_missing(files, wanted)
+    return confirm_missing(files, wanted)
 
 
-def confirmed_missing(files: TableFiles, paths: Iterable[str]) -> set[str]:
+def confirm_missing(files: TableFiles, paths: Iterable[str]) -> set[str]:
     """The paths of which the store says that they do not exist."""
     asked = sorted(paths)
-    is_there = in_parallel(partial(_is_there, files), asked)
+    is_there = run_parallel(partial(_is_there, files), asked)
     return {path for path, there in zip(asked, is_there, strict=True) if not there}
 
 
@@ -65,7 +65,7 @@ def vector_path(file: FileAction, snapshot: Snapshot) -> str | None:
         ) from error
 
 
-def missing_of(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
+def find_missing(adds: Sequence[AddFile], version: Snapshot) -> list[AddFile]:
     """The files that are gone, or whose deletion vector is: their rows cannot be told any more.
 
     Raises:

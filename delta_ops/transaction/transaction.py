@@ -458,7 +458,7 @@ class Transaction:
             return CommitResult(
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
-        committed = self._committed(outcome.version, outcome)
+        committed = self._committed_version(outcome.version, outcome)
         failed = follow_up(committed, hooks, self.on_event)
         if self.snapshot is not None:
             validate_put_back(self._draft.put_back, self.snapshot, outcome.version)
@@ -560,7 +560,7 @@ class Transaction:
             isolation="SnapshotIsolation" if rests_on_no_row else level,
         )
 
-    def _committed(self, version: int, outcome: Outcome) -> CommittedVersion:
+    def _committed_version(self, version: int, outcome: Outcome) -> CommittedVersion:
         return CommittedVersion(
             log=self.log,
             version=version,

@@ -57,7 +57,7 @@ def open_runs(snapshot: Snapshot, *, now_ms: int) -> list[VacuumRun]:
     """The runs of ours that have begun and not ended, and are not old enough to be dead."""
     return [
         VacuumRun(slot, begun.version)
-        for slot, begun in _unended(snapshot)
+        for slot, begun in _unended_runs(snapshot)
         if now_ms - _begun_ms(begun, now_ms) < _DEAD_AFTER_MS
     ]
 
@@ -66,7 +66,7 @@ def is_heeded(snapshot: Snapshot, run: VacuumRun, *, now_ms: int) -> bool:
     """Whether others see that the run is open, and will for half a day more."""
     return any(
         (slot, begun.version) == run and now_ms - _begun_ms(begun, now_ms) < _DEAD_AFTER_MS // 2
-        for slot, begun in _unended(snapshot)
+        for slot, begun in _unended_runs(snapshot)
     )
 
 
@@ -92,7 +92,7 @@ def is_vacuum_open(snapshot: Snapshot, *, now_ms: int) -> bool:
     return False
 
 
-def _unended(snapshot: Snapshot) -> Iterator[tuple[int, SetTransaction]]:
+def _unended_runs(snapshot: Snapshot) -> Iterator[tuple[int, SetTransaction]]:
     """Each slot that was begun and not ended, with its beginning."""
     txns = snapshot.transactions()
     for slot in count():

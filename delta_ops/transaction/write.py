@@ -19,7 +19,7 @@ from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, Predicate
-from delta_ops.protocol.predicate.stored import true_when_stored
+from delta_ops.protocol.predicate.stored import stored_predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -152,7 +152,7 @@ def stage(
     validate_distinct(definition.schema, transaction.log.uri)
     if must_match is not None:
         columns = definition.partition_columns
-        must_match = true_when_stored(must_match, definition.schema, columns)
+        must_match = stored_predicate(must_match, definition.schema, columns)
     return engine.stage_data(must_match)
 
 

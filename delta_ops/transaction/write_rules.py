@@ -34,8 +34,8 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
     """
     if staged.partition_columns != definition.partition_columns:
         raise InvalidRequestError(
-            f"{table} is partitioned by {_listed(definition.partition_columns)}, the data by "
-            f"{_listed(staged.partition_columns)}; write with the table's own partitioning"
+            f"{table} is partitioned by {_names(definition.partition_columns)}, the data by "
+            f"{_names(staged.partition_columns)}; write with the table's own partitioning"
         )
     columns = {field.name: field for field in definition.schema.fields}
     for field in staged.schema.fields:
@@ -176,8 +176,8 @@ def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table:
         raise InvalidRequestError(f"{table}: file {path} has {add.size} bytes; give its real size")
     if add.partition_values.keys() != types.keys():
         raise InvalidRequestError(
-            f"{table}: file {path} has values for {_listed(tuple(add.partition_values))}, but the "
-            f"table is partitioned by {_listed(tuple(types))}"
+            f"{table}: file {path} has values for {_names(tuple(add.partition_values))}, but the "
+            f"table is partitioned by {_names(tuple(types))}"
         )
     for name, text in add.partition_values.items():
         try:
@@ -199,5 +199,5 @@ def _text(data_type: object) -> str:
     return str(_shape(data_type))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "nothing"

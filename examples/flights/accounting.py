@@ -225,7 +225,7 @@ def _problems(
     valid = {(record.flight_day, *record.flight) for record in judged if record.flight}
     bad = Counter((r.source, r.flight_day, r.reason) for r in judged if r.reason)
     return [
-        *_shortened("flight days", [_imbalance(day) for day in days if not day.balanced]),
+        *_shorten("flight days", [_imbalance(day) for day in days if not day.balanced]),
         *_differences(
             "flights_raw",
             expected=raw,
@@ -247,7 +247,7 @@ def _problems(
         *_differences(
             "delay_by_origin",
             expected=Counter(_delays(tables.flights)),
-            actual=Counter(map(_rounded, tables.delay_by_origin)),
+            actual=Counter(map(_round_mean, tables.delay_by_origin)),
             key="flight day {0}, origin {1}: {2} flights, mean {3}, max {4}, {5} over 15",
         ),
     ]
@@ -266,7 +266,7 @@ def _differences(
 ) -> list[str]:
     """A sentence for each row that is not there as often as it should be."""
     different = (expected - actual) + (actual - expected)
-    return _shortened(
+    return _shorten(
         table,
         [
             f"{table}: {actual[row]} rows instead of {expected[row]} for {key.format(*row)}"
@@ -275,7 +275,7 @@ def _differences(
     )
 
 
-def _shortened(about: str, problems: list[str]) -> list[str]:
+def _shorten(about: str, problems: list[str]) -> list[str]:
     if len(problems) <= _EXAMPLES:
         return problems
     return [*problems[:_EXAMPLES], f"{about}: {len(problems) - _EXAMPLES} more problems like these"]
@@ -290,10 +290,10 @@ def _delays(flights: list[_Row]) -> Iterator[_Row]:
         known = [delay for delay in found if delay is not None]
         mean = fmean(known) if known else None
         late = sum(delay > _PUNCTUAL_MINUTES for delay in known)
-        yield _rounded((day, origin, len(found), mean, max(known, default=None), late))
+        yield _round_mean((day, origin, len(found), mean, max(known, default=None), late))
 
 
-def _rounded(row: _Row) -> _Row:
+def _round_mean(row: _Row) -> _Row:
     """A mean may be off in its last digits, by the order in which it was summed."""
     day, origin, flights, mean, *rest = row
     return (day, origin, flights, None if mean is None else round(mean, 6), *rest)

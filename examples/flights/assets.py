@@ -73,7 +73,7 @@ def flights(
     raw = ds.read(
         spark.spark_session,
         delta_log.snapshot("flights_raw"),
-        predicate=_between(context, "flight_day"),
+        predicate=_run_predicate(context, "flight_day"),
     )
     valid = classify(raw).where("reason IS NULL")
     typed = [
@@ -135,7 +135,7 @@ def flights_quarantine(flights_raw: DataFrame) -> DataFrame:
     return rejected.select("arrival_day", "source_file", "record", "flight_day", "reason")
 
 
-def _between(context: dg.AssetExecutionContext, column: str):  # type: ignore[no-untyped-def]
+def _run_predicate(context: dg.AssetExecutionContext, column: str):  # type: ignore[no-untyped-def]
     """The rows of the run's partitions, which are contiguous."""
     keys = context.partition_key_range
     last = date.fromisoformat(keys.end) + timedelta(days=1)

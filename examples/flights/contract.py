@@ -182,7 +182,7 @@ def _record_of_value(source: Source, value: object) -> Record:
     if not isinstance(value, dict):
         return Record(source.name, None, None, "not a JSON object")
     given = {name: value[name] for name in _FIELDS if value.get(name) is not None}
-    return _judged(
+    return _judge(
         source,
         {name: field if isinstance(field, str) else _MALFORMED for name, field in given.items()},
     )
@@ -210,7 +210,7 @@ def _record_of_csv_line(source: Source, names: list[str], line: str) -> Record:
     values = _csv_fields(line)
     if len(values) != len(names):
         return Record(source.name, None, None, f"not {len(names)} fields")
-    return _judged(source, dict(zip(names, values, strict=True)))
+    return _judge(source, dict(zip(names, values, strict=True)))
 
 
 def _csv_fields(line: str) -> list[str]:
@@ -221,7 +221,7 @@ def _csv_fields(line: str) -> list[str]:
     return [field[1:-1].replace('""', '"') if field.startswith('"') else field for field in fields]
 
 
-def _judged(source: Source, fields: Mapping[str, str]) -> Record:
+def _judge(source: Source, fields: Mapping[str, str]) -> Record:
     departed_at = _minute(fields.get("date", ""))
     if departed_at is None:
         reason = "date is malformed" if fields.get("date") else "date is missing"

@@ -197,7 +197,7 @@ def _json_line(flight: _Flight) -> str:
     return _json(flight._asdict())
 
 
-def _without(flight: _Flight, name: str) -> dict[str, object]:
+def _drop_field(flight: _Flight, name: str) -> dict[str, object]:
     return {field: value for field, value in flight._asdict().items() if field != name}
 
 
@@ -208,7 +208,7 @@ def _csv_line(flight: _Flight) -> str:
 _SPOIL_JSON: tuple[Callable[[_Flight], str], ...] = (
     lambda _: "-- connection lost, resuming --",
     lambda flight: _json_line(flight)[:50],
-    lambda flight: _json(_without(flight, "destination")),
+    lambda flight: _json(_drop_field(flight, "destination")),
     lambda flight: _json(flight._asdict() | {"origin": None}),
     lambda flight: _json(flight._asdict() | {"delay": "late"}),
     lambda flight: _json(flight._asdict() | {"date": flight.date[:5] + "13/32 25:61"}),

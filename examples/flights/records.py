@@ -44,7 +44,7 @@ def raw_records(spark: SparkSession, file: InputFile) -> DataFrame:
         F.lit(file.generation).cast("long").alias("source_generation"),
         "record",
         *FIELDS,
-        _departed_at().cast("date").alias("flight_day"),
+        _departure_time().cast("date").alias("flight_day"),
         "problem",
     )
 
@@ -53,14 +53,14 @@ def classify(raw: DataFrame) -> DataFrame:
     """`flights_raw` rows with typed columns and `reason`, which is null for a valid record."""
     return raw.select(
         "*",
-        _departed_at().alias("departed_at"),
+        _departure_time().alias("departed_at"),
         F.expr("try_cast(delay AS int)").alias("delay_minutes"),
         F.expr("try_cast(distance AS int)").alias("distance_miles"),
         _reason().alias("reason"),
     )
 
 
-def _departed_at() -> Column:
+def _departure_time() -> Column:
     parsed = F.try_to_timestamp("date", F.lit("yyyy/MM/dd HH:mm"))
     return F.when(
         F.col("date").rlike(r"\A(?!0000)[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}\z"), parsed
@@ -92,17 +92,17 @@ def _is_missing(name: str) -> Column:
 
 def _json_array(text: str) -> list[_Row]:
     elements = _loads(text.removeprefix("\ufeff"))
-    return [_from_json(_dumps(element), element) for element in elements]
+    return [_row_from_json(_dumps(element), element) for element in elements]
 
 
 def _json_line(line: str) -> list[_Row]:
-    return [_from_json_line(text) for text in _records([line])]
+    return [_row_from_json_line(text) for text in _records([line])]
 
 
 def _csv(document: str) -> list[_Row]:
     header, *lines = _records(document.split("\n"))
     names = csv_fields(header) or []
-    return [_from_csv_line(line, names) for line in lines]
+    return [_row_from_csv_line(line, names) for line in lines]
 
 
 _PARSERS = {"json_array": _json_array, "json_lines": _json_line, "csv": _csv}
@@ -115,21 +115,21 @@ def _records(lines: Iterable[str]) -> Iterator[str]:
             yield text
 
 
-def _from_json_line(text: str) -> _Row:
+def _row_from_json_line(text: str) -> _Row:
     try:
-        return _from_json(text, _loads(text))
+        return _row_from_json(text, _loads(text))
     except (ValueError, RecursionError):
         return _row(text, problem="not a JSON object")
 
 
-def _from_csv_line(text: str, names: list[str]) -> _Row:
+def _row_from_csv_line(text: str, names: list[str]) -> _Row:
     values = csv_fields(text)
     if values is None or len(values) != len(names):
         return _row(text, problem=f"not {len(names)} fields")
     return _row(text, dict(zip(names, values, strict=True)))
 
 
-def _from_json(text: str, value: Any) -> _Row:
+def _row_from_json(text: str, value: Any) -> _Row:
     if not isinstance(value, dict):
         return _row(text, problem="not a JSON object")
     return _row(text, {name: _field(value.get(name)) for name in FIELDS})
@@ -139,7 +139,7 @@ def _row(
     record: str, fields: Mapping[str, str | None] | None = None, problem: str | None = None
 ) -> _Row:
     values = (record, *((fields or {}).get(name) for name in FIELDS), problem)
-    return tuple(_encodable(value) for value in values)
+    return tuple(_replace_surrogates(value) for value in values)
 
 
 def _loads(text: str) -> Any:
@@ -159,7 +159,7 @@ def _field(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else _dumps(value)
 
 
-def _encodable(text: str | None) -> str | None:
+def _replace_surrogates(text: str | None) -> str | None:
     """The text with half surrogate pairs, which JSON can escape and UTF-8 not, replaced."""
     if text is None:
         return None

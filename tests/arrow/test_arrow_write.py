@@ -20,7 +20,7 @@ from delta_ops.events import CommitAttempted, Committed
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.schema import LONG, StructField, StructType, schema_to_json
 from delta_ops.transaction.write import Mode
-from tests.tables import by_deltalake, by_polars, metadata, rows, write_log
+from tests.tables import metadata, rows, rows_by_deltalake, rows_by_polars, write_log
 
 ROWS = pa.table({"id": [1, 2, 3], "p": ["a", "b", None]})
 
@@ -51,7 +51,7 @@ def test_partition_values_of_every_type_come_back(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", [k for k in PARTITION_VALUES if k != "bytes"])
-@pytest.mark.parametrize("read", [by_deltalake, by_polars])
+@pytest.mark.parametrize("read", [rows_by_deltalake, rows_by_polars])
 def test_others_read_the_same_partition_values(
     tmp_path: Path, kind: str, read: Callable[[Path], list[dict[str, Any]]]
 ) -> None:
@@ -69,7 +69,7 @@ def test_an_empty_text_is_a_null_partition_value(tmp_path: Path) -> None:
 def test_an_overwrite_replaces_all_rows(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     da.write(tmp_path, ROWS.slice(2), mode="overwrite")
-    assert by_deltalake(tmp_path) == rows(ROWS.slice(2))
+    assert rows_by_deltalake(tmp_path) == rows(ROWS.slice(2))
 
 
 def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(tmp_path: Path) -> None:
@@ -77,14 +77,14 @@ def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(tmp_path: P
     new = pa.table({"id": [2, 2], "p": ["x", "y"]})
     da.write(tmp_path, new, mode="overwrite", replace_where=col("id") == 2)
     expected = pa.concat_tables([ROWS.filter(pa.array([True, False, True])), new])
-    assert by_deltalake(tmp_path) == rows(expected)
+    assert rows_by_deltalake(tmp_path) == rows(expected)
     assert rows(da.to_table(DeltaLog(tmp_path))) == rows(expected)
 
 
 def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     da.write(tmp_path, ROWS.slice(0, 0), mode="overwrite", replace_where=col("p") != "zzz")
-    assert by_deltalake(tmp_path) == rows(ROWS.slice(2))
+    assert rows_by_deltalake(tmp_path) == rows(ROWS.slice(2))
 
 
 def test_rows_outside_of_what_is_replaced_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_same_txn_writes_once(tmp_path: Path) -> None:
     assert (first.version, first.already_committed) == (0, False)
     assert (again.version, again.already_committed) == (0, True)
     assert older.already_committed
-    assert len(by_deltalake(tmp_path)) == 3
+    assert len(rows_by_deltalake(tmp_path)) == 3
 
 
 def test_a_txn_survives_the_checkpoint(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_checkpoint_is_written_at_every_nth_version(tmp_path: Path) -> None:
         da.write(tmp_path, ROWS, configuration={"delta.checkpointInterval": "3"})
     names = sorted(p.name for p in (tmp_path / "_delta_log").glob("*.checkpoint.parquet"))
     assert names == [f"{v:020d}.checkpoint.parquet" for v in (3, 6)]
-    assert len(by_deltalake(tmp_path)) == 21
+    assert len(rows_by_deltalake(tmp_path)) == 21
 
 
 def test_staged_files_are_committed_with_a_transaction_of_ones_own(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_staged_files_are_committed_with_a_transaction_of_ones_own(tmp_path: Pat
     txn = begin(log)
     txn.stage(staged)
     assert txn.commit(operation="WRITE").version == 1
-    assert len(by_deltalake(tmp_path)) == 6
+    assert len(rows_by_deltalake(tmp_path)) == 6
 
 
 def test_staging_needs_a_table(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_table_that_has_a_column_twice_is_not_written(
 def test_columns_that_the_data_lack_are_null(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     da.write(tmp_path, pa.table({"ID": [9]}))
-    assert {"id": 9, "p": None} in by_deltalake(tmp_path)
+    assert {"id": 9, "p": None} in rows_by_deltalake(tmp_path)
 
 
 def test_a_null_in_a_column_that_forbids_it_is_refused(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_null_in_a_column_that_forbids_it_is_refused(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1]}, schema=schema))
     with pytest.raises(InvalidRequestError, match="NOT NULL"):
         da.write(tmp_path, pa.table({"id": pa.array([None], pa.int64())}))
-    assert len(by_deltalake(tmp_path)) == 1
+    assert len(rows_by_deltalake(tmp_path)) == 1
 
 
 def test_an_append_only_table_refuses_an_overwrite(tmp_path: Path) -> None:
@@ -220,13 +220,13 @@ def test_appends_that_race_all_succeed(tmp_path: Path) -> None:
     stale = [begin(DeltaLog(tmp_path)) for _ in range(5)]
     versions = [da.write(txn, ROWS).version for txn in stale]
     assert versions == [1, 2, 3, 4, 5]
-    assert len(by_deltalake(tmp_path)) == 18
+    assert len(rows_by_deltalake(tmp_path)) == 18
 
 
 def test_appends_that_race_to_create_the_table_all_succeed(tmp_path: Path) -> None:
     stale = [begin(DeltaLog(tmp_path)) for _ in range(3)]
     assert [da.write(txn, ROWS).version for txn in stale] == [0, 1, 2]
-    assert len(by_deltalake(tmp_path)) == 9
+    assert len(rows_by_deltalake(tmp_path)) == 9
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_listener_that_fails_after_the_commit_does_not_cost_the_files(tmp_path
 
     with pytest.raises(RuntimeError, match="out of order"):
         da.write(tmp_path, ROWS, on_event=broken)
-    assert by_deltalake(tmp_path) == rows(ROWS)
+    assert rows_by_deltalake(tmp_path) == rows(ROWS)
 
 
 def test_a_listener_that_fails_before_the_commit_leaves_nothing(tmp_path: Path) -> None:

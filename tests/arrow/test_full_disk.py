@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -61,4 +61,4 @@ def test_without_room_nothing_is_half_written(
     assert str(table) in shown.stderr
     assert sorted(path for path in table.rglob("*") if path.is_file()) == before
     if exists:
-        assert by_deltalake(table) == [{"x": 1}]
+        assert rows_by_deltalake(table) == [{"x": 1}]

@@ -27,7 +27,7 @@ from tests.arrow.foreign_table import (
     stored_vector,
     vector_file,
 )
-from tests.clones import Naming, content_of, named_by, shallow_clone
+from tests.clones import Naming, content_of, prefix_naming, shallow_clone
 from tests.tables import rows
 
 SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING)))
@@ -35,11 +35,11 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 NAMINGS = pytest.mark.parametrize(
     "naming",
     [
-        pytest.param(lambda root: named_by(f"file:{root}"), id="as delta-spark names them"),
-        pytest.param(lambda root: named_by(root.as_uri()), id="file with three slashes"),
-        pytest.param(lambda root: named_by(str(root)), id="from the root of the disk"),
-        pytest.param(lambda root: named_by(f"../{root.name}"), id="by steps up"),
-        pytest.param(lambda root: named_by(f"x/%2e%2e/../{root.name}"), id="by escaped steps"),
+        pytest.param(lambda root: prefix_naming(f"file:{root}"), id="as delta-spark names them"),
+        pytest.param(lambda root: prefix_naming(root.as_uri()), id="file with three slashes"),
+        pytest.param(lambda root: prefix_naming(str(root)), id="from the root of the disk"),
+        pytest.param(lambda root: prefix_naming(f"../{root.name}"), id="by steps up"),
+        pytest.param(lambda root: prefix_naming(f"x/%2e%2e/../{root.name}"), id="by escaped steps"),
     ],
 )
 
@@ -65,7 +65,7 @@ def absolute(vector: DeletionVector, place: Path) -> DeletionVector:
 
 
 def make_clone(
-    root: Path, naming: Callable[[Path], Naming] = lambda r: named_by(f"file:{r}")
+    root: Path, naming: Callable[[Path], Naming] = lambda r: prefix_naming(f"file:{r}")
 ) -> DeltaLog:
     source = source_table(root / "source")
     return shallow_clone(source.snapshot(), DeltaLog(root / "clone"), naming(root / "source"))
@@ -131,7 +131,7 @@ def test_deltalake_reads_the_same_rows(tmp_path: Path) -> None:
     data = pa.table({"id": pa.array([1, 2], pa.int64()), "p": ["a b", "c"]})
     da.write(source, data, partition_by=["p"])
     clone = DeltaLog(tmp_path / "clone")
-    shallow_clone(source.snapshot(), clone, named_by(f"file://{tmp_path}/source"))
+    shallow_clone(source.snapshot(), clone, prefix_naming(f"file://{tmp_path}/source"))
     # Its other readers take absolute paths for relative ones.
     theirs = QueryBuilder().register("t", DeltaTable(clone.uri)).execute("select * from t")
     assert rows(pa.table(theirs.read_all())) == rows(da.to_table(clone)) == rows(data)
@@ -209,7 +209,7 @@ def test_rows_of_a_file_outside_that_are_kept_by_a_replacement_move_into_the_tab
     source = DeltaLog(tmp_path / "source")
     da.write(source, pa.table({"id": pa.array([1, 2, 3], pa.int64())}))
     clone = DeltaLog(tmp_path / "clone")
-    shallow_clone(source.snapshot(), clone, named_by(f"file:{tmp_path}/source"))
+    shallow_clone(source.snapshot(), clone, prefix_naming(f"file:{tmp_path}/source"))
     before = content_of(tmp_path / "source")
     data = pa.table({"id": pa.array([20], pa.int64())})
     da.write(clone, data, mode="overwrite", replace_where=col("id") >= 2)

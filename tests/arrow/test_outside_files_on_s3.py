@@ -12,7 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError, OutsideFileError, StorageError
 from delta_ops.maintenance import maintain, repair, vacuum
-from tests.clones import named_by, shallow_clone
+from tests.clones import prefix_naming, shallow_clone
 from tests.servers.s3 import ACCESS_KEY, S3Server
 from tests.tables import rows
 
@@ -31,7 +31,7 @@ def test_another_bucket_is_read_with_the_options_of_the_table(
     source: DeltaLog, s3_server: S3Server, scheme: str
 ) -> None:
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", s3_server.storage_options)
-    name = named_by(source.uri.replace("s3:", f"{scheme}:"))
+    name = prefix_naming(source.uri.replace("s3:", f"{scheme}:"))
     shallow_clone(source.snapshot(), clone, name)
     assert rows(da.to_table(clone)) == rows(DATA)
     assert rows(da.to_table(pickle.loads(pickle.dumps(clone)))) == rows(DATA)
@@ -43,7 +43,7 @@ def test_a_neighbour_in_the_bucket_is_reached_by_steps_up(
     source: DeltaLog, s3_server: S3Server
 ) -> None:
     clone = DeltaLog(source.uri.replace("source", "clone"), s3_server.storage_options)
-    shallow_clone(source.snapshot(), clone, named_by("../source"))
+    shallow_clone(source.snapshot(), clone, prefix_naming("../source"))
     assert rows(da.to_table(clone)) == rows(DATA)
 
 
@@ -58,7 +58,7 @@ def test_a_prefix_has_options_of_its_own(
         s3_server.storage_options,
         outside={"s3://other/": {}, f"s3a://{bucket_of_source}/lake/": theirs},
     )
-    shallow_clone(source.snapshot(), clone, named_by(source.uri))
+    shallow_clone(source.snapshot(), clone, prefix_naming(source.uri))
     with s3_server.recording() as requests:
         assert rows(da.to_table(clone)) == rows(DATA)
     keys = {
@@ -70,7 +70,7 @@ def test_a_prefix_has_options_of_its_own(
     assert keys == {(bucket, ACCESS_KEY), (bucket_of_source, "access-of-theirs")}
 
     on_disk = DeltaLog(tmp_path, outside={source.uri: s3_server.storage_options})
-    shallow_clone(source.snapshot(), on_disk, named_by(source.uri))
+    shallow_clone(source.snapshot(), on_disk, prefix_naming(source.uri))
     assert rows(da.to_table(on_disk)) == rows(DATA)
 
 
@@ -81,7 +81,7 @@ def test_options_of_one_store_do_not_go_to_another(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "access-of-the-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-environment")
     clone = DeltaLog(tmp_path, {"key": ACCESS_KEY, "secret": "secret-of-the-disk"})
-    shallow_clone(source.snapshot(), clone, named_by(source.uri))
+    shallow_clone(source.snapshot(), clone, prefix_naming(source.uri))
     with s3_server.recording() as requests:
         assert rows(da.to_table(clone)) == rows(DATA)
     assert requests
@@ -94,7 +94,7 @@ def test_a_log_in_a_store_does_not_lead_to_this_machine(
     source = DeltaLog(tmp_path)
     da.write(source, DATA)
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", s3_server.storage_options)
-    shallow_clone(source.snapshot(), clone, named_by(f"file:{tmp_path}"))
+    shallow_clone(source.snapshot(), clone, prefix_naming(f"file:{tmp_path}"))
     with pytest.raises(OutsideFileError, match=r'outside=\{"/": \{\}\}'):
         da.to_table(clone)
     trusting = DeltaLog(clone.uri, s3_server.storage_options, outside={f"{tmp_path}": {}})
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_named_without_a_credential(
 ) -> None:
     options = s3_server.storage_options
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", options)
-    shallow_clone(source.snapshot(), clone, named_by(f"{source.uri}/gone"))
+    shallow_clone(source.snapshot(), clone, prefix_naming(f"{source.uri}/gone"))
     with pytest.raises(DataFileError, match="is gone") as error:
         da.to_table(clone)
     assert options["secret"] not in f"{error.value!r} {clone!r} {clone.outside!r}"
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_is_named_without_a_credential(
 
 def test_maintenance_only_reads_another_bucket(source: DeltaLog, s3_server: S3Server) -> None:
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", s3_server.storage_options)
-    shallow_clone(source.snapshot(), clone, named_by(source.uri))
+    shallow_clone(source.snapshot(), clone, prefix_naming(source.uri))
     da.write(clone, DATA)
     da.write(clone, DATA)
     with s3_server.recording() as requests:

@@ -11,7 +11,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 _LONG = pa.field("v", pa.int64(), nullable=False)
 _STRUCT = pa.struct([_LONG.with_name("x")])
@@ -73,7 +73,7 @@ def test_rows_that_keep_the_rule_are_taken_whatever_their_arrow_types(
     da.write(tmp_path, pa.table({"a": pa.array([], strict)}))
     da.write(tmp_path, data)
     assert rows(da.to_table(DeltaLog(tmp_path))) == rows(data)
-    assert by_deltalake(tmp_path) == rows(data)
+    assert rows_by_deltalake(tmp_path) == rows(data)
 
 
 def test_a_null_outside_of_a_slice_is_not_looked_at(tmp_path: Path) -> None:

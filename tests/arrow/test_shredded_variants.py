@@ -30,20 +30,20 @@ from tests.variants import (
     NO_NAMES,
     NULL,
     dictionary,
-    encoded,
+    encode,
     fields,
     group,
     read,
     row,
     says,
-    shredded,
-    with_log,
+    shredded_type,
+    write_log,
 )
 
 
 def test_numbers_of_a_type_and_others(tmp_path: Path) -> None:
     stored = [row(34), row(None, NULL), row(None, string_value("n/a")), row(100), None]
-    column = read(tmp_path, pa.array(stored, shredded(pa.int64())))
+    column = read(tmp_path, pa.array(stored, shredded_type(pa.int64())))
     assert says(column) == [34, None, "n/a", 100, "SQL NULL"]
 
 
@@ -52,7 +52,7 @@ def test_a_variant_that_is_missing_where_there_must_be_one_is_the_variant_null(
 ) -> None:
     tags = pa.list_(group(pa.string()))
     stored = [row(None), row([{"value": None, "typed_value": None}]), None]
-    assert says(read(tmp_path, pa.array(stored, shredded(tags)))) == [None, [None], "SQL NULL"]
+    assert says(read(tmp_path, pa.array(stored, shredded_type(tags)))) == [None, [None], "SQL NULL"]
 
 
 def test_arrays(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_arrays(tmp_path: Path) -> None:
         row(None, string_value("none")),
         row(texts("x")),
     ]
-    column = read(tmp_path, pa.array(stored, shredded(pa.list_(group(pa.string())))))
+    column = read(tmp_path, pa.array(stored, shredded_type(pa.list_(group(pa.string())))))
     expected = [["comedy", "drama"], ["horror", None], None, [], "SQL NULL", "none", ["x"]]
     assert says(column) == expected
 
@@ -91,7 +91,7 @@ def event(event_type: Any = None, event_ts: Any = None) -> dict[str, Any]:
 
 def others(value: Any) -> bytes:
     """What of an event has no columns."""
-    return encoded(value, field_names(EVENT_NAMES))
+    return encode(value, field_names(EVENT_NAMES))
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def others(value: Any) -> bytes:
     ],
 )
 def test_objects(tmp_path: Path, value: bytes | None, typed: Any, expected: Any) -> None:
-    column = read(tmp_path, pa.array([None, row(typed, value, EVENT_NAMES)], shredded(EVENT)))
+    column = read(tmp_path, pa.array([None, row(typed, value, EVENT_NAMES)], shredded_type(EVENT)))
     assert says(column) == ["SQL NULL", expected]
 
 
 def test_a_field_without_its_group_is_missing(tmp_path: Path) -> None:
     typed = pa.struct([pa.field("a", group(pa.int64())), pa.field("b", group(pa.int64()))])
     stored = [row({"a": None, "b": {"value": None, "typed_value": 1}}, None, dictionary(["b"]))]
-    assert says(read(tmp_path, pa.array(stored, shredded(typed)))) == [{"b": 1}]
+    assert says(read(tmp_path, pa.array(stored, shredded_type(typed)))) == [{"b": 1}]
 
 
 def test_objects_in_arrays_in_objects(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_objects_in_arrays_in_objects(tmp_path: Path) -> None:
         return {"value": value, "typed_value": typed}
 
     first, second = dictionary(["at", "x", "lat", "tags", "n"]), dictionary(["n", "lat", "at"])
-    some = encoded({"x": 1}, field_names(first))
+    some = encode({"x": 1}, field_names(first))
     stored = [
         row(
             {
@@ -185,7 +185,7 @@ def test_objects_in_arrays_in_objects(tmp_path: Path) -> None:
             {"at": part([part({"lat": part(2.5), "tags": part(None)})]), "n": part(7)}, None, second
         ),
     ]
-    assert says(read(tmp_path, pa.array(stored, shredded(typed)))) == [
+    assert says(read(tmp_path, pa.array(stored, shredded_type(typed)))) == [
         {"at": [{"lat": 1.5, "tags": [1, None], "x": 1}, "nowhere", {"lat": None, "tags": []}]},
         "SQL NULL",
         {"at": [{"lat": 2.5}], "n": 7},
@@ -228,7 +228,7 @@ def fixed(kind: Primitive, number: int, width: int) -> bytes:
 def test_values_of_every_type(
     tmp_path: Path, data_type: pa.DataType, typed: Any, expected: bytes
 ) -> None:
-    column = read(tmp_path, pa.array([row(typed), None, row(None, NULL)], shredded(data_type)))
+    column = read(tmp_path, pa.array([row(typed), None, row(None, NULL)], shredded_type(data_type)))
     assert [each and each["value"] for each in column.to_pylist()] == [expected, None, NULL]
 
 
@@ -246,7 +246,9 @@ def test_another_decoder_reads_what_was_put_together(tmp_path: Path) -> None:
     values = {"d": date(2024, 2, 29), "t": datetime(1582, 10, 4), "n": Decimal("-0.125"), "f": 0.5}
     stored = {name: {"value": None, "typed_value": each} for name, each in values.items()}
     metadata = dictionary(sorted(values, reverse=True), 1)
-    (found,) = read(tmp_path, pa.array([row(stored, None, metadata)], shredded(typed))).to_pylist()
+    (found,) = read(
+        tmp_path, pa.array([row(stored, None, metadata)], shredded_type(typed))
+    ).to_pylist()
     by_spark: Any = VariantUtils.to_python(found["value"], found["metadata"])
     assert by_spark == values
 
@@ -274,7 +276,7 @@ def test_another_decoder_reads_what_was_put_together(tmp_path: Path) -> None:
 )
 def test_columns_of_no_type_of_variants_are_refused(tmp_path: Path, typed: pa.DataType) -> None:
     with pytest.raises(DataFileError, match=r"x\.parquet.*variant v"):
-        read(tmp_path, pa.array([row(None, NULL)], shredded(typed)))
+        read(tmp_path, pa.array([row(None, NULL)], shredded_type(typed)))
 
 
 @pytest.mark.parametrize(
@@ -295,7 +297,7 @@ def test_groups_that_are_no_variants_are_refused(
         read(tmp_path, stored)
 
 
-INT = encoded(1, field_names(NO_NAMES))
+INT = encode(1, field_names(NO_NAMES))
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,7 @@ def test_what_is_malformed_is_refused(
     tmp_path: Path, typed: pa.DataType, stored: Any, reason: str
 ) -> None:
     with pytest.raises(DataFileError, match=reason):
-        read(tmp_path, pa.array([row(None, NULL), stored], shredded(typed)))
+        read(tmp_path, pa.array([row(None, NULL), stored], shredded_type(typed)))
 
 
 def test_a_field_with_two_columns_is_refused(tmp_path: Path) -> None:
@@ -402,6 +404,6 @@ def test_a_decimal_with_more_digits_than_its_type_is_refused(tmp_path: Path) -> 
     pq.write_table(
         table, tmp_path / "x.parquet", store_schema=False, store_decimal_as_integer=False
     )
-    log = with_log(tmp_path, StructType((StructField("v", VARIANT),)))
+    log = write_log(tmp_path, StructType((StructField("v", VARIANT),)))
     with pytest.raises(DataFileError, match="digits"):
         da.to_table(log)

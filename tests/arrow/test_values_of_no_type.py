@@ -10,7 +10,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 BYTES = [b"ok", b"\xff\xfe", None]
 TEXT = pa.array(BYTES).view(pa.string())
@@ -66,4 +66,4 @@ def test_what_a_null_or_a_slice_hides_is_not_looked_at(tmp_path: Path) -> None:
     sliced = pa.concat_arrays([TEXT, pa.array(["a", "b"])])[2:]
     da.write(tmp_path, pa.table({"id": [1, 2, 3], "v": nulled, "w": sliced}))
     expected = [(1, "ok", None), (2, None, "a"), (3, None, "b")]
-    assert [tuple(row.values()) for row in by_deltalake(tmp_path)] == expected
+    assert [tuple(row.values()) for row in rows_by_deltalake(tmp_path)] == expected

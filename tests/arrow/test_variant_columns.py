@@ -37,27 +37,27 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.variant import FieldNames, field_names, valid_value
 from delta_ops.storage import open_storage
-from tests.mutations import flipped, gapped, repeated, truncated
+from tests.mutations import cut_gap, flip, repeat_piece, truncate
 from tests.tables import SHARED, needs_shared
 from tests.variants import (
     NO_NAMES,
     NULL,
-    decoded,
+    decode,
     dictionary,
-    encoded,
+    encode,
     fields,
     group,
     names_in,
     read,
     row,
     says,
-    shredded,
+    shredded_type,
     values,
-    with_log,
     write,
+    write_log,
 )
 
-NUMBER = shredded(pa.int64())
+NUMBER = shredded_type(pa.int64())
 PLAIN = arrow_type_from_type(VARIANT)
 _INNER = StructType((StructField("n", INTEGER), StructField("v", VARIANT)))
 NESTED = StructType(
@@ -68,7 +68,7 @@ NESTED = StructType(
         StructField("d", ArrayType(_INNER)),
     )
 )
-ONE = {"metadata": NO_NAMES, "value": encoded(1, field_names(NO_NAMES))}
+ONE = {"metadata": NO_NAMES, "value": encode(1, field_names(NO_NAMES))}
 
 
 def test_variants_in_structs_lists_and_maps(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def said(value: Any) -> Any:
     """A Python value with what its variants say; "null" is the variant null."""
     match value:
         case {"metadata": metadata, "value": content}:
-            return "null" if content == NULL else decoded(content, metadata)
+            return "null" if content == NULL else decode(content, metadata)
         case dict():
             return {name: said(each) for name, each in value.items()}
         case list() | tuple():
@@ -229,7 +229,7 @@ def test_the_annotation_of_variants_in_parquet(
     pq.write_table(pa.table({"v": stored}), sink, store_schema=False)
     content = annotated(sink.getvalue(), "v", stored.type.num_fields)
     (tmp_path / "x.parquet").write_bytes(content)
-    log = with_log(tmp_path, StructType((StructField("v", VARIANT),)))
+    log = write_log(tmp_path, StructType((StructField("v", VARIANT),)))
     with registered() if is_known else nullcontext():
         seen = pq.read_schema(tmp_path / "x.parquet").field("v").type
         column = da.to_table(log)["v"].combine_chunks()
@@ -254,7 +254,7 @@ def test_arrow_types_that_a_file_asks_for(tmp_path: Path, texts: pa.Array) -> No
         [metadata, value, texts], names=["metadata", "value", "typed_value"]
     )
     pq.write_table(pa.table({"v": stored}), tmp_path / "x.parquet")
-    log = with_log(tmp_path, StructType((StructField("v", VARIANT),)))
+    log = write_log(tmp_path, StructType((StructField("v", VARIANT),)))
     assert says(da.to_table(log)["v"].combine_chunks()) == ["x", "y", "x"]
 
 
@@ -288,7 +288,7 @@ def part_type(typed: pa.DataType | None) -> pa.StructType:
 
 def shred(value: Any, typed: pa.DataType | None, names: FieldNames) -> dict[str, Any]:
     """A value as it is stored where these columns are there for it."""
-    whole = {"value": encoded(value, names)}
+    whole = {"value": encode(value, names)}
     if typed is None:
         return whole
     if pa.types.is_list(typed) and isinstance(value, list):
@@ -301,7 +301,7 @@ def shred(value: Any, typed: pa.DataType | None, names: FieldNames) -> dict[str,
             name: shred(value[name], type_of(each), names) if name in value else {}
             for name, each in own.items()
         }
-        return {"value": encoded(rest, names) if rest else None, "typed_value": parts}
+        return {"value": encode(rest, names) if rest else None, "typed_value": parts}
     is_leaf = type(value) is _LEAF_TYPES.get(typed)
     return {"value": None, "typed_value": value} if is_leaf else {**whole, "typed_value": None}
 
@@ -330,7 +330,7 @@ def test_what_was_taken_apart_is_put_together_again(
     ]
     # As bytes, since in Python 1, 1.0 and True are the same.
     assert [each and each["value"] for each in found] == [
-        None if each is ... else encoded(each, field_names(own))
+        None if each is ... else encode(each, field_names(own))
         for each, own in zip(variants, metadata, strict=True)
     ]
 
@@ -341,18 +341,18 @@ def test_damaged_bytes_are_refused_or_put_together_to_something_valid(
 ) -> None:
     rnd = random.Random(seed)
     names = dictionary(["c", "b", "a"], 1)
-    rest = encoded({"b": [1, "x", {"c": None}]}, field_names(names))
-    element = encoded({"c": "y" * 70}, field_names(names))
+    rest = encode({"b": [1, "x", {"c": None}]}, field_names(names))
+    element = encode({"c": "y" * 70}, field_names(names))
     typed = fields(a=pa.list_(group(pa.int64())))
     for i in range(30):
-        damage = rnd.choice([flipped, flipped, truncated, gapped, repeated])
+        damage = rnd.choice([flip, flip, truncate, cut_gap, repeat_piece])
         parts = [names, rest, element]
         at = rnd.randrange(3)
         parts[at] = damage(parts[at], rnd)
         elements = [{"value": parts[2]}, {"typed_value": 2}]
         stored = row({"a": {"typed_value": elements}}, parts[1], parts[0])
         try:
-            (found,) = read(tmp_path / str(i), pa.array([stored], shredded(typed))).to_pylist()
+            (found,) = read(tmp_path / str(i), pa.array([stored], shredded_type(typed))).to_pylist()
         except DataFileError:
             continue
         valid_value(found["value"], field_names(found["metadata"]))
@@ -370,7 +370,7 @@ def test_a_file_that_another_writer_shredded(tmp_path: Path) -> None:
     """
     shutil.copy(Path(__file__).with_name("shredded_by_duckdb.parquet"), tmp_path / "x.parquet")
     schema = StructType((StructField("id", INTEGER), StructField("v", VARIANT)))
-    found = da.to_table(with_log(tmp_path, schema)).to_pylist()
+    found = da.to_table(write_log(tmp_path, schema)).to_pylist()
     assert [by_spark(each["v"]) for each in found] == [
         {
             "age": 30,

@@ -17,8 +17,8 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.protocol.file_names import checkpoint_part_name
-from tests.clones import named_by, shallow_clone
-from tests.tables import by_deltalake, rows
+from tests.clones import prefix_naming, shallow_clone
+from tests.tables import rows, rows_by_deltalake
 
 DAY_S = 86_400
 
@@ -69,7 +69,7 @@ def test_show(table: Path) -> None:
 
 def test_a_shallow_clone_is_shown_with_the_files_of_its_source(table: Path) -> None:
     clone = DeltaLog(table.parent / "clone")
-    shallow_clone(DeltaLog(table).snapshot(), clone, named_by(f"file:{table}"))
+    shallow_clone(DeltaLog(table).snapshot(), clone, prefix_naming(f"file:{table}"))
     own = [file["path"] for file in output("files", table)]
     assert [file["path"] for file in output("files", clone.uri)] == [f"{table}/{p}" for p in own]
     assert output("show", clone.uri)["num_files"] == output("show", table)["num_files"] == 3
@@ -188,7 +188,7 @@ def test_optimize(table: Path) -> None:
     done = output("optimize", table, "--target-size", "1MB")
     assert (done["version"], done["removed_files"], done["added_files"]) == (3, 2, 1)
     assert done["target_size_bytes"] == 1024 * 1024
-    assert rows(da.to_table(DeltaLog(table))) == before == by_deltalake(table)
+    assert rows(da.to_table(DeltaLog(table))) == before == rows_by_deltalake(table)
     assert "nothing to do" in run("optimize", table).stdout
 
 

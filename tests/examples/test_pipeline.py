@@ -20,7 +20,7 @@ from delta_ops import DeltaLog
 from examples.flights import demo
 from examples.flights.accounting import account
 from examples.flights.generate import generate_month
-from tests.tables import SHARED, by_deltalake, by_polars, needs_shared, rows
+from tests.tables import SHARED, needs_shared, rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.spark
 
@@ -83,8 +83,8 @@ def test_a_small_month_is_accounted_for_and_read_alike_by_all(
     for name in TABLES:
         ours = rows(da.to_table(pipeline.log(name)))
         assert ours == rows(ds.read(spark, pipeline.log(name)).toArrow())
-        assert ours == by_deltalake(pipeline.lake / name)
-        assert ours == by_polars(pipeline.lake / name)
+        assert ours == rows_by_deltalake(pipeline.lake / name)
+        assert ours == rows_by_polars(pipeline.lake / name)
 
     before = pipeline.versions()
     assert pipeline.run() == 0
@@ -149,5 +149,5 @@ def test_twenty_thousand_real_flights_are_accounted_for(
     assert result.balanced, result.problems
     assert result.total.records == 20_000
     assert len(result.days) == 90
-    days = {row["flight_day"] for row in by_deltalake(pipeline.lake / "flights")}
+    days = {row["flight_day"] for row in rows_by_deltalake(pipeline.lake / "flights")}
     assert (min(days), max(days)) == (date(2001, 1, 1), date(2001, 3, 31))

@@ -23,7 +23,7 @@ from delta_ops.maintenance import (
     VacuumResult,
 )
 from tests.interleaving.cases import Case
-from tests.interleaving.readers import unlike_the_commits
+from tests.interleaving.readers import commit_differences
 
 
 def untrue_answers(case: Case) -> Iterator[str]:
@@ -82,7 +82,7 @@ def _untrue_figures(case: Case, name: str, result: object) -> Iterator[str]:
             DeltaLog(case.root).snapshot(earliest)
     if isinstance(result, LogCompactionResult) and result.written and case.deleted_at is None:
         plan = result.plan
-        yield from unlike_the_commits(case.root, plan.start_version, plan.end_version)
+        yield from commit_differences(case.root, plan.start_version, plan.end_version)
 
 
 def _untrue_error(case: Case, name: str, error: BaseException) -> Iterator[str]:

@@ -15,8 +15,8 @@ from delta_ops.log.checksum import validate_checksum
 from tests.interleaving import dropped_tables
 from tests.interleaving.answers import untrue_answers, was_done_before
 from tests.interleaving.cases import Case
-from tests.interleaving.readers import unlike_a_held_snapshot, unlike_deltalake
-from tests.interleaving.scenes import Rows, in_order, paths_in, rows_in
+from tests.interleaving.readers import deltalake_differences, held_snapshot_differences
+from tests.interleaving.scenes import Rows, paths_in, rows_in, sort_rows
 
 
 def complaints(case: Case) -> list[str]:
@@ -59,8 +59,8 @@ def _broken_promises(case: Case) -> Iterator[str]:
         texts = " or ".join(map(str, expected)) or "anything that the two can have come to"
         yield f"version {latest.version} holds {rows_in(table)}, not {texts}"
     validate_checksum(latest)
-    yield from unlike_a_held_snapshot(case, latest, log)
-    yield from unlike_deltalake(case, table)
+    yield from held_snapshot_differences(case, latest, log)
+    yield from deltalake_differences(case, table)
     yield from _lost_versions(case, log)
 
 
@@ -84,8 +84,8 @@ def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
         rows = None if rows is None else case.actors[left[version].who].effect(rows, scene)
         if rows is not None and version >= first:
             found = rows_in(da.to_table(log.snapshot(version)))
-            if found != in_order(rows):
-                yield f"version {version} holds {found}, not {in_order(rows)}"
+            if found != sort_rows(rows):
+                yield f"version {version} holds {found}, not {sort_rows(rows)}"
 
 
 def serial_outcomes(case: Case) -> list[Rows]:
@@ -99,8 +99,8 @@ def serial_outcomes(case: Case) -> list[Rows]:
     found: list[Rows] = []
     for names in permutations([*makers, *idle]):
         rows = _one_after_the_other(case, names, idle) if _is_possible(case, names) else None
-        if rows is not None and in_order(rows) not in found:
-            found.append(in_order(rows))
+        if rows is not None and sort_rows(rows) not in found:
+            found.append(sort_rows(rows))
     return found
 
 
@@ -108,7 +108,7 @@ def _one_after_the_other(case: Case, names: Sequence[str], idle: Sequence[str]) 
     rows = case.scene.rows
     for name in names:
         after = case.actors[name].effect(rows, case.scene)
-        if after is None or (name in idle and in_order(after) != in_order(rows)):
+        if after is None or (name in idle and sort_rows(after) != sort_rows(rows)):
             return None
         rows = after
     return rows

@@ -19,8 +19,8 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log.checksum import validate_checksum
 from tests.interleaving.cases import Case, Created
 from tests.interleaving.operations import NEW
-from tests.interleaving.readers import unlike_a_held_snapshot, unlike_deltalake
-from tests.interleaving.scenes import Rows, in_order, rows_in
+from tests.interleaving.readers import deltalake_differences, held_snapshot_differences
+from tests.interleaving.scenes import Rows, rows_in, sort_rows
 
 
 def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
@@ -32,7 +32,7 @@ def broken_promises(case: Case, deleted_at: int) -> Iterator[str]:
         if stray not in excused:
             yield f"{stray.who} began on the table that was deleted, and left {stray.path}"
     if not excused and _is_made_again(case):
-        yield from _unlike_the_new_table(case)
+        yield from _new_table_differences(case)
 
 
 def _is_made_again(case: Case) -> bool:
@@ -65,7 +65,7 @@ def _follows(case: Case, created: Created, excused: list[Created]) -> bool:
     return is_before and created.version is None and case.outcome(created).is_killed
 
 
-def _unlike_the_new_table(case: Case) -> Iterator[str]:
+def _new_table_differences(case: Case) -> Iterator[str]:
     commits = case.left_commits()
     if sorted(commits) != list(range(len(commits))):
         yield f"there are commits {sorted(commits)}"
@@ -81,9 +81,9 @@ def _unlike_the_new_table(case: Case) -> Iterator[str]:
     if rows_in(table) != expected:
         yield f"the new table holds {rows_in(table)}, not {expected}"
     validate_checksum(latest)
-    yield from unlike_deltalake(case, table)
+    yield from deltalake_differences(case, table)
     with suppress(DeltaOpsError):  # which is the answer to a table that was replaced
-        yield from unlike_a_held_snapshot(case, latest, log)
+        yield from held_snapshot_differences(case, latest, log)
 
 
 def _rows_of(case: Case, makers: list[str]) -> Rows:
@@ -101,4 +101,4 @@ def _rows_of(case: Case, makers: list[str]) -> Rows:
             case _:
                 rows = actor.effect(rows, scene) or ()
         made[maker] += 1
-    return in_order(rows)
+    return sort_rows(rows)

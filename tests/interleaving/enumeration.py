@@ -123,7 +123,7 @@ def two_changes(
     return grid.counts + exchanged.counts
 
 
-def with_a_third(first: str, second: str, third: str, run: RunOrder) -> Counts:
+def enumerate_with_third(first: str, second: str, third: str, run: RunOrder) -> Counts:
     """All orders of the first two with up to two changes of turn, the third after the first.
 
     The first makes i calls, the second j calls, the first runs to its end, then the third as a
@@ -194,7 +194,7 @@ def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
         made[who] = end
     turns += (Turn(name, made[name]) for name in chance.sample(names, len(names)))
     if chance.random() < _KILL:
-        turns = _with_a_kill(turns, chance.randrange(len(turns)))
+        turns = _add_kill(turns, chance.randrange(len(turns)))
     name = chance.choice(names)
     lost = name, chance.randrange(max(lengths[name], 1))
     lag = chance.choice((5, 20, NEVER))
@@ -205,7 +205,7 @@ def random_order(lengths: Mapping[str, int], chance: Random) -> Order:
     )
 
 
-def _with_a_kill(turns: Sequence[Turn], at: int) -> list[Turn]:
+def _add_kill(turns: Sequence[Turn], at: int) -> list[Turn]:
     """Who has the turn is killed at its end, or soon in its last one, and is run again at last."""
     who, start, end, _ = turns[at]
     death = Turn(who, start, start + 5 if end is None else end, dies=True)

@@ -57,21 +57,21 @@ NEW: Rows = ((90, "n"), (91, "n"))
 """The name of the table that is created in the place of another."""
 
 
-def appended(_scene: Scene, role: Role) -> Rows:
+def appended_rows(_scene: Scene, role: Role) -> Rows:
     return ((10 + role, "b"),)
 
 
-def overwritten(role: Role) -> Rows:
+def overwritten_rows(role: Role) -> Rows:
     return ((20 + role, "a"),)
 
 
 def _append(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
     transaction = begin(log, clock=scene.clock)
-    return da.write(transaction, rows_of(*appended(scene, role)), txn=(f"append {role}", 1))
+    return da.write(transaction, rows_of(*appended_rows(scene, role)), txn=(f"append {role}", 1))
 
 
 def _overwrite(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
-    return da.write(begin(log, clock=scene.clock), rows_of(*overwritten(role)), "overwrite")
+    return da.write(begin(log, clock=scene.clock), rows_of(*overwritten_rows(role)), "overwrite")
 
 
 def _delete_partition(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
@@ -135,7 +135,7 @@ def _checkpoint_parts(log: DeltaLog, scene: Scene, _role: Role) -> object:
 
 
 def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
-    data = rows_of(*appended(scene, role))
+    data = rows_of(*appended_rows(scene, role))
     transaction = begin(log, clock=scene.clock)
     return da.write(transaction, data, partition_by=["p"], txn=(f"append {role}", 1))
 
@@ -161,13 +161,13 @@ def _drop(log: DeltaLog) -> None:
         log.storage.delete_at_once(paths)
 
 
-def _with_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
+def _add_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
     """A rerun finds its rows there, and adds none."""
-    new = appended(scene, role)
+    new = appended_rows(scene, role)
     return None if set(new) & set(rows) else (*rows, *new)
 
 
-def _restored(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+def _restored_rows(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
     return scene.versions[scene.restored[0]] if scene.versions else rows
 
 
@@ -175,7 +175,7 @@ def _restored_other(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
     return scene.versions[scene.restored[1]] if scene.versions else rows
 
 
-def _reverted(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
+def _reverted_rows(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
     if not scene.versions:
         return None
     before, after = (set(scene.versions[scene.reverted - n]) for n in (1, 0))
@@ -192,13 +192,13 @@ OPERATIONS = {
             name="append",
             always_commits=True,
             run=_append,
-            effect=_with_appended,
+            effect=_add_appended,
         ),
         Operation(
             name="overwrite",
             always_commits=True,
             run=_overwrite,
-            effect=lambda _rows, _scene, role: overwritten(role),
+            effect=lambda _rows, _scene, role: overwritten_rows(role),
         ),
         Operation(
             name="delete-partition",
@@ -207,9 +207,9 @@ OPERATIONS = {
             effect=lambda rows, _scene, _role: tuple(row for row in rows if row[1] != "b"),
         ),
         Operation(name="optimize", run=_optimize),
-        Operation(name="restore", run=_restore, effect=_restored),
+        Operation(name="restore", run=_restore, effect=_restored_rows),
         Operation(name="restore-other", run=_restore_other, effect=_restored_other),
-        Operation(name="revert", run=_revert, effect=_reverted),
+        Operation(name="revert", run=_revert, effect=_reverted_rows),
         Operation(name="repair", run=_repair),
         Operation(name="vacuum", run=_vacuum, takes="removed files", is_many=True),
         Operation(name="vacuum-lite", run=_vacuum_lite, takes="removed files", is_many=True),
@@ -223,14 +223,14 @@ OPERATIONS = {
             name="append-due",
             always_commits=True,
             run=_append,
-            effect=_with_appended,
+            effect=_add_appended,
             scene="aged due",
         ),
         Operation(
             name="create",
             always_commits=True,
             run=_create,
-            effect=_with_appended,
+            effect=_add_appended,
             scene="empty",
         ),
         Operation(

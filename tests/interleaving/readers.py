@@ -17,7 +17,7 @@ from tests.interleaving.scenes import paths_in
 from tests.tables import rows
 
 
-def unlike_deltalake(case: Case, table: pa.Table) -> Iterator[str]:
+def deltalake_differences(case: Case, table: pa.Table) -> Iterator[str]:
     """A sentence if deltalake reads other rows from the latest version."""
     query = QueryBuilder().register("t", DeltaTable(str(case.root)))
     found = pa.table(query.execute(f"SELECT {', '.join(table.column_names)} FROM t"))
@@ -25,7 +25,7 @@ def unlike_deltalake(case: Case, table: pa.Table) -> Iterator[str]:
         yield f"deltalake reads {rows(found)}, and we {rows(table)}"
 
 
-def unlike_a_held_snapshot(case: Case, latest: Snapshot, log: DeltaLog) -> Iterator[str]:
+def held_snapshot_differences(case: Case, latest: Snapshot, log: DeltaLog) -> Iterator[str]:
     """A sentence if a snapshot from before both operations becomes another one than the latest."""
     if case.scene.held is None:
         return
@@ -38,7 +38,7 @@ def unlike_a_held_snapshot(case: Case, latest: Snapshot, log: DeltaLog) -> Itera
         )
 
 
-def unlike_the_commits(root: Path, start: int, end: int) -> Iterator[str]:
+def commit_differences(root: Path, start: int, end: int) -> Iterator[str]:
     """A sentence if the compaction of versions says something else of files than their commits."""
     log = root / "_delta_log"
     commits = [log / f"{version:020}.json" for version in range(start, end + 1)]

@@ -148,11 +148,11 @@ def _scene(name: str, table: Table) -> Scene:
 def rows_in(table: pa.Table) -> Rows:
     """As rows of id and p; of the table that took the place of another, with "n" for p."""
     if "number" in table.column_names:
-        return in_order((number, "n") for number in table["number"].to_pylist())
-    return in_order(zip(table["id"].to_pylist(), table["p"].to_pylist(), strict=True))
+        return sort_rows((number, "n") for number in table["number"].to_pylist())
+    return sort_rows(zip(table["id"].to_pylist(), table["p"].to_pylist(), strict=True))
 
 
-def in_order(rows: Iterable[Row]) -> Rows:
+def sort_rows(rows: Iterable[Row]) -> Rows:
     return tuple(sorted(rows, key=repr))
 
 

@@ -27,11 +27,11 @@ from tests.interleaving.enumeration import (
     AGAIN,
     NEVER,
     Counts,
+    enumerate_with_third,
     kills,
     lost_answers,
     random_order,
     two_changes,
-    with_a_third,
 )
 from tests.interleaving.operations import OPERATIONS, Operation
 from tests.interleaving.scenes import SCENES, Scene
@@ -147,7 +147,7 @@ class Search:
         run = partial(self.run, meeting)
         if kind == "a third in between":
             first, second, third = meeting.names
-            return with_a_third(first, second, third, run)
+            return enumerate_with_third(first, second, third, run)
         first, second = meeting.names
         if kind == "two changes of turn, seen late" and self._is_dropped(meeting):
             return Counts()

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 from tests.interleaving.enumeration import kills, two_changes
 from tests.interleaving.schedule import Order, alternating
 from tests.interleaving.turns import Operate, Run, run_in_turns
@@ -90,7 +90,7 @@ def test_what_an_operation_does_in_parallel_is_run_in_sequence(
             threads.add(threading.get_ident())
             list(storage.find([path]))
 
-        in_parallel(look, "xyz")
+        run_parallel(look, "xyz")
 
     operations = {"a": operate, "b": reading("b", 1)}
     run = run_in_turns(operations, fresh(), Order.from_text("a[0:2] b[0:]"))

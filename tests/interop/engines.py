@@ -14,7 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 Txn = tuple[str, int]
 
@@ -126,7 +126,7 @@ class Deltalake:
         stored = {app: opened.transaction_version(app) for app in applications}
         return Seen(
             version=opened.version(),
-            rows=by_deltalake(table),
+            rows=rows_by_deltalake(table),
             transactions={app: version for app, version in stored.items() if version is not None},
             operations=[entry["operation"] for entry in opened.history()],
         )

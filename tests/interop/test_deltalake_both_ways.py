@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.maintenance import create_checkpoint
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)
 # No negative decimal: deltalake writes -12.50 as "-12.-50" and fails.
@@ -39,7 +39,7 @@ def test_partition_values_of_many_types_are_read_by_either(tmp_path: Path) -> No
     da.write(tmp_path / "ours", DATA, partition_by=names)
     write_deltalake(tmp_path / "theirs", DATA, partition_by=names)
 
-    assert by_deltalake(tmp_path / "ours") == rows(DATA)
+    assert rows_by_deltalake(tmp_path / "ours") == rows(DATA)
     assert rows(da.to_table(DeltaLog(tmp_path / "theirs"))) == rows(DATA)
 
     write_deltalake(tmp_path / "ours", DATA, mode="append")
@@ -47,7 +47,7 @@ def test_partition_values_of_many_types_are_read_by_either(tmp_path: Path) -> No
     twice = rows(pa.concat_tables([DATA, DATA]))
     for table in (tmp_path / "ours", tmp_path / "theirs"):
         assert rows(da.to_table(DeltaLog(table))) == twice
-        assert by_deltalake(table) == twice
+        assert rows_by_deltalake(table) == twice
 
 
 def test_replacing_a_partition_finds_the_files_of_either(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_replacing_a_partition_finds_the_files_of_either(tmp_path: Path) -> None
         tmp_path, pa.table({"id": [8], "p": ["ü/="]}), mode="overwrite", predicate="p = 'ü/='"
     )
     expected = rows(pa.table({"id": [9, 8, 3, 3], "p": ["a b", "ü/=", None, None]}))
-    assert by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path))) == expected
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path))) == expected
 
 
 def test_it_can_remove_our_files_whatever_is_in_their_names(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import SetTransaction
-from tests.tables import add, live_paths, remove, staged, write_log
+from tests.tables import add, live_paths, remove, stage_files, write_log
 
 IN_COMMIT = "delta.enableInCommitTimestamps"
 
@@ -43,7 +43,7 @@ def branch(tmp_path: Path, request: pytest.FixtureRequest) -> DeltaLog:
 def commit(log: DeltaLog, path: str, *removed: str) -> int | None:
     txn = begin(log)
     txn.remove([each for each in log.snapshot().add_files() if each.path in removed])
-    txn.stage(staged(add(path)))
+    txn.stage(stage_files(add(path)))
     return txn.commit(operation="WRITE").version
 
 
@@ -189,7 +189,7 @@ def test_a_txn_that_the_log_of_the_base_got_later_is_not_in_the_branch(
 ) -> None:
     main = begin(DeltaLog(tmp_path))
     main.set_transaction(("b", 1))
-    main.stage(staged(add("y")))
+    main.stage(stage_files(add("y")))
     main.commit(operation="WRITE")
     txn = begin(branch)
     txn.set_transaction(("b", 1))

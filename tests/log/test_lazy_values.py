@@ -18,8 +18,8 @@ from delta_ops.log.checkpoint_write.content import Content
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.maintenance import create_checkpoint
 from tests.counting_storage import CountingStorage
-from tests.forked import in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, Gated, in_a_thread
+from tests.forked import call_in_child, needs_fork
+from tests.gate import PATIENCE_S, Gate, Gated, call_in_thread
 
 CALLERS = 8
 VALUES = [
@@ -71,7 +71,7 @@ def test_a_value_of_a_slow_table_holds_up_no_other_table(
     slow = opened(tmp_path / "slow", gate, owner)
     other = opened(tmp_path / "other", Gate(), owner)
     with gate.holding([asked_for(slow, name)]):
-        value = in_a_thread(asked_for(other, name)).result(PATIENCE_S / 2)
+        value = call_in_thread(asked_for(other, name)).result(PATIENCE_S / 2)
     assert value is getattr(other, name)
 
 
@@ -84,7 +84,7 @@ def test_a_child_forked_while_a_value_is_computed_computes_it(
     slow = opened(tmp_path, gate, owner)
     expected = getattr(opened(tmp_path, Gate(), owner), name)
     with gate.holding([asked_for(slow, name)]):
-        assert in_child(lambda: getattr(slow, name) == expected)
+        assert call_in_child(lambda: getattr(slow, name) == expected)
     assert getattr(slow, name) == expected
 
 

@@ -16,7 +16,7 @@ from delta_ops.errors import DeltaOpsError, LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.protocol.json_codec import json_body
-from tests.mutations import flipped, gapped, mutated, truncated
+from tests.mutations import cut_gap, flip, mutate, truncate
 from tests.tables import PROTOCOL, add, metadata, remove, write_log
 
 LATEST = 2
@@ -83,7 +83,7 @@ def damaged(root: Path, name: str, damage: Damage, seed: int, cases: int) -> Ite
 def damaged_parquet(data: bytes, rnd: random.Random) -> bytes:
     """Mostly in the footer, where there are no sums."""
     cut = rnd.choice([0, max(0, len(data) - 6000)])
-    way = rnd.choice([flipped, flipped, flipped, gapped, truncated])
+    way = rnd.choice([flip, flip, flip, cut_gap, truncate])
     return data[:cut] + way(data[cut:], rnd)
 
 
@@ -104,7 +104,7 @@ def check_reads_right_or_refuses(
 
 def check_commit(root: Path, seed: int, cases: int) -> None:
     """A damaged commit may be another commit, but never an error that is not ours."""
-    for _ in damaged(root, f"{LATEST:020d}.json", mutated, seed, cases):
+    for _ in damaged(root, f"{LATEST:020d}.json", mutate, seed, cases):
         with suppress(DeltaOpsError):
             whole(root)
         with suppress(DeltaOpsError):
@@ -112,12 +112,12 @@ def check_commit(root: Path, seed: int, cases: int) -> None:
 
 
 def test_a_damaged_hint_is_only_a_hint(root: Path) -> None:
-    _, refused = check_reads_right_or_refuses(root, "_last_checkpoint", mutated, 1, 150)
+    _, refused = check_reads_right_or_refuses(root, "_last_checkpoint", mutate, 1, 150)
     assert refused == 0
 
 
 def test_a_damaged_checksum_leads_to_no_wrong_answer(root: Path) -> None:
-    read, _ = check_reads_right_or_refuses(root, f"{1:020d}.crc", mutated, 2, 150)
+    read, _ = check_reads_right_or_refuses(root, f"{1:020d}.crc", mutate, 2, 150)
     assert read > 0
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delta_ops.log.pruning import matching, values_of
+from delta_ops.log.pruning import match_files, values_of
 from delta_ops.protocol.arrow_schemas import STRING_MAP
 from delta_ops.protocol.partition_values import serialize
 from delta_ops.protocol.predicate import Predicate
@@ -107,7 +107,7 @@ def test_no_file_that_holds_a_matching_row_is_left_out(
     mode = "name" if is_mapped else "none"
     schema = mapped(SCHEMA) if is_mapped else SCHEMA
     shape = define(schema, PARTITION_COLUMNS, **{"columnMapping.mode": mode})
-    kept = matching(adds_of(judged, shape), predicate, shape, "/t")["number"].to_pylist()
+    kept = match_files(adds_of(judged, shape), predicate, shape, "/t")["number"].to_pylist()
     for number, (file, _) in enumerate(judged):
         # The log has no empty text: as a partition value it is null.
         rows = [{**row, "p": row["p"] or None} for row in file.rows]

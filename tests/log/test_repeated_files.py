@@ -13,7 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.file_figures import count_files
-from delta_ops.log.repeated_files import without_repeated
+from delta_ops.log.repeated_files import drop_repeated
 from delta_ops.maintenance import health, optimize, plan_maintenance
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import ADD
@@ -80,7 +80,7 @@ def test_health_and_the_plan_count_them_once(log: DeltaLog) -> None:
 def test_one_of_several_rows_of_a_file_stays(length: int, change: Callable[[str], str]) -> None:
     paths = [f"a{n}".rjust(length, "a") for n in range(9)]
     rows = pa.Table.from_pylist([{"path": p} for p in [*paths, change(paths[2]), "b"]], ADD)
-    stay = without_repeated(rows, "/t")["path"].to_pylist()
+    stay = drop_repeated(rows, "/t")["path"].to_pylist()
     assert stay == [*paths, "b"]
 
 

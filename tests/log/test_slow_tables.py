@@ -19,7 +19,7 @@ from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from tests.counting_storage import CountingStorage
-from tests.gate import PATIENCE_S, Gate, in_a_thread
+from tests.gate import PATIENCE_S, Gate, call_in_thread
 from tests.tables import add, write_log
 
 
@@ -102,7 +102,7 @@ def test_reads_that_never_end_hold_up_no_other_table(
     found: list[int] = []
     read = [lambda: found.append(slow.snapshot().num_files)] * 3
     with gate.holding(read, threads_of_the_pool(num_threads)):
-        assert in_a_thread(use).result(PATIENCE_S / 2) == (3, 4, 4, commits)
+        assert call_in_thread(use).result(PATIENCE_S / 2) == (3, 4, 4, commits)
     assert found == [commits] * 3
 
 
@@ -118,6 +118,6 @@ def test_a_checkpoint_on_a_disk_that_is_never_read_holds_up_no_other_table(tmp_p
     found: list[int] = []
     read = [lambda: found.append(slow.num_files)] * readers
     with gate.holding(read, until=lambda held: len(held) >= pa.io_thread_count()):
-        listed = in_a_thread(lambda: other.snapshot().files().num_rows)
+        listed = call_in_thread(lambda: other.snapshot().files().num_rows)
         assert listed.result(PATIENCE_S / 2) == num_files
     assert found == [num_files] * readers

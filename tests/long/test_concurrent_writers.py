@@ -12,7 +12,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from tests.tables import by_deltalake, by_polars, rows
+from tests.tables import rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.long
 
@@ -58,7 +58,7 @@ def test_every_acknowledged_row_is_there_once_whatever_runs_beside(
     )
     found = rows(da.to_table(DeltaLog(table)))
     assert sorted(row["id"] for row in found) == acknowledged
-    assert found == by_deltalake(table)
-    assert found == by_polars(table)
+    assert found == rows_by_deltalake(table)
+    assert found == rows_by_polars(table)
     versions = sorted(int(p.stem) for p in (table / "_delta_log").glob("*.json"))
     assert versions == list(range(versions[0], versions[-1] + 1))

@@ -10,7 +10,7 @@ import pytest
 from delta_ops import DeltaLog
 from tests.racing_writers import check, race
 from tests.servers.s3 import S3Server
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.long
 
@@ -24,7 +24,7 @@ def test_on_a_disk_every_acknowledged_commit_is_there_once(
     check(ran, DeltaLog(table))
     assert len(ran.told) == 1600
     acknowledged = sum(told.is_acknowledged for told in ran.told)
-    assert len(by_deltalake(table)) >= 3 * acknowledged
+    assert len(rows_by_deltalake(table)) >= 3 * acknowledged
 
 
 def test_on_an_object_store_every_acknowledged_commit_is_there_once(

@@ -9,7 +9,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.busy_table import BusyTable
-from tests.forked import in_child, needs_fork
+from tests.forked import call_in_child, needs_fork
 from tests.servers.s3 import S3Server
 
 pytestmark = [pytest.mark.long, needs_fork]
@@ -29,5 +29,5 @@ def test_no_child_hangs_and_no_row_is_lost(
         )
         table = BusyTable(log)
         with table.used():
-            assert all(in_child(table.use) for _ in range(CHILDREN))
+            assert all(call_in_child(table.use) for _ in range(CHILDREN))
         assert da.to_table(log).num_rows == 1 + CHILDREN + table.num_commits

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.log import test_log_fuzz as log_fuzz
-from tests.mutations import mutated
+from tests.mutations import mutate
 from tests.protocol.test_codec_fuzz import check_codec
 
 pytestmark = pytest.mark.long
@@ -22,8 +22,8 @@ def test_every_line_says_the_same_among_others(seed: int) -> None:
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        pytest.param("_last_checkpoint", mutated, id="hint"),
-        pytest.param(f"{1:020d}.crc", mutated, id="checksum"),
+        pytest.param("_last_checkpoint", mutate, id="hint"),
+        pytest.param(f"{1:020d}.crc", mutate, id="checksum"),
         pytest.param(f"{1:020d}.checkpoint.parquet", log_fuzz.damaged_parquet, id="checkpoint"),
     ],
 )

@@ -18,7 +18,7 @@ from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
 from tests.long.mortal_writer import APP_ID, main, rows_of
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 pytestmark = pytest.mark.long
 
@@ -79,6 +79,6 @@ def check(table: Path, stored: int, foreign: list[tuple[str, str]]) -> None:
     expected = sorted([row for row in written if row not in replaced] + foreign)
     found = rows(da.to_table(DeltaLog(table)))
     assert sorted((row["id"], row["p"]) for row in found) == expected
-    assert by_deltalake(table) == found
+    assert rows_by_deltalake(table) == found
     versions = sorted(int(p.stem) for p in (table / "_delta_log").glob("*.json"))
     assert versions == list(range(len(versions)))

@@ -26,7 +26,7 @@ from tests.maintenance.maintenance_machine import (
     Rows,
     any_version,
     least_ids,
-    merged,
+    merge_rows,
     some_rows,
 )
 from tests.transaction.row_changes import Row, table_of
@@ -88,7 +88,7 @@ class MachineWithDeltalake(MaintenanceMachine):
                 .when_not_matched_insert_all()
                 .execute()
             )
-            self._deltalake_did(merged(self.rows, rows))
+            self._deltalake_did(merge_rows(self.rows, rows))
 
     @precondition(lambda self: self.is_ours)
     @rule(by=st.sampled_from(["compact", "z order", "repair", "checkpoint", "clean up log"]))

@@ -202,7 +202,7 @@ class MaintainedTable:
             expected = self.states[version].rows
             found = rows_in(da.to_table(self.log.snapshot(version)))
             assert tuple(sorted(found)) == expected, f"version {version} by us"
-            found = rows_in(as_deltalake_reads(self.root, version))
+            found = rows_in(rows_of_deltalake(self.root, version))
             assert tuple(sorted(found)) == expected, f"version {version} by deltalake"
 
     def num_committed(self) -> int:
@@ -231,7 +231,7 @@ class MaintainedTable:
         return [ms for ms in self._removing[version + 1 :] if ms is not None]
 
 
-def as_deltalake_reads(root: Path, version: int) -> pa.Table:
+def rows_of_deltalake(root: Path, version: int) -> pa.Table:
     """The rows, whatever features the table has that deltalake can read."""
     query = QueryBuilder().register("t", DeltaTable(str(root), version))
     return pa.table(query.execute("SELECT id, p FROM t"))

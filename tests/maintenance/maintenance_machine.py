@@ -300,7 +300,7 @@ def many_histories(number: int, steps: int) -> settings:
     )
 
 
-def merged(rows: Rows, source: Rows) -> list[Row]:
+def merge_rows(rows: Rows, source: Rows) -> list[Row]:
     """What `source` has goes from `rows`, and comes where it was not."""
     left = [row for row in rows if row not in source]
     return [*left, *(row for row in source if row not in rows)]

@@ -28,7 +28,7 @@ VECTORS = Protocol(
 )
 
 
-def with_writer_features(*names: str) -> Protocol:
+def writer_protocol(*names: str) -> Protocol:
     """What tables of ours have from the start, and these."""
     features = ("appendOnly", "invariants", *names)
     return Protocol(min_reader_version=1, min_writer_version=7, writer_features=features)
@@ -56,7 +56,7 @@ def history(root: Path) -> DeltaLog:
     return log
 
 
-def with_vectors(root: Path) -> DeltaLog:
+def make_with_vectors(root: Path) -> DeltaLog:
     """Version 1 holds 0 to 9, 2 has lost 0 and 1 to a deletion vector, 3 also 5 to another."""
     log = DeltaLog(root)
     write(log, list(range(10)))
@@ -77,7 +77,7 @@ def commit(log: DeltaLog, *actions: Action) -> int:
     return version
 
 
-def described(snapshot: Snapshot) -> list[AddFile]:
+def describe_files(snapshot: Snapshot) -> list[AddFile]:
     """The live files with all that the log says of them, but whether a commit changed data."""
     adds = (replace(add, data_change=True) for add in snapshot.add_files())
     return sorted(adds, key=lambda add: add.path)

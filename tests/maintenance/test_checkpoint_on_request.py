@@ -11,7 +11,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import Progress
 from delta_ops.maintenance import checkpoint_due, create_checkpoint, plan_checkpoint
 from tests.maintenance.aged_tables import Table
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 
 def commits(root: Path, count: int, interval: int = 100) -> Table:
@@ -30,7 +30,7 @@ def test_the_latest_version_gets_its_checkpoint_and_others_read_it(tmp_path: Pat
     assert hint["version"] == 2
     for version in range(2):
         (table.root / "_delta_log" / f"{version:020d}.json").unlink()
-    assert by_deltalake(table.root) == table.rows() != []
+    assert rows_by_deltalake(table.root) == table.rows() != []
 
 
 def test_a_version_that_has_one_gets_no_other(tmp_path: Path) -> None:

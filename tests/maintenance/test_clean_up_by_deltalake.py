@@ -29,7 +29,7 @@ from tests.maintenance.unfinished import (
     make_old,
     part,
 )
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 
 def deltalake_cleans_up(root: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_kill_of_ours_leaves_nothing_by_which_another_clean_up_loses_the_table
         seen.add(frozenset(checkpoint_files(root)))
         theirs(root)
         assert Table(root).rows() == expected, where
-        assert by_deltalake(root) == expected, where
+        assert rows_by_deltalake(root) == expected, where
     assert {len(files) for files in seen} == {0, 1, 2, 3, 4}
     assert {part(1), part(2), part(3)} in seen  # and the whole file is gone
 
@@ -105,7 +105,7 @@ def test_nor_does_it_after_whatever_we_do_next(
         ours(DeltaLog(root))
         deltalake_cleans_up(root)
         assert Table(root).rows() == expected, where
-        assert by_deltalake(root) == expected, where
+        assert rows_by_deltalake(root) == expected, where
     assert len(seen) == 6
 
 
@@ -115,7 +115,9 @@ def test_without_us_another_clean_up_loses_the_table(tmp_path: Path, left: tuple
     table = aged(tmp_path / "t")
     leave(table, *left, days=0)
     deltalake_cleans_up(table.root)
-    assert by_deltalake(table.root) == [{"id": LATEST, "p": "b"}]  # of six; the checksum misleads
+    assert rows_by_deltalake(table.root) == [
+        {"id": LATEST, "p": "b"}
+    ]  # of six; the checksum misleads
     with pytest.raises(LogCorruptError):
         table.rows()
 
@@ -128,7 +130,7 @@ def test_nor_an_empty_file_misleads_it_once_we_have_cleaned_up(tmp_path: Path) -
     make_old(place, 2)
     clean_up_log(table.log)
     deltalake_cleans_up(table.root)
-    assert table.rows() == by_deltalake(table.root) == expected
+    assert table.rows() == rows_by_deltalake(table.root) == expected
 
 
 @OURS
@@ -143,4 +145,4 @@ def test_what_another_engine_left_is_made_harmless(
     has_whole = (table.root / "_delta_log" / checkpoint_name(LATEST)).exists()
     assert has_whole or not {part(number) for number in left} & checkpoint_files(table.root)
     deltalake_cleans_up(table.root)
-    assert table.rows() == by_deltalake(table.root) == expected
+    assert table.rows() == rows_by_deltalake(table.root) == expected

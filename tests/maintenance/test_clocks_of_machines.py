@@ -14,7 +14,7 @@ from delta_ops.maintenance import clean_up_log, create_checkpoint, health, vacuu
 from delta_ops.maintenance.plan import plan_maintenance
 from delta_ops.protocol.actions import SetTransaction
 from tests.maintenance.aged_tables import NOW, Table, overwritten
-from tests.tables import add, by_deltalake, metadata, remove, write_log
+from tests.tables import add, metadata, remove, rows_by_deltalake, write_log
 
 YEAR_10000 = 253_402_300_800_000
 STEPS = [
@@ -35,7 +35,7 @@ def test_a_clock_that_steps_after_a_vacuum_looked_changes_nothing_that_goes(
     stepping = vacuum(table.log, clock=lambda: next(times, stepped_ms))
     steady = vacuum(model.log, clock=model.clock)
     assert stepping.deleted_files == steady.deleted_files == 2
-    assert table.rows() == by_deltalake(table.root) == rows
+    assert table.rows() == rows_by_deltalake(table.root) == rows
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_a_clean_up_by_a_clock_that_went_back_keeps_what_its_clock_promises(
     assert behind.plan.boundary_version is None
     assert right.plan.boundary_version == 2
     assert not clean_up_log(table.log, clock=lambda: ahead_ms - 25 * DAY_MS).plan.has_work
-    assert table.rows() == by_deltalake(table.root) == rows
+    assert table.rows() == rows_by_deltalake(table.root) == rows

@@ -29,24 +29,24 @@ from delta_ops.maintenance import (
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file
-from tests.clones import content_of, named_by, shallow_clone
+from tests.clones import content_of, prefix_naming, shallow_clone
 from tests.file_lock import FileLock
-from tests.maintenance.restored_tables import commit, ids, with_vectors, write
-from tests.tables import staged
+from tests.maintenance.restored_tables import commit, ids, make_with_vectors, write
+from tests.tables import stage_files
 
 NOW: dict[str, Any] = {"retention": timedelta(0), "enforce_retention": False}
 NAMINGS = pytest.mark.parametrize(
     "naming",
     [
-        pytest.param(lambda root: named_by(f"file:{root}/source"), id="absolute"),
-        pytest.param(lambda root: named_by("../source"), id="by steps up"),
+        pytest.param(lambda root: prefix_naming(f"file:{root}/source"), id="absolute"),
+        pytest.param(lambda root: prefix_naming("../source"), id="by steps up"),
     ],
 )
 Naming = Callable[[Path], Callable[[str], str]]
 
 
 def absolute(root: Path) -> Callable[[str], str]:
-    return named_by(f"file:{root}/source")
+    return prefix_naming(f"file:{root}/source")
 
 
 def put(log: DeltaLog, *values: int) -> AddFile:
@@ -60,7 +60,7 @@ def make_clone(root: Path, naming: Naming = absolute, *, vectors: bool = True) -
     """A clone of 2, 3, 4, 6, 7, 8 and 9 (with a vector), of 20 and of 21; it has 30 of its own."""
     source = DeltaLog(root / "source")
     if vectors:
-        with_vectors(root / "source")
+        make_with_vectors(root / "source")
     else:
         write(source, [2, 3, 4, 6, 7, 8, 9])
     commit(source, put(source, 20), put(source, 21))
@@ -225,7 +225,7 @@ def test_no_new_file_may_lie_outside(tmp_path: Path) -> None:
     (add, *_) = (add for add in clone.snapshot().add_files() if "of-20" in add.path)
     for path in (add.path, "../source/another.parquet"):
         transaction = begin(clone)
-        transaction.stage(staged(replace(add, path=path)))
+        transaction.stage(stage_files(replace(add, path=path)))
         with pytest.raises(InvalidRequestError, match="lies outside the table"):
             transaction.commit(operation="WRITE")
 
@@ -294,7 +294,7 @@ def test_statistics_of_files_outside_are_their_owners(tmp_path: Path) -> None:
 
 
 def test_a_file_outside_is_removed_by_the_name_that_the_log_has(tmp_path: Path) -> None:
-    clone = make_clone(tmp_path, lambda _: named_by("../source"), vectors=False)
+    clone = make_clone(tmp_path, lambda _: prefix_naming("../source"), vectors=False)
     live = {add.path for add in clone.snapshot().add_files()}
     write(clone, [1], mode="overwrite")
     (latest,) = clone.commits(2)

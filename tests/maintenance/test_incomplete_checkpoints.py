@@ -38,7 +38,7 @@ from tests.maintenance.unfinished import (
     leave,
     part,
 )
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_who_completes_the_parts_meanwhile_misleads_no_reader(
     assert len(stale) == 2
     delete_stale(completing(table, at), directory, stale, system_clock())
     assert checkpoint_files(table.root) == {part(number) for number in left}
-    assert table.rows() == by_deltalake(table.root) == expected
+    assert table.rows() == rows_by_deltalake(table.root) == expected
 
 
 def test_a_removal_that_was_killed_is_ended_by_the_next_one(tmp_path: Path) -> None:
@@ -254,10 +254,10 @@ def test_a_removal_that_was_killed_is_ended_by_the_next_one(tmp_path: Path) -> N
 
     for where, storage in crashes(fresh, run):
         root = Path(storage.uri)
-        assert Table(root).rows() == by_deltalake(root) == expected, where
+        assert Table(root).rows() == rows_by_deltalake(root) == expected, where
         run(storage)
         assert checkpoint_files(root) == {checkpoint_name(LATEST + 1)}, where
-        assert Table(root).rows() == by_deltalake(root) == expected, where
+        assert Table(root).rows() == rows_by_deltalake(root) == expected, where
     assert next(numbers) > 10
 
 
@@ -279,7 +279,7 @@ def test_a_hint_that_names_a_checkpoint_with_a_part_lost_goes_with_the_rest(tmp_
     for where, storage in crashes(fresh, run):
         run(storage)
         root = Path(storage.uri)
-        assert Table(root).rows() == by_deltalake(root) == expected, where
+        assert Table(root).rows() == rows_by_deltalake(root) == expected, where
         assert not checkpoint_files(root), where
 
 

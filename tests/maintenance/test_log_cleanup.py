@@ -23,7 +23,7 @@ from delta_ops.maintenance import clean_up_log, create_checkpoint
 from delta_ops.protocol.file_names import checkpoint_name, commit_name
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_every_version_from_the_boundary_on_has_its_rows_and_earlier_ones_are_go
     assert {v: old_table.rows(v) for v in range(boundary, 12)} == {v: rows[v] for v in range(3, 12)}
     with pytest.raises(VersionNotFoundError, match="the earliest version that can be read is 3"):
         old_table.log.snapshot(2)
-    assert by_deltalake(old_table.root) == rows[11]
+    assert rows_by_deltalake(old_table.root) == rows[11]
 
 
 def test_the_table_can_be_written_and_cleaned_up_again(old_table: Table) -> None:
@@ -75,7 +75,7 @@ def test_the_table_can_be_written_and_cleaned_up_again(old_table: Table) -> None
     old_table.pass_time(days=60)
     assert clean_up_log(old_table.log, clock=old_table.clock).plan.boundary_version == 12
     assert len(old_table.rows()) == 13
-    assert old_table.rows() == by_deltalake(old_table.root)
+    assert old_table.rows() == rows_by_deltalake(old_table.root)
 
 
 def test_a_dry_run_deletes_nothing(old_table: Table) -> None:
@@ -174,7 +174,7 @@ def test_a_hint_that_would_dangle_goes(old_table: Table) -> None:
     clean_up_log(old_table.log, clock=old_table.clock)
     assert not hint.exists()
     assert len(old_table.rows()) == 12
-    assert old_table.rows() == by_deltalake(old_table.root)
+    assert old_table.rows() == rows_by_deltalake(old_table.root)
 
 
 def test_a_boundary_that_cannot_be_read_stops_it_before_anything_is_deleted(

@@ -13,7 +13,7 @@ from delta_ops import col
 from delta_ops.clock import DAY_MS
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from tests.maintenance.aged_tables import Table
-from tests.tables import by_deltalake, live_paths
+from tests.tables import live_paths, rows_by_deltalake
 
 WEEK = 7 * DAY_MS
 MONTH = 30 * DAY_MS
@@ -115,7 +115,7 @@ def test_no_needed_file_is_ever_deleted(steps: list[tuple[str, Any]], interval: 
         for version, rows in history.rows.items():
             if history.must_be_readable(version):
                 assert history.table.rows(version) == rows, version
-        assert by_deltalake(history.table.root) == history.table.rows()
+        assert rows_by_deltalake(history.table.root) == history.table.rows()
         history.table.pass_time(days=40)
         history.step("vacuum", None)
         assert history.table.data_files() - {"_z/z.parquet"} == live_paths(history.table.log)

@@ -35,7 +35,7 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.transaction import RewriteGroup, Staged
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented
-from tests.tables import by_deltalake, by_polars, live_paths, rows
+from tests.tables import live_paths, rows, rows_by_deltalake, rows_by_polars
 
 SMALL = 10_000
 
@@ -52,7 +52,7 @@ def test_the_rows_stay_and_the_files_become_fewer(tmp_path: Path) -> None:
     assert (result.version, result.files_removed, result.files_added) == (6, 6, 2)
     assert result.bytes_removed > result.bytes_added > 0
     assert table.log.snapshot().num_files == 2
-    assert table.rows() == before == by_deltalake(table.root) == by_polars(table.root)
+    assert table.rows() == before == rows_by_deltalake(table.root) == rows_by_polars(table.root)
 
 
 def test_the_commit_changes_no_data_and_says_what_it_is(tmp_path: Path) -> None:

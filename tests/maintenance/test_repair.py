@@ -27,15 +27,15 @@ from tests.arrow.foreign_table import data_file, inline_vector, vector_file
 from tests.maintenance.restored_tables import (
     actions,
     commit,
-    described,
+    describe_files,
     history,
     ids,
+    make_with_vectors,
     racing,
-    with_vectors,
-    with_writer_features,
     write,
+    writer_protocol,
 )
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 
 def later() -> int:
@@ -77,7 +77,7 @@ def test_an_entry_whose_file_is_gone_leaves_the_table_on_request_only(tmp_path: 
     result = repair(log, remove_missing=True)
     assert (result.version, result.removed_files) == (5, 1)
     assert ids(log) == [9]
-    assert by_deltalake(tmp_path) == rows(da.to_table(log))
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(log))
     assert validate_checksum(log.snapshot())
     (info,) = actions(log, 5, "commitInfo")
     assert info["operation"] == "FSCK"
@@ -133,12 +133,12 @@ def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:
 )
 def test_statistics_are_made_from_footers(tmp_path: Path, stats: str | None) -> None:
     log = without_statistics(tmp_path, stats)
-    before = described(log.snapshot(4))
+    before = describe_files(log.snapshot(4))
     result = repair(log)
     assert (result.version, result.described_files) == (6, 2)
-    assert described(log.snapshot()) == before
+    assert describe_files(log.snapshot()) == before
     assert ids(log) == [9, 10]
-    assert by_deltalake(tmp_path) == rows(da.to_table(log))
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(log))
     assert validate_checksum(log.snapshot())
     (info,) = actions(log, 6, "commitInfo")
     assert (info["operation"], info["isBlindAppend"]) == ("COMPUTE STATS", False)
@@ -169,7 +169,7 @@ def test_both_repairs_are_one_commit(tmp_path: Path) -> None:
 
 
 def test_bounds_of_a_file_with_a_deletion_vector_are_not_tight(tmp_path: Path) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     (add,) = log.snapshot().add_files()
     commit(log, replace(add, stats=None))
     repair(log)
@@ -196,7 +196,7 @@ def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_repaired(
 
 
 def test_a_deletion_vector_that_is_gone_is_only_reported(tmp_path: Path) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     vector_file(tmp_path).unlink()
     result = repair(log, remove_missing=True)
     assert result.version is None
@@ -205,7 +205,7 @@ def test_a_deletion_vector_that_is_gone_is_only_reported(tmp_path: Path) -> None
 
 
 def test_an_inline_vector_is_never_gone(tmp_path: Path) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     (add,) = log.snapshot().add_files()
     commit(
         log,
@@ -217,7 +217,7 @@ def test_an_inline_vector_is_never_gone(tmp_path: Path) -> None:
 
 
 def test_orphans_are_reported_and_stay(tmp_path: Path) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     for path in ("orphan.parquet", "p=a/orphan.parquet", "_hidden", "other/_delta_log/0.json"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(b"junk")
@@ -255,7 +255,7 @@ def test_no_table_and_no_support_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         repair(DeltaLog(tmp_path))
     log = history(tmp_path)
-    commit(log, with_writer_features("rowTracking"))
+    commit(log, writer_protocol("rowTracking"))
     with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
         repair(log)
 

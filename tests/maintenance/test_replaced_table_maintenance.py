@@ -17,7 +17,7 @@ from delta_ops.errors import DeltaOpsError, TableReplacedError
 from delta_ops.maintenance import clean_up_log, compact_log, create_checkpoint, vacuum
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 OTHER = pa.table({"name": ["a", "b"]})
 _IRREVOCABLE = ("delete_many",)
@@ -89,6 +89,6 @@ def test_maintenance_leaves_a_table_alone_that_took_the_place_of_its_own(
             break
         if replaced[0] not in _IRREVOCABLE:
             expected = rows(pa.concat_tables([OTHER, OTHER]))
-            assert by_deltalake(table.root) == expected, f"{replaced[0]}, call {calls}"
+            assert rows_by_deltalake(table.root) == expected, f"{replaced[0]}, call {calls}"
             assert rows(da.to_table(DeltaLog(table.root))) == expected, f"call {calls}"
     assert told

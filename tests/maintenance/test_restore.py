@@ -33,15 +33,15 @@ from tests.maintenance.restored_tables import (
     VECTORS,
     actions,
     commit,
-    described,
+    describe_files,
     history,
     ids,
+    make_with_vectors,
     racing,
-    with_vectors,
-    with_writer_features,
     write,
+    writer_protocol,
 )
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 
@@ -53,10 +53,10 @@ def test_every_version_comes_back_as_it_was(tmp_path: Path, version: int) -> Non
     result = restore(log, version=version)
 
     assert ids(log) == before[version]
-    assert described(log.snapshot()) == described(log.snapshot(version))
+    assert describe_files(log.snapshot()) == describe_files(log.snapshot(version))
     assert [ids(log, each) for each in range(5)] == before
     assert result.version == (None if version == 4 else 5)
-    assert by_deltalake(tmp_path) == rows(da.to_table(log))
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(log))
     assert validate_checksum(log.snapshot())
 
 
@@ -235,7 +235,7 @@ def test_of_two_equal_runs_one_commits(tmp_path: Path) -> None:
 def test_metadata_go_back_and_the_protocol_does_not(tmp_path: Path) -> None:
     log = history(tmp_path)
     old = log.snapshot().metadata
-    wider = with_writer_features()
+    wider = writer_protocol()
     changed = replace(old, configuration={"delta.checkpointInterval": "3"}, description="new")
     commit(log, wider, changed)
     restore(log, version=3)
@@ -262,7 +262,7 @@ def test_a_domain_stays(tmp_path: Path) -> None:
     log = history(tmp_path)
     commit(
         log,
-        with_writer_features("domainMetadata"),
+        writer_protocol("domainMetadata"),
         DomainMetadata(domain="mine", configuration="{}"),
     )
     restore(log, version=1)
@@ -271,10 +271,10 @@ def test_a_domain_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_file_gets_the_deletion_vector_of_then(tmp_path: Path, version: int) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     restore(log, version=version)
     assert ids(log) == ids(log, version)
-    assert described(log.snapshot()) == described(log.snapshot(version))
+    assert describe_files(log.snapshot()) == describe_files(log.snapshot(version))
     assert len(log.snapshot().add_files()) == 1
     assert ids(log, 3) == [2, 3, 4, 6, 7, 8, 9]
     changes = da.read_changes(log, 4).read_all()
@@ -289,7 +289,7 @@ def test_tags_and_row_ids_come_back(tmp_path: Path) -> None:
     version = commit(log, tagged)
     write(log, [11], mode="overwrite")
     restore(log, version=version)
-    assert tagged in described(log.snapshot())
+    assert tagged in describe_files(log.snapshot())
 
 
 def lost_file(root: Path) -> DeltaLog:
@@ -299,7 +299,7 @@ def lost_file(root: Path) -> DeltaLog:
 
 
 def lost_vector(root: Path) -> DeltaLog:
-    log = with_vectors(root)
+    log = make_with_vectors(root)
     (add,) = log.snapshot().add_files()
     other = data_file(root, "other.parquet", pa.table({"id": [20], "p": ["a"]}))
     commit(log, tombstone(add, 1, data_change=True), other)
@@ -398,7 +398,7 @@ def test_a_property_that_nobody_understands_is_taken_back(tmp_path: Path) -> Non
 
 
 def test_a_feature_that_was_dropped_since_is_named(tmp_path: Path) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     commit(log, Protocol(min_reader_version=1, min_writer_version=2))
     with pytest.raises(InvalidRequestError, match="changeDataFeed, which was dropped since"):
         restore(log, version=2)
@@ -407,7 +407,7 @@ def test_a_feature_that_was_dropped_since_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rowTracking", "identityColumns", "clustering", "unheardOf"])
 def test_features_that_a_restore_would_hurt_are_refused(tmp_path: Path, name: str) -> None:
     log = history(tmp_path)
-    commit(log, with_writer_features(name))
+    commit(log, writer_protocol(name))
     with pytest.raises(UnsupportedFeatureError, match=name):
         restore(log, version=1)
 
@@ -415,7 +415,7 @@ def test_features_that_a_restore_would_hurt_are_refused(tmp_path: Path, name: st
 @pytest.mark.parametrize("name", ["checkConstraints", "changeDataFeed", "generatedColumns"])
 def test_rules_of_rows_that_were_kept_then_are_no_obstacle(tmp_path: Path, name: str) -> None:
     log = history(tmp_path)
-    commit(log, with_writer_features(name))
+    commit(log, writer_protocol(name))
     rule = {"delta.constraints.positive": "id >= 0", "delta.enableChangeDataFeed": "true"}
     needed = {"checkConstraints": "delta.c", "changeDataFeed": "delta.e"}.get(name, "none")
     configuration = {k: v for k, v in rule.items() if k.startswith(needed)}
@@ -467,7 +467,7 @@ def test_a_checkpoint_in_between_changes_nothing(tmp_path: Path) -> None:
         write(log, [100 + number])
     restore(log, version=2)
     assert ids(log) == [0, 1, 7]
-    assert described(log.snapshot()) == described(log.snapshot(2))
+    assert describe_files(log.snapshot()) == describe_files(log.snapshot(2))
     assert validate_checksum(log.snapshot())
 
 

@@ -19,7 +19,7 @@ from delta_ops.protocol.actions import CommitInfo
 from tests.counting_storage import CountingStorage
 from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.restored_tables import ids, write
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 BringBack = Callable[..., object]
 
@@ -72,7 +72,7 @@ def _fresh(root: Path) -> DeltaLog:
 def _assert_whole(log: DeltaLog, restored: bool, place: str) -> None:
     expected = [0, 1] if restored else [9]
     assert ids(log) == expected, place
-    assert [row["id"] for row in by_deltalake(Path(log.uri))] == expected, place
+    assert [row["id"] for row in rows_by_deltalake(Path(log.uri))] == expected, place
 
 
 @both_ways

@@ -16,8 +16,8 @@ from delta_ops import DeltaLog, col
 from delta_ops.maintenance import repair, restore, revert
 from delta_ops.storage import Storage, open_storage
 from tests.faulty_storage import crashes
-from tests.maintenance.restored_tables import commit, history, ids, with_vectors, write
-from tests.tables import by_deltalake, rows
+from tests.maintenance.restored_tables import commit, history, ids, make_with_vectors, write
+from tests.tables import rows, rows_by_deltalake
 
 Operation = Callable[[DeltaLog], Any]
 
@@ -35,7 +35,11 @@ def damaged(root: Path) -> DeltaLog:
 
 OPERATIONS: dict[str, tuple[Callable[[Path], DeltaLog], Operation, list[int]]] = {
     "restore": (history, lambda log: restore(log, version=2), [0, 1, 7]),
-    "restore of a vector": (with_vectors, lambda log: restore(log, version=2), list(range(2, 10))),
+    "restore of a vector": (
+        make_with_vectors,
+        lambda log: restore(log, version=2),
+        list(range(2, 10)),
+    ),
     "restore by request": (
         history,
         lambda log: restore(log, version=2, request_id="1"),
@@ -80,7 +84,7 @@ def test_killed_anywhere_and_run_again_it_is_done_once(tmp_path: Path, name: str
         assert log.snapshot().version == before.version + 1, where
         assert ids(log) == expected, where
         if "vector" not in name:
-            assert by_deltalake(place) == rows(da.to_table(log)), where
+            assert rows_by_deltalake(place) == rows(da.to_table(log)), where
         operate(log)
         assert log.snapshot().version == before.version + 1, where
     assert seen == {0, 1}

@@ -28,15 +28,15 @@ from tests.maintenance.restored_tables import (
     TXN,
     actions,
     commit,
-    described,
+    describe_files,
     history,
     ids,
+    make_with_vectors,
     racing,
-    with_vectors,
-    with_writer_features,
     write,
+    writer_protocol,
 )
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_a_commit_did_is_undone(tmp_path: Path, version: int, left: list[in
     result = revert(log, version)
     assert result.version == 5
     assert ids(log) == left
-    assert by_deltalake(tmp_path) == rows(da.to_table(log))
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(log))
     assert validate_checksum(log.snapshot())
     (info,) = actions(log, 5, "commitInfo")
     assert (info["operation"], info["operationParameters"]) == ("REVERT", {"version": version})
@@ -67,7 +67,7 @@ def test_a_file_comes_back_with_all_that_was_known_of_it(tmp_path: Path) -> None
     commit(log, tagged)
     version = commit(log, tombstone(tagged, 1, data_change=True))
     revert(log, version)
-    assert tagged in described(log.snapshot())
+    assert tagged in describe_files(log.snapshot())
 
 
 def test_the_txn_of_the_commit_goes_back_unless_it_has_gone_on(tmp_path: Path) -> None:
@@ -83,30 +83,30 @@ def test_the_txn_of_the_commit_goes_back_unless_it_has_gone_on(tmp_path: Path) -
 
 def test_a_rearrangement_is_undone_as_one(tmp_path: Path) -> None:
     log = history(tmp_path)
-    before = described(log.snapshot())
+    before = describe_files(log.snapshot())
     optimize(log)
     write(log, [11])
     revert(log, 5)
     assert not any(add["dataChange"] for add in actions(log, 7, "add"))
     assert not any(remove["dataChange"] for remove in actions(log, 7, "remove"))
     assert ids(log) == [9, 10, 11]
-    assert [add for add in described(log.snapshot()) if add in before] == before
+    assert [add for add in describe_files(log.snapshot()) if add in before] == before
 
 
 def test_a_deletion_vector_is_taken_back(tmp_path: Path) -> None:
-    log = with_vectors(tmp_path)
+    log = make_with_vectors(tmp_path)
     revert(log, 3)
     assert ids(log) == ids(log, 2)
-    assert described(log.snapshot()) == described(log.snapshot(2))
+    assert describe_files(log.snapshot()) == describe_files(log.snapshot(2))
     assert len(log.snapshot().add_files()) == 1
 
 
 def test_a_revert_is_reverted(tmp_path: Path) -> None:
     log = history(tmp_path)
-    files = described(log.snapshot())
+    files = describe_files(log.snapshot())
     revert(log, 3)
     revert(log, 5)
-    assert described(log.snapshot()) == files
+    assert describe_files(log.snapshot()) == files
     with pytest.raises(InvalidRequestError, match=r"version 5 \(REVERT\).*so did 6"):
         revert(log, 3)
 
@@ -192,7 +192,7 @@ def test_a_definition_is_not_reverted(tmp_path: Path) -> None:
     changed = commit(log, replace(log.snapshot().metadata, description="x"))
     with pytest.raises(InvalidRequestError, match="changed the schema"):
         revert(log, changed)
-    upgraded = commit(log, with_writer_features("domainMetadata"))
+    upgraded = commit(log, writer_protocol("domainMetadata"))
     with pytest.raises(InvalidRequestError, match="changed the protocol"):
         revert(log, upgraded)
     set_domain = commit(log, DomainMetadata(domain="mine", configuration="{}"))
@@ -208,7 +208,7 @@ def test_rows_come_back_only_under_the_rules_of_then(tmp_path: Path) -> None:
     commit(log, replace(metadata, configuration={"delta.checkpointInterval": "5"}))
     assert revert(log, 3, dry_run=True).plan.has_work
     constraint = {"delta.constraints.c": "id < 5"}
-    commit(log, with_writer_features("checkConstraints"))
+    commit(log, writer_protocol("checkConstraints"))
     commit(log, replace(metadata, configuration=constraint))
     with pytest.raises(InvalidRequestError, match="constraints have changed since"):
         revert(log, 3)
@@ -255,7 +255,7 @@ def test_commits_that_were_cleaned_up_are_missed(tmp_path: Path) -> None:
 
 def test_features_that_a_revert_would_hurt_are_refused(tmp_path: Path) -> None:
     log = history(tmp_path)
-    commit(log, with_writer_features("rowTracking"))
+    commit(log, writer_protocol("rowTracking"))
     with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
         revert(log, 4)
 

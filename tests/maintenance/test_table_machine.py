@@ -29,7 +29,7 @@ from delta_ops import DeltaLog, Transaction, begin, col
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 from tests.transaction.row_changes import (
     Append,
     ChangeProperty,
@@ -249,7 +249,7 @@ class TableMachine(RuleBasedStateMachine):
     def check_all_versions(self) -> None:
         for version, state in enumerate(self.states):
             self.check_version(version)
-            found = by_deltalake(self.table, version)
+            found = rows_by_deltalake(self.table, version)
             assert tuple(sorted((r["id"], r["p"]) for r in found)) == state.rows, version
 
     def check_version(self, version: int) -> None:

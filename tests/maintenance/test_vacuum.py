@@ -28,7 +28,7 @@ from delta_ops.maintenance import clean_up_log, create_checkpoint, vacuum
 from delta_ops.protocol.actions import Action, Metadata, Protocol
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import NOW, Table, overwritten
-from tests.tables import add, by_deltalake, metadata, remove, write_log
+from tests.tables import add, metadata, remove, rows_by_deltalake, write_log
 
 
 def test_removed_files_go_when_their_retention_is_over_and_not_before(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_removed_files_go_when_their_retention_is_over_and_not_before(tmp_path: 
     assert (result.deleted_files, result.failures) == (2, ())
     assert result.deleted_bytes == result.plan.size_bytes > 0
     assert len(table.data_files()) == 1
-    assert table.rows() == by_deltalake(table.root) == [{"id": 3, "p": "c"}]
+    assert table.rows() == rows_by_deltalake(table.root) == [{"id": 3, "p": "c"}]
     with pytest.raises(DataFileError):
         table.rows(1)
 

@@ -22,7 +22,7 @@ from tests.counting_storage import CountingStorage
 from tests.faulty_storage import Killed
 from tests.maintenance.aged_tables import NOW, Table, overwritten
 from tests.maintenance.test_vacuum_cases import file, gone, with_vectors
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 WEEK_MS = 7 * 24 * 3_600_000
 
@@ -52,7 +52,7 @@ def test_a_vacuum_with_work_commits_its_start_and_its_end(tmp_path: Path) -> Non
         {"status": "COMPLETED"},
         {"numDeletedFiles": "2", "numVacuumedDirectories": "4"},
     )
-    assert table.rows() == by_deltalake(table.root) == rows
+    assert table.rows() == rows_by_deltalake(table.root) == rows
     operations = [entry["operation"] for entry in DeltaTable(str(table.root)).history(2)]
     assert operations == ["VACUUM END", "VACUUM START"]
 

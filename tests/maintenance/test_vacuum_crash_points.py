@@ -16,7 +16,7 @@ from delta_ops.storage import Storage
 from tests.faulty_storage import crashes
 from tests.maintenance.aged_tables import Table, overwritten
 from tests.maintenance.test_vacuum_sources import inventory_of
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 Options = Callable[[Table], dict[str, Any]]
 
@@ -72,7 +72,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         table = tables[-1]
         assert table.rows() == rows, where
         if number % 10 == 0:
-            assert by_deltalake(table.root) == rows, where
+            assert rows_by_deltalake(table.root) == rows, where
         vacuum(table.log, clock=table.clock, **options(table))
         assert table.data_files() == whole.data_files(), where
         assert (table.root / "empty").exists() == (whole.root / "empty").exists(), where
@@ -81,7 +81,7 @@ def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(
         assert not again.plan.has_work, where
         assert table.rows() == rows, where
         if number % 10 == 0:
-            assert by_deltalake(table.root) == rows, where
+            assert rows_by_deltalake(table.root) == rows, where
     assert number >= 20
 
 

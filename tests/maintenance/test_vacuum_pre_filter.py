@@ -102,7 +102,7 @@ def listed_with_a_pre_filter(listed: Sequence[FileInfo], known: Known) -> TableL
     wanted: set[str] = set()
     for key, some in groupby(listed, key=lambda info: info.path.rpartition("/")[0]):
         del key
-        wanted.update(pre_filter.of_directory([info.path for info in some]))
+        wanted.update(pre_filter.select_paths([info.path for info in some]))
     return TableListing(
         files=[info for info in listed if info.path in wanted],
         links=known.links,

@@ -15,7 +15,7 @@ from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
 from tests.lost_commits import replace_commit
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
 
@@ -45,7 +45,7 @@ def test_a_materialization_carries_the_version_of_the_table(
         assert dg.materialize([numbers], instance=instance, resources=io(tmp_path)).success
     table_id = DeltaLog(tmp_path / "numbers").snapshot().metadata.id[:8]
     assert versions(instance, numbers) == [f"{table_id}@0", f"{table_id}@1"]
-    assert by_deltalake(tmp_path / "numbers") == [{"id": 1}, {"id": 2}]
+    assert rows_by_deltalake(tmp_path / "numbers") == [{"id": 1}, {"id": 2}]
 
 
 def test_what_the_ui_shows_of_a_table_is_there(
@@ -116,7 +116,7 @@ def test_integer_partitions_do_not_destroy_each_other(
 
     for key in ("1", "2", "3", "2"):
         dg.materialize([numbered], partition_key=key, instance=instance, resources=io(tmp_path))
-    assert sorted(row["p"] for row in by_deltalake(tmp_path / "numbered")) == [1, 2, 3]
+    assert sorted(row["p"] for row in rows_by_deltalake(tmp_path / "numbered")) == [1, 2, 3]
 
 
 def test_a_weekly_partition_loads_its_whole_week(
@@ -139,7 +139,7 @@ def test_a_weekly_partition_loads_its_whole_week(
         both = [weekly, follower]
         dg.materialize(both, partition_key=key, instance=instance, resources=io(tmp_path))
     assert loaded == [7, 7]
-    assert len(by_deltalake(tmp_path / "weekly")) == 14
+    assert len(rows_by_deltalake(tmp_path / "weekly")) == 14
 
 
 def test_days_of_another_time_zone_are_windows_of_utc(
@@ -156,7 +156,7 @@ def test_days_of_another_time_zone_are_windows_of_utc(
 
     for key in ("2026-01-01", "2026-01-02", "2026-01-02"):
         dg.materialize([local], partition_key=key, instance=instance, resources=io(tmp_path))
-    assert sorted(row["at"] for row in by_deltalake(tmp_path / "local")) == [
+    assert sorted(row["at"] for row in rows_by_deltalake(tmp_path / "local")) == [
         datetime(2026, 1, 1, 5, tzinfo=UTC),
         datetime(2026, 1, 2, 5, tzinfo=UTC),
     ]
@@ -172,7 +172,7 @@ def test_an_empty_partition_empties_its_slice(tmp_path: Path, instance: dg.Dagst
 
     for key in ("2026-01-01", "2026-01-02", "2026-01-01"):
         dg.materialize([daily], partition_key=key, instance=instance, resources=io(tmp_path))
-    assert [row["day"] for row in by_deltalake(tmp_path / "daily")] == [date(2026, 1, 2)]
+    assert [row["day"] for row in rows_by_deltalake(tmp_path / "daily")] == [date(2026, 1, 2)]
 
 
 def test_partitions_without_a_column_are_refused(
@@ -250,13 +250,13 @@ def test_a_retry_in_the_same_run_does_not_append_twice(
 
     dg.materialize([log_lines], instance=instance, resources=io(tmp_path), raise_on_error=False)
     assert attempts == [0, 1, 2]
-    assert by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
+    assert rows_by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
 
 
 def test_a_new_run_appends_again(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     for _ in range(2):
         dg.materialize([lines(iter([]))], instance=instance, resources=io(tmp_path))
-    assert len(by_deltalake(tmp_path / "log_lines")) == 2
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == 2
 
 
 def test_a_re_execution_of_a_failed_run_finds_what_it_committed(
@@ -268,7 +268,7 @@ def test_a_re_execution_of_a_failed_run_finds_what_it_committed(
     assert not failed.success
     again = rerun(asset, instance, resources, failed, **{"dagster/is_resume_retry": "true"})
     assert again.success
-    assert by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
+    assert rows_by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
 
 
 def test_a_run_that_succeeded_and_is_run_again_on_purpose_appends_again(
@@ -277,7 +277,7 @@ def test_a_run_that_succeeded_and_is_run_again_on_purpose_appends_again(
     asset = lines(iter([]))
     first = dg.materialize([asset], instance=instance, resources=io(tmp_path))
     assert rerun(asset, instance, io(tmp_path), first).success
-    assert len(by_deltalake(tmp_path / "log_lines")) == 2
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == 2
 
 
 def part(value: int, position: int) -> SourcePart:
@@ -301,7 +301,7 @@ def test_a_source_is_ingested_once_and_a_new_position_replaces_its_rows(
     seen = []
     for _ in range(4):
         dg.materialize([raw], instance=instance, resources=io(tmp_path))
-        seen.append([row["x"] for row in by_deltalake(tmp_path / "raw")])
+        seen.append([row["x"] for row in rows_by_deltalake(tmp_path / "raw")])
     assert seen == [[1], [1], [2], [2]]
     assert DeltaLog(tmp_path / "raw").snapshot().version == 1
 
@@ -317,7 +317,7 @@ def test_what_follows_a_re_execution_on_purpose_continues_that_one(
     assert not second.success
     third = rerun(asset, instance, resources, second, **{"dagster/retry_number": "1"})
     assert third.success
-    assert len(by_deltalake(tmp_path / "log_lines")) == 2
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == 2
 
 
 def ranged(values: Iterator[Any]) -> dg.AssetsDefinition:
@@ -366,7 +366,7 @@ def test_a_run_that_a_newer_one_overtook_in_one_partition_changes_nothing(
     )
     (failure,) = [event for event in late.all_events if event.is_step_failure]
     assert "newer run" in str(failure.step_failure_data.error)
-    assert by_deltalake(tmp_path / "state") == [{"day": date(2026, 1, 2), "x": "new"}]
+    assert rows_by_deltalake(tmp_path / "state") == [{"day": date(2026, 1, 2), "x": "new"}]
 
 
 def test_a_succeeded_overwrite_that_is_run_again_on_purpose_writes_again(
@@ -380,7 +380,7 @@ def test_a_succeeded_overwrite_that_is_run_again_on_purpose_writes_again(
 
     first = dg.materialize([state], instance=instance, resources=io(tmp_path))
     assert rerun(state, instance, io(tmp_path), first).success
-    assert by_deltalake(tmp_path / "state") == [{"x": 2}]
+    assert rows_by_deltalake(tmp_path / "state") == [{"x": 2}]
 
 
 def test_a_rerun_that_finds_its_work_done_does_not_take_readers_back(

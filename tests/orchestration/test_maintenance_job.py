@@ -25,7 +25,7 @@ from delta_ops.orchestration import (
     maintenance_config,
 )
 from tests.lost_commits import replace_commit
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 ROWS = pa.table({"x": [1, 2, 3]})
 
@@ -65,7 +65,7 @@ def test_the_sensor_asks_for_a_run_only_where_there_is_work(
     assert result.success
     assert requests(sensor, instance) == []
     assert len(DeltaTable(busy.uri).file_uris()) == 1
-    assert len(by_deltalake(tmp_path / "busy")) == 12
+    assert len(rows_by_deltalake(tmp_path / "busy")) == 12
 
 
 def test_a_commit_that_was_lost_is_a_warning_of_the_next_maintenance(

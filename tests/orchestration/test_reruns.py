@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from delta_ops.orchestration import DeltaIOManager
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 FAILS_BEFORE, FAILS_AFTER, SUCCEEDS = "fails before its commit", "fails after it", "succeeds"
 
@@ -105,9 +105,9 @@ def test_a_deleted_run_does_not_double_an_append(
     for number in deleted:
         instance.delete_run(runs[number])
     runs.append(execute(job, instance, runs).run_id)
-    assert len(by_deltalake(tmp_path / "log_lines")) == num_rows
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == num_rows
     assert execute(job, instance, runs).success
-    assert len(by_deltalake(tmp_path / "log_lines")) == num_rows
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == num_rows
 
 
 def test_a_run_that_is_deleted_while_it_retries_does_not_append_twice(
@@ -122,7 +122,7 @@ def test_a_run_that_is_deleted_while_it_retries_does_not_append_twice(
 
     resources = {"io_manager": DeltaIOManager(root=str(tmp_path))}
     dg.materialize([log_lines], instance=instance, resources=resources, raise_on_error=False)
-    assert by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
+    assert rows_by_deltalake(tmp_path / "log_lines") == [{"x": 1}]
 
 
 @dg.multi_asset(outs={"numbers": dg.AssetOut(metadata={"delta/mode": "append"})})
@@ -153,7 +153,7 @@ def test_a_run_that_is_deleted_during_its_re_execution_from_failure_does_not_dou
     assert not failed.success
     from_failure = dg.ReexecutionOptions.from_failure(failed.run_id, instance)
     assert dg.execute_job(job, instance=instance, reexecution_options=from_failure).success
-    assert by_deltalake(tmp_path / "numbers") == [{"x": 1}]
+    assert rows_by_deltalake(tmp_path / "numbers") == [{"x": 1}]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_whether_a_newer_run_has_overtaken_a_deleted_one_is_not_guessed(
     instance.delete_run(first)
     last = execute(job, instance, [first])
     assert last.success is succeeds
-    assert by_deltalake(tmp_path / "state") == [{"says": shown}]
+    assert rows_by_deltalake(tmp_path / "state") == [{"says": shown}]
     failures = [event for event in last.all_events if event.is_step_failure]
     for failure in failures:
         assert "whose record was deleted" in str(failure.step_failure_data.error)
@@ -220,7 +220,7 @@ def test_a_backfill_that_is_run_again_does_not_double_what_a_failed_run_appended
         if number in deleted:
             instance.delete_run(run.run_id)
     assert run.success
-    assert len(by_deltalake(tmp_path / "log_lines")) == num_rows
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == num_rows
     other = job.execute_in_process(instance=instance, partition_key="b", tags=tags)
     assert other.success
-    assert len(by_deltalake(tmp_path / "log_lines")) == num_rows + 1
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == num_rows + 1

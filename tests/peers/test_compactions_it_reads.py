@@ -11,7 +11,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.maintenance import compact_log, create_checkpoint
 from delta_ops.protocol.file_names import commit_name, compaction_name
 from tests.peers.delta_spark import DeltaSpark
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 
 def written(root: Path) -> DeltaLog:
@@ -34,7 +34,7 @@ def test_delta_spark_and_deltalake_read_the_same_table_afterwards(
     log = written(root)
     before = rows(delta_spark.read(root))
     assert compact_log(log).plan.file_name == compaction_name(3, 5)
-    assert rows(delta_spark.read(root)) == before == by_deltalake(root)
+    assert rows(delta_spark.read(root)) == before == rows_by_deltalake(root)
     assert before == [{"id": 10}, {"id": 11}, {"id": 12}]
     assert delta_spark.validate(root)["transactions"] == {"app": 12}
     assert delta_spark.warnings == ""

@@ -24,7 +24,7 @@ from tests.maintenance.maintenance_machine import (
     apps,
     least_ids,
     many_histories,
-    merged,
+    merge_rows,
     partitions,
     some_rows,
 )
@@ -120,7 +120,7 @@ class MachineWithDeltaSpark(MachineWithDeltalake):
                 "ON t.id = s.id AND t.p = s.p "
                 "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
             )
-            self.did(merged(self.rows, rows))
+            self.did(merge_rows(self.rows, rows))
 
     @rule(statement=st.sampled_from(REWRITES))
     def spark_rewrites(self, statement: str) -> None:

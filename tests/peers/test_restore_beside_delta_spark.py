@@ -15,7 +15,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import repair, restore, revert
-from tests.maintenance.restored_tables import TXN, actions, commit, described, history, ids
+from tests.maintenance.restored_tables import TXN, actions, commit, describe_files, history, ids
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
 
@@ -66,7 +66,7 @@ def test_a_restored_table_is_the_one_that_the_reference_restores(
         restore(log, version=version)
         delta_spark.sql(f"RESTORE TABLE delta.`{theirs}` TO VERSION AS OF {version}")
 
-        assert described(log.snapshot()) == described(other.snapshot())
+        assert describe_files(log.snapshot()) == describe_files(other.snapshot())
         assert definition(log.snapshot()) == definition(other.snapshot())
         done = before + 1
         (said,), (expected,) = (actions(each, done, "commitInfo") for each in (log, other))

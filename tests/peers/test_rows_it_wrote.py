@@ -14,7 +14,7 @@ from delta_ops import DeltaLog
 from delta_ops.protocol.predicate import parse_predicate
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
-from tests.variants import decoded
+from tests.variants import decode
 
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
 ROWS_OF_A_GROUP = "parquet.block.row.count.limit"
@@ -184,7 +184,7 @@ def _said(row: dict[str, Any]) -> tuple[Any, ...]:
     return (
         row["id"],
         row["nothing"],
-        *(v and decoded(v["value"], v["metadata"]) for v in variants),
+        *(v and decode(v["value"], v["metadata"]) for v in variants),
     )
 
 
@@ -195,7 +195,7 @@ def _parsed(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _decimal(text: str) -> tuple[int, bytes]:
-    """As `decoded` has a decimal of at most 9 digits: what it is, then its scale and its digits."""
+    """As `decode` has a decimal of at most 9 digits: what it is, then its scale and its digits."""
     whole, _, fraction = text.partition(".")
     return 8, bytes([len(fraction)]) + int(whole + fraction).to_bytes(4, "little", signed=True)
 

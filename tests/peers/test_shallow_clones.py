@@ -8,7 +8,7 @@ from pathlib import Path
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot
 from delta_ops.maintenance import restore, vacuum
-from tests.clones import content_of, named_by, shallow_clone
+from tests.clones import content_of, prefix_naming, shallow_clone
 from tests.peers.delta_spark import DeltaSpark
 from tests.tables import rows
 
@@ -56,14 +56,14 @@ def test_delta_spark_takes_steps_up_from_the_root_of_the_table_too(
 ) -> None:
     source, clone = tmp_path / "a b", tmp_path / "clone"
     make_source(delta_spark, source)
-    log = shallow_clone(DeltaLog(source).snapshot(), DeltaLog(clone), named_by("../a%20b"))
+    log = shallow_clone(DeltaLog(source).snapshot(), DeltaLog(clone), prefix_naming("../a%20b"))
     assert rows(da.to_table(log)) == rows(da.to_table(DeltaLog(source)))
     without_vectors = tmp_path / "plain"
     delta_spark.sql(
         f"CREATE TABLE delta.`{without_vectors}` USING delta AS SELECT * FROM delta.`{source}`"
     )
     plain = DeltaLog(without_vectors)
-    steps = shallow_clone(plain.snapshot(), DeltaLog(tmp_path / "steps"), named_by("../plain"))
+    steps = shallow_clone(plain.snapshot(), DeltaLog(tmp_path / "steps"), prefix_naming("../plain"))
     assert rows(delta_spark.read(tmp_path / "steps")) == rows(da.to_table(steps))
 
 

@@ -23,7 +23,7 @@ from delta_ops.protocol.actions import (
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.json_codec import LineError, decode_commits, encode_action
-from tests.mutations import mutated
+from tests.mutations import mutate
 
 ENDS = (b"\n", b"\n", b"\r\n", b"\n\n")
 BOM = b"\xef\xbb\xbf"
@@ -61,7 +61,7 @@ def commit(rnd: random.Random) -> bytes:
     """A commit that may be damaged."""
     lines = [line(rnd) for _ in range(rnd.randint(1, 6))]
     whole = rnd.choice(ENDS).join(lines) + rnd.choice([b"", b"\n"])
-    return rnd.choice([b"", b"", b"", BOM]) + mutated(whole, rnd)
+    return rnd.choice([b"", b"", b"", BOM]) + mutate(whole, rnd)
 
 
 def said(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:

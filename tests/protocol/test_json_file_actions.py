@@ -19,7 +19,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.arrow_schemas import ADD, DELETION_VECTOR, REMOVE, hashed
+from delta_ops.protocol.arrow_schemas import ADD, DELETION_VECTOR, REMOVE, add_path_hash
 from delta_ops.protocol.json_codec import (
     CommitActions,
     LineError,
@@ -82,7 +82,7 @@ def assert_decoded(decoded: CommitActions, actions: Sequence[AddFile | RemoveFil
         (decoded.adds, ADD, AddFile),
         (decoded.removes, REMOVE, RemoveFile),
     ):
-        assert table.schema == hashed(schema)
+        assert table.schema == add_path_hash(schema)
         rows = table.select(schema.names).to_pylist(maps_as_pydicts="strict")
         assert rows == [expected(action) for action in actions if isinstance(action, kind)]
 

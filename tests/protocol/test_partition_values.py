@@ -39,7 +39,7 @@ from delta_ops.protocol.schema import (
     DecimalType,
     PrimitiveType,
 )
-from tests.protocol.typed_values import TEXT, VALUES, same
+from tests.protocol.typed_values import TEXT, VALUES, is_same
 
 DEC = DecimalType(38, 18)
 typed_values = st.sampled_from(list(VALUES)).flatmap(
@@ -51,7 +51,7 @@ typed_values = st.sampled_from(list(VALUES)).flatmap(
 def test_a_value_reads_back_and_empty_is_null(typed: tuple[Any, DataType]) -> None:
     value, data_type = typed
     expected = None if value in ("", b"") else value
-    assert same(parse(serialize(value, data_type), data_type), expected)
+    assert is_same(parse(serialize(value, data_type), data_type), expected)
 
 
 @given(typed_values)
@@ -278,7 +278,7 @@ def test_parse_array_is_parse_of_each(data: st.DataObject, data_type: DataType) 
     parsed = parse_array(pa.array(texts, pa.string()), data_type)
     assert parsed.type == arrow_type_from_type(data_type)
     expected = [parse(text, data_type) for text in texts]
-    assert all(map(same, parsed.to_pylist(), expected))
+    assert all(map(is_same, parsed.to_pylist(), expected))
 
 
 def test_parse_array_takes_any_array_of_strings() -> None:

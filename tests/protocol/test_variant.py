@@ -25,8 +25,8 @@ from delta_ops.protocol.variant import (
     string_value,
     valid_value,
 )
-from tests.mutations import flipped, gapped, repeated, truncated
-from tests.variants import NO_NAMES, NULL, decoded, dictionary, encoded, names_in, values
+from tests.mutations import cut_gap, flip, repeat_piece, truncate
+from tests.variants import NO_NAMES, NULL, decode, dictionary, encode, names_in, values
 
 ONE = primitive_value(Primitive.INT8, b"\x01")
 AB = field_names(dictionary(["a", "b"]))
@@ -85,7 +85,7 @@ def test_an_object_names_as_many_fields_as_there_are(count: int) -> None:
     metadata = dictionary([f"n{i}" for i in reversed(range(count))])
     value = object_value({f"n{i}": ONE for i in range(count)}, field_names(metadata))
     valid_value(value, field_names(metadata))
-    assert decoded(value, metadata) == {f"n{i}": 1 for i in range(count)}
+    assert decode(value, metadata) == {f"n{i}": 1 for i in range(count)}
 
 
 @pytest.mark.parametrize("count", [256, 257, 65_536, 65_537])
@@ -93,7 +93,7 @@ def test_the_number_of_a_name_takes_as_many_bytes_as_it_needs(count: int) -> Non
     metadata = dictionary([f"n{i}" for i in range(count)])
     value = object_value({f"n{count - 1}": ONE}, field_names(metadata))
     valid_value(value, field_names(metadata))
-    assert decoded(value, metadata) == {f"n{count - 1}": 1}
+    assert decode(value, metadata) == {f"n{count - 1}": 1}
 
 
 @settings(deadline=None)
@@ -101,9 +101,9 @@ def test_the_number_of_a_name_takes_as_many_bytes_as_it_needs(count: int) -> Non
 def test_what_is_written_says_what_was_meant(value: Any) -> None:
     metadata = dictionary(sorted(names_in(value), reverse=True))
     names = field_names(metadata)
-    written = encoded(value, names)
+    written = encode(value, names)
     valid_value(written, names)
-    assert decoded(written, metadata) == value
+    assert decode(written, metadata) == value
     assert VariantUtils.to_python(written, metadata) == value
 
 
@@ -111,7 +111,7 @@ def test_what_is_written_says_what_was_meant(value: Any) -> None:
 @given(st.dictionaries(st.text(max_size=4), values, max_size=4))
 def test_an_object_is_taken_apart_into_its_fields(value: dict[str, Any]) -> None:
     names = field_names(dictionary(names_in(value)))
-    fields = {name: encoded(each, names) for name, each in value.items()}
+    fields = {name: encode(each, names) for name, each in value.items()}
     assert object_fields(object_value(fields, names), names) == fields
 
 
@@ -120,7 +120,7 @@ def test_an_object_of_another_decoder_is_taken_apart() -> None:
     names = field_names(metadata)
     valid_value(value, names)
     fields = object_fields(value, names)
-    assert {k: decoded(v, metadata) for k, v in fields.items()} == {"b": [1, {"a": 2}], "a": "x"}
+    assert {k: decode(v, metadata) for k, v in fields.items()} == {"b": [1, {"a": 2}], "a": "x"}
 
 
 def test_fields_are_found_whatever_the_order_of_their_values() -> None:
@@ -134,7 +134,7 @@ def test_fields_that_are_in_another_order_are_put_in_that_of_their_names() -> No
         bytes([0x42 | 0x10, 2, 0, 0, 0, 1, 0, 0, 0, 0, len(inner), len(inner) + 1]) + inner + NULL
     )
     found = valid_value(value, AB)
-    assert (len(found), decoded(found, dictionary(["a", "b"]))) == (
+    assert (len(found), decode(found, dictionary(["a", "b"]))) == (
         len(value),
         {"a": None, "b": {"a": 1, "b": "x"}},
     )
@@ -277,11 +277,11 @@ def test_damaged_values_are_refused_or_mean_something(seed: int) -> None:
     original = {"a": [1, "x", None, {"b": 2.5}], "b": {"a": "y" * 70, "b": [True, b"z"]}}
     metadata = dictionary(["b", "a"], 1)
     seeds = [
-        encoded(original, field_names(metadata)),
+        encode(original, field_names(metadata)),
         VariantUtils.parse_json('{"a":[{"b":1}]}')[0],
     ]
     for _ in range(500):
-        value = rnd.choice([flipped, flipped, truncated, gapped, repeated])(rnd.choice(seeds), rnd)
+        value = rnd.choice([flip, flip, truncate, cut_gap, repeat_piece])(rnd.choice(seeds), rnd)
         try:
             valid_value(value, field_names(metadata))
         except ValueError:
@@ -295,7 +295,7 @@ def test_damaged_values_are_refused_or_mean_something(seed: int) -> None:
 def test_damaged_dictionaries_are_refused_or_have_names(seed: int) -> None:
     rnd = random.Random(seed)
     for _ in range(500):
-        damaged = rnd.choice([flipped, truncated, gapped, repeated])(
+        damaged = rnd.choice([flip, truncate, cut_gap, repeat_piece])(
             dictionary(["a", "bc", "é"]), rnd
         )
         try:

@@ -85,7 +85,7 @@ FEW: Mapping[DataType, tuple[Any, ...]] = {
 """A few values of each type, so that rows and literals often meet."""
 
 
-def same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
     """Equal, with NaN equal to itself."""
     return bool(a == b) or (_is_nan(a) and _is_nan(b))
 

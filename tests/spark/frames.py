@@ -14,7 +14,7 @@ from tests.tables import rows
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows, times in UTC; by Arrow, since PySpark's own rows pass through local time."""
     table = frame.toArrow()
-    schema = pa.schema([field.with_type(_in_utc(field.type)) for field in table.schema])
+    schema = pa.schema([field.with_type(_to_utc_type(field.type)) for field in table.schema])
     return rows(table.cast(schema))
 
 
@@ -23,7 +23,7 @@ def files_under(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
-def _in_utc(data_type: pa.DataType) -> pa.DataType:
+def _to_utc_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(data_type) and data_type.tz is not None:
         return pa.timestamp(data_type.unit, "UTC")
     return data_type

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from tests.spark import killed_steps
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ def check_kills(lake: Path, points: Sequence[str]) -> None:
             materializations = instance.fetch_materializations(
                 dg.AssetKey("lines"), limit=9
             ).records
-    assert by_deltalake(lake / "lines") == [{"x": x} for x in range(10)]
+    assert rows_by_deltalake(lake / "lines") == [{"x": x} for x in range(10)]
     (event,) = materializations
     assert event.asset_materialization is not None
     assert (event.asset_materialization.tags or {})["dagster/data_version"].endswith("@0")

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.spark as ds
 from delta_ops.spark import jobs
 from tests.spark.frames import files_under
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 
@@ -76,7 +76,7 @@ def test_an_interrupted_write_cancels_its_job_and_leaves_nothing(
     assert_idle_and_usable(spark)
     assert files_under(tmp_path) == set()
     ds.write(spark.range(2), tmp_path)
-    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
 
 
 def test_an_interrupted_write_leaves_other_jobs_alone(tmp_path: Path, spark: SparkSession) -> None:

@@ -21,7 +21,7 @@ from delta_ops.spark import file_index
 from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.partition_text import partition_text_checks
 from tests.spark.frames import files_under, rows_of
-from tests.tables import by_deltalake, by_polars, rows
+from tests.tables import rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.spark
 
@@ -49,8 +49,8 @@ VALUES = {
 }
 UNREADABLE_BY = {
     # polars reads partition values from paths as CSV, which has no bytes.
-    by_polars: {"bytes"},
-    by_deltalake: set(),
+    rows_by_polars: {"bytes"},
+    rows_by_deltalake: set(),
 }
 
 
@@ -101,7 +101,7 @@ def test_the_log_has_the_texts_that_the_arrow_engine_writes(
 def test_an_empty_value_is_null(tmp_path: Path, spark: SparkSession, empty: str) -> None:
     ds.write(frame_of(spark, empty), tmp_path, partition_by=["p"])
     expected = [{"id": 0, "p": None}]
-    assert rows_of(ds.read(spark, tmp_path)) == expected == by_deltalake(tmp_path)
+    assert rows_of(ds.read(spark, tmp_path)) == expected == rows_by_deltalake(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_an_empty_value_is_refused_where_the_table_says_not_null(
 def test_two_partition_columns_are_told_apart(tmp_path: Path, spark: SparkSession) -> None:
     frame = spark.sql("SELECT id, id % 2 AS a, concat('x=', id % 3) AS b FROM range(12)")
     ds.write(frame, tmp_path, partition_by=["b", "a"])
-    assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame) == by_deltalake(tmp_path)
+    assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame) == rows_by_deltalake(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.transaction import Staged
 from tests.arrow.foreign_table import data_file as foreign_file
-from tests.clones import content_of, named_by, shallow_clone
+from tests.clones import content_of, prefix_naming, shallow_clone
 from tests.spark.frames import rows_of
 from tests.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
 
@@ -279,7 +279,7 @@ def test_a_shallow_clone_has_the_rows_of_its_source(
 ) -> None:
     source, clone = DeltaLog(tmp_path / "a b"), DeltaLog(tmp_path / "clone")
     da.write(source, ROWS, partition_by=["p"])
-    name = named_by("../a%20b" if way_up else (tmp_path / "a b").as_uri().replace("///", "/"))
+    name = prefix_naming("../a%20b" if way_up else (tmp_path / "a b").as_uri().replace("///", "/"))
     shallow_clone(source.snapshot(), clone, name)
     before = content_of(tmp_path / "a b")
     assert rows(pa.Table.from_pylist(rows_of(ds.read(spark, clone)))) == rows(ROWS)
@@ -296,12 +296,12 @@ def test_a_file_outside_that_spark_may_not_or_cannot_read_is_named(
 ) -> None:
     source = DeltaLog(tmp_path / "source")
     da.write(source, ROWS)
-    clone = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "c"), named_by("../source"))
+    clone = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "c"), prefix_naming("../source"))
     (add,) = source.snapshot().add_files()
     with pytest.raises(OutsideFileError, match='outside="read"') as error:
         ds.read(spark, DeltaLog(clone.uri, outside="refuse"))
     assert error.value.file == f"{source.uri}/{add.path}"
-    in_s3 = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "d"), named_by("s3://b/t"))
+    in_s3 = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "d"), prefix_naming("s3://b/t"))
     with pytest.raises(InvalidRequestError, match=r"s3a://b/t/.*use delta_ops\.arrow"):
         ds.read(spark, in_s3)
 

@@ -21,7 +21,7 @@ from delta_ops.storage import open_storage
 from delta_ops.transaction import RewriteGroup
 from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +51,7 @@ def test_a_rewrite_makes_one_file_of_small_ones_and_keeps_rows_and_partition(
     transaction.commit(operation="OPTIMIZE")
     (add,) = log.snapshot().add_files()
     assert (add.partition_values, add.data_change) == ({"p": value}, False)
-    assert by_deltalake(tmp_path) == rows(expected) == rows_of(ds.read(spark, tmp_path))
+    assert rows_by_deltalake(tmp_path) == rows(expected) == rows_of(ds.read(spark, tmp_path))
 
 
 def test_a_rewrite_reads_only_the_files_of_its_group(tmp_path: Path, spark: SparkSession) -> None:
@@ -127,4 +127,4 @@ def test_an_optimize_keeps_of_what_spark_wrote_what_its_commit_names(
         optimize(log, engine=ds.rewrite(spark))
     assert DeltaLog(tmp_path).snapshot().num_files == num_files
     assert len([f for f in files_under(tmp_path) if f.startswith("w-")]) == (error is None)
-    assert by_deltalake(tmp_path) == rows(expected)
+    assert rows_by_deltalake(tmp_path) == rows(expected)

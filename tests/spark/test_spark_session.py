@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.spark import get_session
 from delta_ops.spark.failures import failure_of
 from delta_ops.spark.session import overriding
-from tests.forked import in_child, needs_fork
+from tests.forked import call_in_child, needs_fork
 from tests.gate import Gate
 
 pytestmark = pytest.mark.spark
@@ -129,7 +129,7 @@ def test_a_child_forked_while_a_setting_is_made_waits_for_nobody() -> None:
             return settings[SETTING]
 
     with gate.holding([use]):
-        assert in_child(use) == "7"
+        assert call_in_child(use) == "7"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.storage import open_storage
 from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
-from tests.tables import by_deltalake, by_polars, metadata, rows, write_log
+from tests.tables import metadata, rows, rows_by_deltalake, rows_by_polars, write_log
 
 pytestmark = pytest.mark.spark
 
@@ -60,7 +60,7 @@ def test_others_read_the_rows(
     assert (result.version, result.metrics["numOutputRows"]) == (0, 3)
     expected = rows_of(letters)
     assert rows_of(ds.read(spark, tmp_path)) == expected
-    assert by_deltalake(tmp_path) == expected == by_polars(tmp_path)
+    assert rows_by_deltalake(tmp_path) == expected == rows_by_polars(tmp_path)
 
 
 def test_nested_columns_come_back(tmp_path: Path, spark: SparkSession) -> None:
@@ -159,7 +159,7 @@ def test_an_overwrite_replaces_all_rows(
 ) -> None:
     ds.write(letters, tmp_path)
     ds.write(letters.filter("id = 3"), tmp_path, mode="overwrite")
-    assert by_deltalake(tmp_path) == rows_of(letters.filter("id = 3"))
+    assert rows_by_deltalake(tmp_path) == rows_of(letters.filter("id = 3"))
 
 
 def test_a_table_can_be_overwritten_from_itself(
@@ -167,7 +167,7 @@ def test_a_table_can_be_overwritten_from_itself(
 ) -> None:
     ds.write(letters, tmp_path)
     ds.write(ds.read(spark, tmp_path).withColumn("id", sf.col("id") * 2), tmp_path, "overwrite")
-    assert [row["id"] for row in by_deltalake(tmp_path)] == [2, 4, 6]
+    assert [row["id"] for row in rows_by_deltalake(tmp_path)] == [2, 4, 6]
 
 
 def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(
@@ -177,7 +177,7 @@ def test_an_overwrite_by_predicate_keeps_other_rows_of_the_same_file(
     new = spark.sql("SELECT * FROM VALUES (2L, 'x'), (2L, 'y') AS t(id, p)")
     result = ds.write(new, tmp_path, mode="overwrite", replace_where=col("id") == 2)
     expected = rows_of(letters.filter("id <> 2").union(new))
-    assert by_deltalake(tmp_path) == expected == rows_of(ds.read(spark, tmp_path))
+    assert rows_by_deltalake(tmp_path) == expected == rows_of(ds.read(spark, tmp_path))
     assert (result.metrics["numOutputRows"], result.metrics["numRemovedFiles"]) == (2, 1)
 
 
@@ -186,7 +186,7 @@ def test_a_row_for_which_the_predicate_is_null_survives_an_overwrite(
 ) -> None:
     ds.write(letters, tmp_path)
     ds.write(letters.limit(0), tmp_path, mode="overwrite", replace_where=col("p") != "zzz")
-    assert by_deltalake(tmp_path) == [{"id": 3, "p": None}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 3, "p": None}]
 
 
 def test_an_overwrite_of_partitions_reads_no_file(tmp_path: Path, letters: DataFrame) -> None:
@@ -196,7 +196,7 @@ def test_an_overwrite_of_partitions_reads_no_file(tmp_path: Path, letters: DataF
         data_file.write_bytes(b"no longer readable")
     new = letters.filter("p = 'a'")
     ds.write(new, tmp_path, mode="overwrite", replace_where=col("p") == "a")
-    assert by_deltalake(tmp_path) == rows_of(letters)
+    assert rows_by_deltalake(tmp_path) == rows_of(letters)
     assert kept < {add.path for add in DeltaLog(tmp_path).snapshot().add_files()}
 
 
@@ -268,7 +268,7 @@ def test_an_append_joins_a_table_that_was_created_meanwhile(
             da.write(tmp_path, pa.table({"id": [4], "p": ["d"]}))
 
     assert ds.write(letters, tmp_path, on_event=create).version == 1
-    assert len(by_deltalake(tmp_path)) == 4
+    assert len(rows_by_deltalake(tmp_path)) == 4
 
 
 def test_a_table_of_other_columns_that_was_created_meanwhile_wins(
@@ -280,7 +280,7 @@ def test_a_table_of_other_columns_that_was_created_meanwhile_wins(
 
     with pytest.raises(CommitConflictError, match="created the table"):
         ds.write(letters, tmp_path, on_event=create)
-    assert by_deltalake(tmp_path) == [{"other": 1}]
+    assert rows_by_deltalake(tmp_path) == [{"other": 1}]
     assert not list(tmp_path.glob("w-*"))
 
 
@@ -346,7 +346,7 @@ def test_files_are_kept_once_a_version_names_them(
 ) -> None:
     with pytest.raises(error):
         write(letters, tmp_path)
-    assert by_deltalake(tmp_path) == rows_of(letters)
+    assert rows_by_deltalake(tmp_path) == rows_of(letters)
 
 
 def test_files_are_kept_while_it_is_unknown_whether_they_were_committed(
@@ -359,7 +359,7 @@ def test_files_are_kept_while_it_is_unknown_whether_they_were_committed(
     log = DeltaLog(tmp_path, storage=CountingStorage(open_storage(tmp_path), unreachable))
     with pytest.raises(CommitStateUnknownError):
         ds.write(letters, log)
-    assert by_deltalake(tmp_path) == rows_of(letters)
+    assert rows_by_deltalake(tmp_path) == rows_of(letters)
 
 
 def test_a_commit_for_which_there_is_no_space_leaves_nothing(
@@ -596,7 +596,7 @@ def test_staged_files_are_committed_with_a_transaction_of_ones_own(
     transaction = begin(log)
     transaction.stage(staged)
     assert transaction.commit(operation="WRITE").version == 1
-    assert len(by_deltalake(tmp_path)) == 6
+    assert len(rows_by_deltalake(tmp_path)) == 6
 
 
 def test_staging_needs_a_table(tmp_path: Path, letters: DataFrame) -> None:

@@ -11,14 +11,14 @@ from functools import partial
 
 import pytest
 
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
-from tests.forked import in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, in_a_thread
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
+from tests.forked import call_in_child, needs_fork
+from tests.gate import PATIENCE_S, Gate, call_in_thread
 
 
 def test_as_many_calls_run_at_once_as_the_pool_has_threads() -> None:
     barrier = threading.Barrier(MAX_CONCURRENCY, timeout=10)
-    assert in_parallel(lambda i: (barrier.wait(), i)[1], range(32)) == list(range(32))
+    assert run_parallel(lambda i: (barrier.wait(), i)[1], range(32)) == list(range(32))
 
 
 def test_calls_of_several_callers_share_the_pool() -> None:
@@ -34,7 +34,7 @@ def test_calls_of_several_callers_share_the_pool() -> None:
         with lock:
             now -= 1
 
-    callers = [threading.Thread(target=in_parallel, args=(call, range(100))) for _ in range(4)]
+    callers = [threading.Thread(target=run_parallel, args=(call, range(100))) for _ in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -44,15 +44,15 @@ def test_calls_of_several_callers_share_the_pool() -> None:
 
 def test_a_call_that_calls_in_parallel_itself_does_not_wait_for_ever() -> None:
     def call(i: int) -> int:
-        inner = in_parallel(lambda j: i * j, range(3))
+        inner = run_parallel(lambda j: i * j, range(3))
         return sum(inner) + sum(run_ahead(((1, lambda: i) for _ in range(2)), 1))
 
-    assert in_parallel(call, range(100)) == [5 * i for i in range(100)]
+    assert run_parallel(call, range(100)) == [5 * i for i in range(100)]
 
 
 def test_the_error_of_the_first_item_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        in_parallel(lambda i: 1 // i, [1, 0, 2])
+        run_parallel(lambda i: 1 // i, [1, 0, 2])
 
 
 def reads_of(sizes: list[int], under_way: list[int]) -> Iterator[tuple[int, Callable[[], int]]]:
@@ -87,7 +87,7 @@ def test_reads_that_nobody_takes_are_given_up() -> None:
     reads = run_ahead(((1, lambda i=i: began.append(i)) for i in range(1_000)), 10)  # type: ignore[misc]
     next(reads)
     reads.close()
-    in_parallel(lambda _: None, range(100))
+    run_parallel(lambda _: None, range(100))
     assert len(began) <= MAX_CONCURRENCY + 2
 
 
@@ -96,7 +96,7 @@ Calls = Callable[[Callable[[int], object], int], list[object]]
 
 
 def made_in_parallel(call: Callable[[int], object], number: int) -> list[object]:
-    return in_parallel(call, range(number))
+    return run_parallel(call, range(number))
 
 
 def made_ahead(
@@ -127,7 +127,7 @@ def test_while_all_threads_are_held_up_others_do_it_themselves(
     gate = Gate()
     held = [lambda: calls(lambda _: gate.pass_by(), 100)] * 2
     with gate.holding(held, all_threads(num_threads)):
-        done = in_a_thread(lambda: calls(lambda i: 2 * i, 100))
+        done = call_in_thread(lambda: calls(lambda i: 2 * i, 100))
         assert done.result(PATIENCE_S / 2) == [2 * i for i in range(100)]
 
 
@@ -141,7 +141,7 @@ def test_what_was_done_without_the_threads_is_not_kept_for_them(
     gate = Gate()
     held = [lambda: calls(lambda _: gate.pass_by(), 100)] * 2
     with gate.holding(held, all_threads(num_threads)):
-        made = in_a_thread(lambda: [weakref.ref(item) for item in calls(lambda _: Item(), 100)])
+        made = call_in_thread(lambda: [weakref.ref(item) for item in calls(lambda _: Item(), 100)])
         items = made.result(PATIENCE_S / 2)
         gc.collect()
         assert not any(item() for item in items)
@@ -156,7 +156,7 @@ def test_while_all_threads_are_held_up_offers_to_them_do_not_pile_up() -> None:
     with gate.holding(held, all_threads(MAX_CONCURRENCY)):
         before = work_items()
         for _ in range(rounds):
-            in_parallel(str, range(MAX_CONCURRENCY))
+            run_parallel(str, range(MAX_CONCURRENCY))
         assert work_items() - before < rounds * MAX_CONCURRENCY / 8
 
 
@@ -171,7 +171,7 @@ def test_a_child_forked_while_threads_are_at_work_has_threads_of_its_own(
     gate, barrier = Gate(), threading.Barrier(num_threads, timeout=PATIENCE_S / 2)
     held = [lambda: calls(lambda _: gate.pass_by(), 100)] * 2
     with gate.holding(held, all_threads(num_threads)):
-        assert in_child(lambda: calls(met, num_threads)) == [None] * num_threads
+        assert call_in_child(lambda: calls(met, num_threads)) == [None] * num_threads
 
 
 @needs_fork
@@ -187,7 +187,7 @@ def test_a_child_makes_the_calls_that_threads_of_its_parent_had_begun_or_not() -
     with gate.closed():
         assert next(made) == 0
         gate.wait_until(lambda held: len(held) == 2)
-        assert in_child(lambda: list(made)) == list(range(1, 9))
+        assert call_in_child(lambda: list(made)) == list(range(1, 9))
     assert list(made) == list(range(1, 9))
 
 
@@ -199,7 +199,7 @@ def test_after_an_error_no_other_call_is_begun() -> None:
         raise ValueError(i)
 
     with pytest.raises(ValueError, match=r"^0$"):
-        in_parallel(call, range(1_000))
+        run_parallel(call, range(1_000))
     assert len(begun) <= MAX_CONCURRENCY
 
 
@@ -212,4 +212,4 @@ def test_who_is_interrupted_does_not_wait_for_the_threads() -> None:
         gate.pass_by()
 
     with gate.closed(), pytest.raises(KeyboardInterrupt):
-        in_parallel(call, range(100))
+        run_parallel(call, range(100))

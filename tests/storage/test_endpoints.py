@@ -20,7 +20,7 @@ from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import open_storage
-from delta_ops.storage.endpoints import split_user_info, without_credentials
+from delta_ops.storage.endpoints import drop_credentials, split_user_info
 from tests.servers.azure import AzureServer
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import S3Server
@@ -187,9 +187,9 @@ def test_an_endpoint_that_settings_say_is_ignored_is_ignored(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", with_password(s3_server.url))
-    assert "endpoint_url" in without_credentials("s3", SIGNED)
+    assert "endpoint_url" in drop_credentials("s3", SIGNED)
     monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
-    assert without_credentials("s3", SIGNED) == SIGNED
+    assert drop_credentials("s3", SIGNED) == SIGNED
 
 
 def test_a_storage_with_a_password_in_its_endpoint_pickles(s3_server: S3Server) -> None:
@@ -255,10 +255,10 @@ def test_a_password_in_the_endpoint_of_gcs_stands_nowhere(
 
 
 def test_what_gcs_is_not_to_sign_is_sent_with_the_password() -> None:
-    opened = without_credentials("gs", {"token": "anon", "endpoint_url": f"http://{USER_INFO}@h"})
+    opened = drop_credentials("gs", {"token": "anon", "endpoint_url": f"http://{USER_INFO}@h"})
     assert opened["endpoint_url"] == "http://h"
     assert opened["session_kwargs"] == {"headers": {"Authorization": f"Basic {BASIC}"}}
-    assert "session_kwargs" not in without_credentials(
+    assert "session_kwargs" not in drop_credentials(
         "gs", {"token": "a.json", "endpoint_url": f"http://{USER_INFO}@h"}
     )
 
@@ -281,7 +281,7 @@ def test_a_password_in_the_endpoint_of_azure_stands_nowhere(
 
 def test_a_host_of_azure_is_named_without_a_password() -> None:
     options = {"account_name": "a", "account_key": "k", "account_host": f"{USER_INFO}@host:1/a"}
-    assert without_credentials("abfs", options) == {**options, "account_host": "host:1/a"}
+    assert drop_credentials("abfs", options) == {**options, "account_host": "host:1/a"}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
-from tests.forked import in_child, needs_fork
+from tests.forked import call_in_child, needs_fork
 from tests.gate import Gate
 from tests.servers.s3 import S3Server
 
@@ -399,7 +399,7 @@ def test_a_child_forked_while_the_store_in_memory_is_used_can_use_it() -> None:
         return [info.path for info in storage.list_from("", "")]
 
     with SlowFileSystem.gate.holding([lambda: storage.list_from("", "")]):
-        assert in_child(use) == ["a"]
+        assert call_in_child(use) == ["a"]
 
 
 @needs_fork
@@ -420,7 +420,7 @@ def test_a_child_forked_while_the_event_loop_is_started_starts_its_own(
 
     read()
     with gate.holding([start]):
-        assert in_child(read) == b"data"
+        assert call_in_child(read) == b"data"
 
 
 @needs_fork
@@ -437,7 +437,7 @@ def test_a_child_closes_nothing_that_its_parent_has_open() -> None:
         gc.collect()
         return closed
 
-    assert in_child(use) == []
+    assert call_in_child(use) == []
 
 
 def test_a_directory_that_cannot_be_listed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from delta_ops.storage.create_gcs import GCS
 from delta_ops.storage.create_s3 import S3
 from delta_ops.storage.create_way import PART_BYTES, Endpoint, Way
 from delta_ops.storage.probe import honours_put
-from tests.forked import in_child, needs_fork
-from tests.gate import PATIENCE_S, Gate, in_a_thread
+from tests.forked import call_in_child, needs_fork
+from tests.gate import PATIENCE_S, Gate, call_in_thread
 from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, Failure, S3Server, kinds
 
 PATH = "_delta_log/a"
@@ -177,7 +177,7 @@ def test_a_store_that_does_not_answer_the_question_holds_up_no_other_table(other
     fs = SimpleNamespace(rm_file=lambda path: None)
     with gate.holding([lambda: honours_put(exclusive_way(address, gate), fs, "bucket/slow")]):
         other = exclusive_way(address, Gate())
-        asked = in_a_thread(lambda: honours_put(other, fs, other_root))
+        asked = call_in_thread(lambda: honours_put(other, fs, other_root))
         assert asked.result(PATIENCE_S / 2)
 
 
@@ -187,7 +187,7 @@ def test_a_child_forked_while_a_store_is_asked_asks_itself() -> None:
     fs = SimpleNamespace(rm_file=lambda path: None)
     way = exclusive_way(address, gate)
     with gate.holding([lambda: honours_put(way, fs, "bucket/slow")]):
-        assert in_child(lambda: honours_put(way, fs, "bucket/slow"))
+        assert call_in_child(lambda: honours_put(way, fs, "bucket/slow"))
 
 
 def create(storage: Storage, number: int) -> None:

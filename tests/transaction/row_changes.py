@@ -67,7 +67,7 @@ class Append:
     rows: tuple[Row, ...]
 
     def apply(self, state: State) -> State:
-        return with_rows(state, [*state.rows, *self.rows])
+        return replace_rows(state, [*state.rows, *self.rows])
 
     def footprint(self) -> Footprint:
         return Footprint(added=self.rows)
@@ -85,7 +85,7 @@ class Replace:
     rows: tuple[Row, ...] = ()
 
     def apply(self, state: State) -> State:
-        return with_rows(state, [*(r for r in state.rows if not self.matches(r)), *self.rows])
+        return replace_rows(state, [*(r for r in state.rows if not self.matches(r)), *self.rows])
 
     def footprint(self) -> Footprint:
         removed = frozenset(file for file in FIRST if any(map(self.matches, file)))
@@ -134,7 +134,7 @@ class Summarise:
     target: str
 
     def apply(self, state: State) -> State:
-        return with_rows(state, [*state.rows, self._sum(state.rows)])
+        return replace_rows(state, [*state.rows, self._sum(state.rows)])
 
     def footprint(self) -> Footprint:
         rows = [row for file in FIRST for row in file]
@@ -184,7 +184,7 @@ def overlaps(winner: Operation, ours: Operation, level: str) -> bool:
     return not may_come_after and any(map(own.reads, won.added))
 
 
-def with_rows(state: State, rows: list[Row]) -> State:
+def replace_rows(state: State, rows: list[Row]) -> State:
     return replace(state, rows=tuple(sorted(rows)))
 
 

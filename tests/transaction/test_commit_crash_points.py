@@ -27,7 +27,7 @@ from delta_ops.maintenance import optimize, vacuum
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.paths import is_hidden_staged
 from tests.faulty_storage import crashes
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
@@ -214,9 +214,9 @@ def check_crash(places: Places, scenario: Scenario, before: list[Rows], left: St
     # A foreign writer goes on, and then the operation is run again.
     foreign_root = places.on_disk(left)
     if found or before:
-        assert pairs(by_deltalake(foreign_root)) == found
+        assert pairs(rows_by_deltalake(foreign_root)) == found
     write_deltalake(foreign_root, data([FOREIGN]), mode="append", partition_by=["p"])
-    assert pairs(by_deltalake(foreign_root)) == sorted([*found, FOREIGN])
+    assert pairs(rows_by_deltalake(foreign_root)) == sorted([*found, FOREIGN])
     foreign = open_storage(foreign_root)
     is_committed = carries_txn(left) or len(versions(left)) > len(before) + bool(scenario.by_others)
     scenario.operate(DeltaLog("", storage=foreign))
@@ -227,7 +227,7 @@ def check_crash(places: Places, scenario: Scenario, before: list[Rows], left: St
         else scenario.change(sorted([*found, FOREIGN, *others]))
     )
     assert rows_of(foreign) == expected
-    assert pairs(by_deltalake(foreign_root)) == expected
+    assert pairs(rows_by_deltalake(foreign_root)) == expected
     check_contiguous(foreign)
 
     # Nobody else comes, and the operation is run again, twice.

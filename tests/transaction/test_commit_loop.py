@@ -25,7 +25,7 @@ from delta_ops.protocol.schema import schema_from_json
 from delta_ops.storage import FileInfo, Storage, open_storage
 from delta_ops.transaction import Txn
 from delta_ops.transaction.commit import Pace
-from tests.tables import SCHEMA, add, live_paths, staged, write_log
+from tests.tables import SCHEMA, add, live_paths, stage_files, write_log
 
 WITHOUT_WAITING = Pace(sleep=lambda _: None)
 
@@ -72,7 +72,7 @@ def full_disk(_inner: Storage, path: str, _data: bytes) -> None:
 
 def prepared(log: DeltaLog, path: str = "new.parquet") -> Transaction:
     txn = begin(log, pace=WITHOUT_WAITING)
-    txn.stage(staged(add(path)))
+    txn.stage(stage_files(add(path)))
     return txn
 
 
@@ -161,7 +161,7 @@ def test_a_lost_race_is_told_and_the_next_version_taken(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     events: list[Event] = []
     slow = begin(log, pace=WITHOUT_WAITING, on_event=events.append)
-    slow.stage(staged(add("slow.parquet")))
+    slow.stage(stage_files(add("slow.parquet")))
     prepared(log, "fast.parquet").commit(operation="WRITE")
     result = slow.commit(operation="WRITE")
     assert (result.version, result.attempts) == (2, 2)
@@ -248,7 +248,7 @@ def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     twins = [begin(log, pace=WITHOUT_WAITING) for _ in range(2)]
     for i, twin in enumerate(twins):
-        twin.stage(staged(add(f"{i}.parquet")))
+        twin.stage(stage_files(add(f"{i}.parquet")))
         twin.set_transaction(("app", 1))
     first, second = (twin.commit(operation="WRITE") for twin in twins)
     assert (first.version, first.already_committed) == (1, False)
@@ -259,7 +259,7 @@ def test_a_twin_that_commits_first_makes_ours_done(tmp_path: Path) -> None:
 def test_an_overtaken_run_is_told_so_before_and_in_the_race(tmp_path: Path) -> None:
     log, _ = table(tmp_path)
     stale = begin(log, pace=WITHOUT_WAITING)
-    stale.stage(staged(add("stale.parquet")))
+    stale.stage(stage_files(add("stale.parquet")))
     stale.set_transaction(Txn(app_id="p", version=1, newer_is_stale=True))
     newer = begin(log, pace=WITHOUT_WAITING)
     newer.set_transaction(Txn(app_id="p", version=2, newer_is_stale=True))
@@ -276,7 +276,7 @@ def test_a_rearrangement_and_an_append_do_not_hurt_each_other(tmp_path: Path) ->
     log, _ = table(tmp_path)
     rearrange = begin(log, pace=WITHOUT_WAITING)
     rearrange.remove(log.snapshot().add_files(), data_change=False)
-    rearrange.stage(staged(add("compacted.parquet", data_change=False)))
+    rearrange.stage(stage_files(add("compacted.parquet", data_change=False)))
     rearrange.set_transaction(("delta_ops:optimize:x", 0))
     prepared(log, "appended.parquet").commit(operation="WRITE")
     assert rearrange.commit(operation="OPTIMIZE").version == 2
@@ -288,7 +288,7 @@ def test_two_rearrangements_of_one_file_conflict(tmp_path: Path) -> None:
     both = [begin(log, pace=WITHOUT_WAITING) for _ in range(2)]
     for i, txn in enumerate(both):
         txn.remove(log.snapshot().add_files(), data_change=False)
-        txn.stage(staged(add(f"{i}.parquet", data_change=False)))
+        txn.stage(stage_files(add(f"{i}.parquet", data_change=False)))
     both[0].commit(operation="OPTIMIZE")
     with pytest.raises(CommitConflictError, match="removed 1 of the files"):
         both[1].commit(operation="OPTIMIZE")
@@ -335,7 +335,7 @@ def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_ther
     if not is_table_there:
         slow.create_table(schema_from_json(SCHEMA))
         table(tmp_path)
-    slow.stage(staged(add("slow.parquet")))
+    slow.stage(stage_files(add("slow.parquet")))
     overtaken_and_cleaned_up(log)
     time_ms += DAY_MS
     with pytest.raises(CommitConflictError, match="cleaned up"):
@@ -348,7 +348,7 @@ def test_a_long_transaction_that_nothing_was_cleaned_up_beneath_commits(tmp_path
     log, _ = table(tmp_path)
     time_ms = system_clock()
     slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)
-    slow.stage(staged(add("slow.parquet")))
+    slow.stage(stage_files(add("slow.parquet")))
     prepared(log, "fast.parquet").commit(operation="WRITE")
     time_ms += DAY_MS
     assert slow.commit(operation="WRITE").version == 2
@@ -359,7 +359,7 @@ def test_a_long_transaction_whose_outcome_is_unknown_keeps_its_files(tmp_path: P
     log, storage = table(tmp_path, lost_request)
     time_ms = system_clock()
     slow = begin(log, pace=WITHOUT_WAITING, clock=lambda: time_ms)
-    slow.stage(staged(add("slow.parquet")))
+    slow.stage(stage_files(add("slow.parquet")))
     time_ms += DAY_MS
     storage.listings_left = 1
     with pytest.raises(CommitStateUnknownError):

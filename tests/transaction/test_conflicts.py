@@ -16,7 +16,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Protocol, RemoveFile
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.transaction.write import Mode
-from tests.tables import add, live_paths, metadata, remove, rows, staged, write_log
+from tests.tables import add, live_paths, metadata, remove, rows, stage_files, write_log
 
 WITH_DOMAINS = Protocol(
     min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)
@@ -79,7 +79,7 @@ def test_a_rearrangement_does_not_mind_that_other_files_are_removed(tmp_path: Pa
     rearrange, delete = begin(log), begin(log)
     rearrange.read(TRUE)
     rearrange.remove([a], data_change=False)
-    rearrange.stage(staged(add("c.parquet", data_change=False)))
+    rearrange.stage(stage_files(add("c.parquet", data_change=False)))
     delete.remove([b])
     delete.commit(operation="DELETE")
     rearrange.commit(operation="OPTIMIZE")
@@ -134,7 +134,7 @@ def test_a_domain_that_is_not_the_users_is_refused(
 def test_a_change_of_the_protocol_invalidates_whatever_was_prepared_before(tmp_path: Path) -> None:
     log = write_log(tmp_path, [[]])
     append = begin(log)
-    append.stage(staged(add("new.parquet")))
+    append.stage(stage_files(add("new.parquet")))
     create_commit(log.storage, log.log_directory, 1, [WITH_DOMAINS])
     with pytest.raises(CommitConflictError, match="changed the protocol") as raised:
         append.commit(operation="WRITE")
@@ -147,7 +147,7 @@ def test_an_earlier_write_of_the_same_application_invalidates_a_later_one(tmp_pa
     first, second, other = begin(log), begin(log), begin(log)
     for txn, identity in ((first, ("A", 1)), (second, ("A", 2)), (other, ("B", 1))):
         txn.set_transaction(identity)
-        txn.stage(staged(add(f"{identity}.parquet")))
+        txn.stage(stage_files(add(f"{identity}.parquet")))
     first.commit(operation="WRITE")
     with pytest.raises(CommitConflictError, match="same application A") as raised:
         second.commit(operation="WRITE")
@@ -179,9 +179,9 @@ def test_a_rearrangement_tolerates_rows_that_came_to_what_it_has_read(tmp_path: 
     rearrange, append = begin(log), begin(log)
     rearrange.read(TRUE)
     rearrange.remove(log.snapshot().add_files(), data_change=False)
-    rearrange.stage(staged(add("c.parquet", data_change=False)))
+    rearrange.stage(stage_files(add("c.parquet", data_change=False)))
     append.read(TRUE)
-    append.stage(staged(add("new.parquet")))
+    append.stage(stage_files(add("new.parquet")))
     append.commit(operation="WRITE")
     rearrange.commit(operation="OPTIMIZE")
     assert live_paths(log) == {"c.parquet", "new.parquet"}

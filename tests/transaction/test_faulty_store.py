@@ -7,7 +7,7 @@ from pathlib import Path
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.racing_writers import check, race
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 
 def test_every_acknowledged_commit_is_there_once_whatever_the_store_does(tmp_path: Path) -> None:
@@ -17,4 +17,4 @@ def test_every_acknowledged_commit_is_there_once_whatever_the_store_does(tmp_pat
     assert ran.injected["lost answer of create"]
     log = DeltaLog(tmp_path / "t")
     check(ran, log)
-    assert by_deltalake(tmp_path / "t") == rows(da.to_table(log))
+    assert rows_by_deltalake(tmp_path / "t") == rows(da.to_table(log))

@@ -24,7 +24,7 @@ from delta_ops.storage import open_storage
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
 from delta_ops.transaction.hooks import CommittedVersion
 from tests.counting_storage import CountingStorage
-from tests.tables import add, by_deltalake, live_paths, metadata, rows, staged, write_log
+from tests.tables import add, live_paths, metadata, rows, rows_by_deltalake, stage_files, write_log
 
 INTERVAL = 3
 FUTURE = 2**42
@@ -66,7 +66,7 @@ def root(tmp_path: Path) -> Path:
 
 def prepared(log: DeltaLog, path: str, **options: Any) -> Transaction:
     txn = begin(log, **options)
-    txn.stage(staged(add(path, modification_time=FUTURE)))
+    txn.stage(stage_files(add(path, modification_time=FUTURE)))
     return txn
 
 
@@ -283,8 +283,8 @@ def test_the_rows_are_what_other_engines_read(tmp_path: Path) -> None:
 
     for number in range(12):
         da.write(tmp_path, pa.table({"id": [number]}))
-    assert len(by_deltalake(tmp_path)) == 12
-    assert by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path)))
+    assert len(rows_by_deltalake(tmp_path)) == 12
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path)))
 
 
 @pytest.mark.parametrize("of", [Committed, HookFailed])

@@ -13,7 +13,7 @@ from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.transaction import Txn
 from tests.counting_storage import CountingStorage
-from tests.tables import add, live_paths, staged, write_log
+from tests.tables import add, live_paths, stage_files, write_log
 
 
 def with_txns(log: DeltaLog, *txns: Txn | tuple[str, int]) -> Transaction:
@@ -47,7 +47,7 @@ def test_a_commit_of_which_a_part_is_there_is_refused_and_no_txn_goes_back(log: 
 
 def test_a_commit_of_which_a_part_lands_meanwhile_is_refused(log: DeltaLog) -> None:
     late = with_txns(log, ("B", 1), ("C", 1))
-    late.stage(staged(add("new.parquet")))
+    late.stage(stage_files(add("new.parquet")))
     with_txns(log, ("C", 1)).commit(operation="WRITE")
     with pytest.raises(InvalidRequestError, match=r"part of this commit is in the table.*\(C\)"):
         late.commit(operation="WRITE")
@@ -66,7 +66,7 @@ def test_days_of_which_some_were_written_by_the_same_run_are_overwritten_again(
     log: DeltaLog,
 ) -> None:
     both = with_txns(log, day("monday", 7), day("tuesday", 7))
-    both.stage(staged(add("days.parquet")))
+    both.stage(stage_files(add("days.parquet")))
     assert both.commit(operation="WRITE").version == 2
     assert versions(log) == {"A": 5, "monday": 7, "tuesday": 7}
 

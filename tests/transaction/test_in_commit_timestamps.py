@@ -17,7 +17,7 @@ from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.transaction import Transaction
-from tests.tables import add, by_deltalake, rows, write_log
+from tests.tables import add, rows, rows_by_deltalake, write_log
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
 
@@ -48,7 +48,7 @@ def test_a_new_table_gets_the_feature_and_its_first_time(tmp_path: Path) -> None
     assert "inCommitTimestamp" in (protocol.writer_features or ())
     (time,) = times(tmp_path)
     assert first_lines(tmp_path)[0]["commitInfo"]["timestamp"] == time
-    assert by_deltalake(tmp_path) == [{"id": 1}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 1}]
 
 
 def test_times_grow_whatever_the_clock_says(tmp_path: Path) -> None:

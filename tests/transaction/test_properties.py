@@ -12,7 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
 from delta_ops.protocol.schema import LONG, StructField, StructType
-from tests.tables import by_deltalake
+from tests.tables import rows_by_deltalake
 
 
 def table(root: Path) -> DeltaLog:
@@ -33,7 +33,7 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         before.schema_string,
         before.created_time,
     )
-    assert by_deltalake(tmp_path) == [{"id": 1}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 1}]
 
 
 @pytest.mark.parametrize(

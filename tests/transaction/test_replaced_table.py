@@ -16,7 +16,7 @@ from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import StorageError, TableReplacedError
 from delta_ops.protocol.predicate import TRUE
 from tests.counting_storage import CountingStorage
-from tests.tables import by_deltalake, rows
+from tests.tables import rows, rows_by_deltalake
 
 OLD, NEW = pa.table({"id": [1]}), pa.table({"name": ["a"]})
 
@@ -68,7 +68,7 @@ def test_a_commit_begun_on_a_table_is_none_of_the_one_in_its_place(
 
     assert (
         rows(da.to_table(log))
-        == by_deltalake(Path(log.uri))
+        == rows_by_deltalake(Path(log.uri))
         == rows(pa.concat_tables([NEW] * versions))
     )
     assert not transaction.may_be_committed

@@ -22,7 +22,7 @@ from delta_ops.protocol.actions import CommitInfo, SetTransaction
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.transaction import Staged
 from delta_ops.transaction.vacuum_runs import is_vacuum_open, run_app_id
-from tests.tables import by_deltalake, rows, write_log
+from tests.tables import rows, rows_by_deltalake, write_log
 
 NOW = 1_600_000_000_000
 YEAR_10000 = 253_402_300_800_000
@@ -64,7 +64,7 @@ def test_a_clock_that_steps_during_a_commit_changes_nothing_but_its_time(
     log = DeltaLog(tmp_path)
     assert [entry.version for entry in log.history()] == [2, 1, 0]
     assert rows(da.to_table(log.snapshot(1))) == [{"id": 0}, {"id": 1}]
-    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}, {"id": 2}]
 
 
 @pytest.mark.parametrize("stepped_ms", STEPS)
@@ -107,7 +107,7 @@ def test_a_commit_that_no_time_is_left_for_is_refused_and_leaves_nothing(
         with pytest.raises(LogCorruptError, match=r"no time is left .*enableInCommitTimestamps"):
             da.write(log, ids(1), mode)
     assert sorted(tmp_path.rglob("*")) == before
-    assert rows(da.to_table(log.snapshot())) == by_deltalake(tmp_path) == [{"id": 0}]
+    assert rows(da.to_table(log.snapshot())) == rows_by_deltalake(tmp_path) == [{"id": 0}]
     assert in_commit_times(log) == [time_ms]
 
 
@@ -136,7 +136,7 @@ def test_a_table_without_a_later_time_is_written_again_once_it_demands_none(
     txn.set_properties({"delta.enableInCommitTimestamps": "false"})
     txn.commit(operation="SET TBLPROPERTIES")
     da.write(log, ids(1))
-    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
 
 
 def test_times_of_files_that_go_back_find_the_versions_in_their_order(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_staged_files_that_a_vacuum_took_for_leftovers_are_not_committed(
     with pytest.raises(CommitConflictError, match="vacuum"):
         txn.commit(operation="WRITE")
     assert not txn.may_be_committed
-    assert by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 0}]
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 0}]
 
 
 def test_staged_files_that_are_old_and_there_are_committed(tmp_path: Path) -> None:
@@ -227,4 +227,4 @@ def test_staged_files_that_are_old_and_there_are_committed(tmp_path: Path) -> No
     txn.stage(staged_long_ago(txn, 1, days=40))
     vacuum(DeltaLog(tmp_path), retention=timedelta(days=41))
     txn.commit(operation="WRITE")
-    assert by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]
+    assert rows_by_deltalake(tmp_path) == [{"id": 0}, {"id": 1}]

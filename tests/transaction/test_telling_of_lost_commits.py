@@ -21,7 +21,7 @@ from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.storage import open_storage
 from tests.counting_storage import CountingStorage
 from tests.lost_commits import FUTURE, append, commit_to_be_lost, replace_commit
-from tests.tables import add, live_paths, metadata, staged, write_log
+from tests.tables import add, live_paths, metadata, stage_files, write_log
 
 THEIRS = add("theirs", size=3)
 
@@ -172,7 +172,7 @@ def test_a_store_that_fails_meanwhile_does_not_fail_the_commit(log: DeltaLog) ->
     events: list[Event] = []
     counted = DeltaLog(log.uri, storage=CountingStorage(open_storage(log.uri), on_call))
     txn = begin(counted, on_event=events.append)
-    txn.stage(staged(add("next", modification_time=FUTURE)))
+    txn.stage(stage_files(add("next", modification_time=FUTURE)))
     result = txn.commit(operation="WRITE")
     assert result.version == 3
     assert len(result.failed_hooks) == 1
@@ -184,7 +184,7 @@ def test_who_meets_the_checksum_of_another_commit_says_so(log: DeltaLog) -> None
     place = Path(log.uri) / "_delta_log" / checksum_name(2)
     place.write_text(json.dumps({"txnId": "theirs"}))
     txn = begin(log)
-    txn.stage(staged(add("ours", modification_time=FUTURE)))
+    txn.stage(stage_files(add("ours", modification_time=FUTURE)))
     result = txn.commit(operation="WRITE")
     (failed,) = result.failed_hooks
     assert "transaction theirs" in failed

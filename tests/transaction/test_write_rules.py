@@ -31,7 +31,7 @@ from delta_ops.transaction.write_rules import (
     validate_actions,
     validate_footer,
 )
-from tests.tables import PROTOCOL, add, define, live_paths, metadata, remove, staged, write_log
+from tests.tables import PROTOCOL, add, define, live_paths, metadata, remove, stage_files, write_log
 
 DEFINITION = TableDefinition(protocol=PROTOCOL, metadata=metadata())
 _X = StructType((StructField("x", LONG, nullable=False), StructField("y", LONG)))
@@ -85,7 +85,7 @@ def test_actions_that_contradict_each_other_or_the_table_are_refused(
     log = write_log(tmp_path, [[add("old")]])
     txn = begin(log)
     txn.remove(log.snapshot().add_files())
-    txn.stage(staged(*adds))
+    txn.stage(stage_files(*adds))
     with pytest.raises(InvalidRequestError, match=message):
         txn.commit(operation="WRITE")
     assert live_paths(log) == {"old"}
@@ -128,7 +128,7 @@ def test_partition_values_must_be_complete(tmp_path: Path) -> None:
     begin_on_partitioned = write_log(tmp_path / "p", [[metadata(partition_columns=("p",))]])
     assert log.snapshot().partition_columns == ()
     txn = begin(begin_on_partitioned)
-    txn.stage(replace(staged(add("a")), partition_columns=("p",)))
+    txn.stage(replace(stage_files(add("a")), partition_columns=("p",)))
     with pytest.raises(InvalidRequestError, match=r"has values for nothing, but .* by p"):
         txn.commit(operation="WRITE")
 
@@ -156,7 +156,7 @@ def test_files_that_do_not_fit_the_table_are_refused(
 ) -> None:
     strict = schema_to_json(StructType((StructField("id", LONG, nullable=False),)))
     log = write_log(tmp_path, [[metadata(schema_string=strict)]])
-    fits = replace(staged(add("a")), schema=NUMBER, row_rules=frozenset({NotNull("id")}))
+    fits = replace(stage_files(add("a")), schema=NUMBER, row_rules=frozenset({NotNull("id")}))
     begin(log).stage(fits)
     with pytest.raises(InvalidRequestError, match=message):
         begin(log).stage(replace(fits, **changes))
@@ -167,7 +167,7 @@ def test_an_append_only_table_loses_no_row(tmp_path: Path, is_data_change: bool)
     log = write_log(tmp_path, [[metadata(configuration={"delta.appendOnly": "true"}), add("old")]])
     txn = begin(log)
     txn.remove(log.snapshot().add_files(), data_change=is_data_change)
-    txn.stage(staged(add("new", data_change=is_data_change)))
+    txn.stage(stage_files(add("new", data_change=is_data_change)))
     if is_data_change:
         with pytest.raises(InvalidRequestError, match="append-only"):
             txn.commit(operation="DELETE")
@@ -217,7 +217,7 @@ def test_what_would_make_the_table_unreadable_is_refused(
     log = write_log(tmp_path, [[metadata(partition_columns=("id",))]])
     txn = begin(log)
     file = add("a", **{"partition_values": {"id": "1"}, **changes})
-    txn.stage(replace(staged(file), partition_columns=("id",)))
+    txn.stage(replace(stage_files(file), partition_columns=("id",)))
     with pytest.raises(InvalidRequestError, match=message):
         txn.commit(operation="WRITE")
     assert log.snapshot().version == 0

@@ -71,7 +71,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
     top = _top_level_file(storage, directory, version)
     with reading(storage, top):
         data = storage.read(top.path)
-        content = _as_parquet(data) if top.path.endswith(".json") else data
+        content = _encode_parquet(data) if top.path.endswith(".json") else data
     try:
         if storage.stat(path).size == 0:  # its writer died before the first byte
             storage.delete(path)
@@ -108,24 +108,24 @@ def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
     )
 
 
-def _as_parquet(lines: bytes) -> bytes:
-    rows = [_with_pairs(json.loads(line)) for line in lines.splitlines() if line.strip()]
+def _encode_parquet(lines: bytes) -> bytes:
+    rows = [_pair_maps(json.loads(line)) for line in lines.splitlines() if line.strip()]
     sink = BytesIO()
     table = pa.Table.from_pylist(rows, schema=_SCHEMA)
     pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
     return sink.getvalue()
 
 
-def _with_pairs(row: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _pair_maps(row: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Maps as pairs, as Arrow takes them; actions that are not known are left out."""
     return {
-        name: dict(_paired(body, _SCHEMA.field(name).type))
+        name: dict(_pair_fields(body, _SCHEMA.field(name).type))
         for name, body in row.items()
         if name in _SCHEMA.names
     }
 
 
-def _paired(body: Mapping[str, Any], struct: pa.StructType) -> Iterator[tuple[str, Any]]:
+def _pair_fields(body: Mapping[str, Any], struct: pa.StructType) -> Iterator[tuple[str, Any]]:
     for field in struct:
         value = body.get(field.name)
         if value is None:
@@ -133,6 +133,6 @@ def _paired(body: Mapping[str, Any], struct: pa.StructType) -> Iterator[tuple[st
         if pa.types.is_map(field.type):
             yield field.name, list(value.items())
         elif pa.types.is_struct(field.type):
-            yield field.name, dict(_paired(value, field.type))
+            yield field.name, dict(_pair_fields(value, field.type))
         else:
             yield field.name, value

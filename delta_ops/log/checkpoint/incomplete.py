@@ -41,7 +41,7 @@ def misleading_files(listing: LogListing) -> tuple[FileInfo, ...]:
     Args:
         listing: From a complete checkpoint on, or of the whole log.
     """
-    return _flat(_misleading(listing))
+    return _flatten(_find_misleading(listing))
 
 
 def stale_files(listing: LogListing, now_ms: int) -> tuple[FileInfo, ...]:
@@ -51,7 +51,7 @@ def stale_files(listing: LogListing, now_ms: int) -> tuple[FileInfo, ...]:
         listing: As for `misleading_files`.
         now_ms: Milliseconds since the Unix epoch, by the store's clock.
     """
-    return _flat(_stale(listing, now_ms))
+    return _flatten(_find_stale(listing, now_ms))
 
 
 def delete_stale(
@@ -71,9 +71,9 @@ def delete_stale(
     wanted = {info.path for info in files}
     stale = {
         version: [info for info in found if info.path in wanted]
-        for version, found in _stale(list_log(storage, directory), now_ms).items()
+        for version, found in _find_stale(list_log(storage, directory), now_ms).items()
     }
-    chosen = _flat(stale)
+    chosen = _flatten(stale)
     if not chosen:
         return _NOTHING
     _delete_hint_of(storage, directory, stale)
@@ -85,7 +85,7 @@ def delete_stale(
     )
 
 
-def _misleading(listing: LogListing) -> dict[int, Sequence[FileInfo]]:
+def _find_misleading(listing: LogListing) -> dict[int, Sequence[FileInfo]]:
     earliest = earliest_version(listing)
     return {
         version: files
@@ -94,15 +94,15 @@ def _misleading(listing: LogListing) -> dict[int, Sequence[FileInfo]]:
     }
 
 
-def _stale(listing: LogListing, now_ms: int) -> dict[int, Sequence[FileInfo]]:
+def _find_stale(listing: LogListing, now_ms: int) -> dict[int, Sequence[FileInfo]]:
     return {
         version: files
-        for version, files in _misleading(listing).items()
+        for version, files in _find_misleading(listing).items()
         if max(info.modified_ms for info in files) < now_ms - DAY_MS
     }
 
 
-def _flat(by_version: Mapping[int, Sequence[FileInfo]]) -> tuple[FileInfo, ...]:
+def _flatten(by_version: Mapping[int, Sequence[FileInfo]]) -> tuple[FileInfo, ...]:
     return tuple(info for files in by_version.values() for info in files)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def with_json_stats(adds: pa.StructArray) -> pa.StructArray:
+def add_json_stats(adds: pa.StructArray) -> pa.StructArray:
     """Adds whose statistics are only there as a struct, with the same statistics as JSON."""
     names = [adds.type.field(i).name for i in range(adds.type.num_fields)]
     if "stats_parsed" not in names:
@@ -24,7 +24,7 @@ def with_json_stats(adds: pa.StructArray) -> pa.StructArray:
     texts = pc.struct_field(adds, "stats").to_pylist() if "stats" in names else [None] * len(adds)
     untold = [row for row, text in enumerate(texts) if text is None]
     parsed = pc.struct_field(adds, "stats_parsed").take(pa.array(untold, pa.int64()))
-    for row, stats in zip(untold, _convertible(parsed).to_pylist(), strict=True):
+    for row, stats in zip(untold, _clear_inconvertible(parsed).to_pylist(), strict=True):
         texts[row] = None if stats is None else stats_json(stats)
     kept = [name for name in names if name not in ("stats", "stats_parsed")]
     arrays = [pc.struct_field(adds, name) for name in kept]
@@ -35,14 +35,14 @@ def with_json_stats(adds: pa.StructArray) -> pa.StructArray:
 
 def stats_json(stats: Mapping[str, Any]) -> str:
     """A row of `stats_parsed` as JSON, without what JSON statistics cannot hold."""
-    return json.dumps(_plain(stats), separators=(",", ":"), allow_nan=False)
+    return json.dumps(_plain_value(stats), separators=(",", ":"), allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """The value as JSON has it; None for what it does not."""
     match value:
         case Mapping():
-            plain = {name: _plain(v) for name, v in value.items()}
+            plain = {name: _plain_value(v) for name, v in value.items()}
             return {name: v for name, v in plain.items() if v is not None}
         case bool() | int() | str():
             return value
@@ -66,19 +66,19 @@ _JSON_KINDS = (
 )
 
 
-def _convertible(array: pa.Array) -> pa.Array:
+def _clear_inconvertible(array: pa.Array) -> pa.Array:
     """The array with nulls for what is none of JSON, such as years before 1 and after 9999."""
     kind = array.type
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             return array
-        children = [_convertible(child) for child in array.flatten()]
+        children = [_clear_inconvertible(child) for child in array.flatten()]
         names = [kind.field(i).name for i in range(kind.num_fields)]
         return pa.StructArray.from_arrays(children, names=names, mask=array.is_null())
     if pa.types.is_dictionary(kind):
-        return _convertible(array.dictionary_decode())
+        return _clear_inconvertible(array.dictionary_decode())
     if pa.types.is_date32(kind):
-        return _between(array, array.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+        return _clear_outside(array, array.cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
     if pa.types.is_timestamp(kind):
         try:
             micros = array.cast(pa.timestamp("us", kind.tz))
@@ -86,10 +86,10 @@ def _convertible(array: pa.Array) -> pa.Array:
             return pa.nulls(len(array))
         # A day less at each end: a time zone may move the local date across it.
         first, last = (_FIRST_DAY + 1) * _DAY_US, (_LAST_DAY - 1) * _DAY_US
-        return _between(micros, micros.cast(pa.int64()), first, last)
+        return _clear_outside(micros, micros.cast(pa.int64()), first, last)
     return array if any(is_kind(kind) for is_kind in _JSON_KINDS) else pa.nulls(len(array))
 
 
-def _between(array: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
+def _clear_outside(array: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
     inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
     return pc.if_else(inside, array, pa.scalar(None, array.type))

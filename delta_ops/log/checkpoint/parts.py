@@ -22,7 +22,7 @@ from pyarrow._parquet import ParquetReader
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, LogCorruptError, StorageError
 from delta_ops.protocol.checkpoint_rows import Fields, stored_fields
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel, run_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
     Footer,
@@ -90,7 +90,7 @@ def load_footers(storage: Storage, parts: Sequence[FileInfo]) -> dict[str, Foote
         FileNotFoundError: One of them is gone; its `filename` is the path of the part.
         LogCorruptError: One of them is no Parquet file.
     """
-    footers = in_parallel(partial(_load_footer, storage), parts)
+    footers = run_parallel(partial(_load_footer, storage), parts)
     return {part.path: footer for part, footer in zip(parts, footers, strict=True)}
 
 
@@ -132,7 +132,7 @@ def iter_pieces(
         FileNotFoundError: A part is gone; its `filename` is the path of the part.
         LogCorruptError: A part cannot be read.
     """
-    reads = _reads(storage, _chosen(storage, parts, known, choose))
+    reads = _reads(storage, _choose_columns(storage, parts, known, choose))
     max_calls = _DISK_READS if storage.has_native_input else MAX_CONCURRENCY
     with closing(run_ahead(reads, WINDOW_BYTES, max_calls)) as read:
         for part, footer, window, columns, content in read:
@@ -146,7 +146,7 @@ _Chosen = Iterator[tuple[FileInfo, Footer, Sequence[str]]]
 _Read = tuple[FileInfo, Footer, Window, Sequence[str], pa.Buffer]
 
 
-def _chosen(
+def _choose_columns(
     storage: Storage, parts: Sequence[FileInfo], known: Mapping[str, Footer], choose: Choose
 ) -> _Chosen:
     for first in range(0, len(parts), MAX_CONCURRENCY):
@@ -210,7 +210,7 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
         reason = f"it takes more memory than there is ({_first_line(error)})"
         raise StorageError(storage.locate(part.path), "read", reason) from error
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
-        raise _unreadable(storage, part, error) from error
+        raise _unreadable_error(storage, part, error) from error
     except InvalidRequestError as error:
         raise LogCorruptError(
             storage.uri, part.path, f"the checkpoint names it, and it is no file's name; {CURE}"
@@ -221,15 +221,15 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
         # Arrow reports damaged pages as an OSError of no number; the store's failures have one, or
         # a type of their own, and say nothing of the file.
         if error.errno is None and type(error) is OSError:
-            raise _unreadable(storage, part, error) from error
+            raise _unreadable_error(storage, part, error) from error
         raise StorageError(storage.locate(part.path), "read", str(error)) from error
     except StorageError as error:
-        if (shorter := _shorter(storage, part)) is not None:
-            raise _unreadable(storage, part, shorter) from error
+        if (shorter := _length_error(storage, part)) is not None:
+            raise _unreadable_error(storage, part, shorter) from error
         raise
 
 
-def _shorter(storage: Storage, part: FileInfo) -> ValueError | None:
+def _length_error(storage: Storage, part: FileInfo) -> ValueError | None:
     """What is wrong if the file is shorter than what refers to it says: stores merely fail."""
     try:
         size = storage.stat(part.path).size
@@ -240,7 +240,7 @@ def _shorter(storage: Storage, part: FileInfo) -> ValueError | None:
     return ValueError(f"it has {size} bytes, and {part.size} are listed")
 
 
-def _unreadable(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
+def _unreadable_error(storage: Storage, part: FileInfo, error: Exception) -> LogCorruptError:
     forget_unchanging(storage, part)
     return LogCorruptError(
         storage.uri,

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint.parsed_stats import with_json_stats
+from delta_ops.log.checkpoint.parsed_stats import add_json_stats
 from delta_ops.log.checkpoint.parts import (
     CURE,
     SmallPart,
@@ -159,7 +159,7 @@ def _rows_of(action: str, columns: Sequence[pa.StructArray], names: Sequence[str
     if not present:
         return (_NO_ADDS if action == "add" else _NO_REMOVES).select(list(names))
     schema = pa.schema([_SCHEMAS[action].field(name) for name in names])
-    return pa.concat_tables([conform(with_json_stats(rows), schema) for rows in present])
+    return pa.concat_tables([conform(add_json_stats(rows), schema) for rows in present])
 
 
 def _state_actions(
@@ -277,7 +277,7 @@ def _stream(
                 ):
                     rows = present_rows(batch.column(0), action)
                     if len(rows):
-                        yield conform(with_json_stats(rows), schema)
+                        yield conform(add_json_stats(rows), schema)
     except FileNotFoundError as error:
         raise LogCorruptError(
             storage.uri,

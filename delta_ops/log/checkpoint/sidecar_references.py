@@ -11,7 +11,7 @@ from functools import partial
 from delta_ops.log.checkpoint.read import open_checkpoint
 from delta_ops.log.segment import Checkpoint
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, in_parallel
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_parallel
 
 
 def referenced_sidecars(
@@ -31,7 +31,7 @@ def referenced_sidecars(
     left, found = set(candidates), set[str]()
     start, end = 0, 1
     while left and start < len(top_level):
-        for named in in_parallel(partial(named_sidecars, storage), top_level[start:end]):
+        for named in run_parallel(partial(named_sidecars, storage), top_level[start:end]):
             found |= left & named
             left -= named
         start, end = end, end + min(end, MAX_CONCURRENCY)

@@ -96,14 +96,14 @@ class Content:
 
     def state_rows(self) -> pa.Table:
         """`state` as rows of `schema`."""
-        rows = [_with_pairs(json_object(action)) for action in self.state]
+        rows = [_pair_maps(json_object(action)) for action in self.state]
         return pa.Table.from_pylist(rows, schema=self.schema)
 
     @lazy
     def tombstones(self) -> pa.Table:
         """Removed files whose retention is not over; schema `REMOVE`."""
         known = self._known_tombstones
-        return known.filter(unexpired(known, self.now_ms, self.snapshot))
+        return known.filter(is_unexpired(known, self.now_ms, self.snapshot))
 
     @property
     def num_expired(self) -> int:
@@ -116,7 +116,7 @@ class Content:
 
     def removes(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.StructArray]:
         """The tombstones, in arrays of so many rows but for the last."""
-        for batch in in_batches([self.tombstones], batch_rows):
+        for batch in cut_batches([self.tombstones], batch_rows):
             yield _struct([batch[field.name] for field in REMOVE_ROW], REMOVE_ROW)
 
     def adds(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.StructArray]:
@@ -126,7 +126,7 @@ class Content:
             LogCorruptError: A file of the checkpoint before is gone or malformed.
             LogPathError: A file has a partition value that is none of its column's type.
         """
-        for batch in in_batches(self.snapshot.stream_live(ADD.names), batch_rows):
+        for batch in cut_batches(self.snapshot.stream_live(ADD.names), batch_rows):
             yield _struct(
                 [self._add_column(field, batch) for field in self.add_type], self.add_type
             )
@@ -157,7 +157,7 @@ class Content:
         return pa.table(columns, schema=self.schema)
 
 
-def in_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
+def cut_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
     """Cut rows into tables of one chunk and `num_rows` rows; of fewer where rows are large."""
     pending: list[pa.Table] = []
     left_rows, left_bytes = num_rows, _BATCH_BYTES
@@ -176,7 +176,7 @@ def in_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending).combine_chunks()
 
 
-def small_joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def join_small(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Put small tables together: each becomes a row group, which costs much."""
     pending: list[pa.Table] = []
     for table in tables:
@@ -189,7 +189,7 @@ def small_joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending)
 
 
-def unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:
+def is_unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:
     """Which tombstones must stay: those whose retention is not over.
 
     Source: PROTOCOL.md, "Action Reconciliation". One without a deletion timestamp has expired.
@@ -219,7 +219,7 @@ def _struct(columns: list[pa.Array], data_type: pa.StructType) -> pa.StructArray
     return pa.StructArray.from_arrays(arrays, fields=list(data_type))
 
 
-def _with_pairs(row: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+def _pair_maps(row: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
     """Maps as pairs, as Arrow takes them."""
     ((name, body),) = row.items()
     if name != "metaData":

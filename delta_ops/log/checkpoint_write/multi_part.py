@@ -64,10 +64,10 @@ def write_parts(
     while parts in begun:
         parts += 1
     try:
-        written, infos = _written(content, parts, on_rows)
+        written, infos = _write_all(content, parts, on_rows)
     except FileExistsError:
         return None
-    listed = {info.path: info.size for info in _of_version(snapshot)}
+    listed = {info.path: info.size for info in _list_from_version(snapshot)}
     is_whole = all(listed.get(info.path) == info.size for info in infos)
     return written if is_whole else None
 
@@ -78,34 +78,34 @@ def part_of(paths: pa.Array, parts: int) -> pa.Array:
     return pa.array((value % parts for value in hashes), pa.int32())
 
 
-def _of_version(snapshot: Snapshot) -> Iterator[FileInfo]:
+def _list_from_version(snapshot: Snapshot) -> Iterator[FileInfo]:
     """The files of the log from the snapshot's version on."""
     return snapshot.storage.list_from(snapshot.log_directory, version_prefix(snapshot.version))
 
 
 def _checkpoint_names(snapshot: Snapshot) -> Iterator[CheckpointName]:
     """Names of the checkpoint files of the snapshot's version, whole ones and parts."""
-    for info in _of_version(snapshot):
+    for info in _list_from_version(snapshot):
         name = log_file_name(info.path.rpartition("/")[2])
         if isinstance(name, CheckpointName) and name.version == snapshot.version:
             yield name
 
 
-def _written(
+def _write_all(
     content: Content, parts: int, on_rows: Callable[[int], None]
 ) -> tuple[WrittenParts, list[FileInfo]]:
     snapshot = content.snapshot
     infos: list[FileInfo] = []
     num_actions = num_adds = 0
     with ExitStack() as stack:
-        adds = _told_apart(content.adds(), content.add_type, parts, stack)
-        removes = _told_apart(content.removes(), REMOVE_ROW, parts, stack)
+        adds = _split_rows(content.adds(), content.add_type, parts, stack)
+        removes = _split_rows(content.removes(), REMOVE_ROW, parts, stack)
         for number in range(parts):
             name = checkpoint_part_name(snapshot.version, number + 1, parts)
-            live = _in_order(adds[number])
+            live = _sort_rows(adds[number])
             rows = [
                 *([content.state_rows()] if number == 0 else []),
-                content.rows("remove", _in_order(removes[number])),
+                content.rows("remove", _sort_rows(removes[number])),
                 content.rows("add", live),
             ]
             infos.append(_create(snapshot.storage, f"{snapshot.log_directory}/{name}", rows))
@@ -121,7 +121,7 @@ def _written(
     return written, infos
 
 
-def _told_apart(
+def _split_rows(
     batches: Iterable[pa.StructArray], data_type: pa.StructType, parts: int, stack: ExitStack
 ) -> list[IO[bytes]]:
     """The rows of each part, in a file that is gone when the stack is left."""
@@ -141,7 +141,7 @@ def _told_apart(
     return files
 
 
-def _in_order(file: IO[bytes]) -> pa.StructArray:
+def _sort_rows(file: IO[bytes]) -> pa.StructArray:
     """The rows of a part by path and deletion vector, in whatever order they came."""
     rows = pa.ipc.open_stream(file).read_all()["row"].combine_chunks()
     vectors = pc.struct_field(rows, "deletionVector")

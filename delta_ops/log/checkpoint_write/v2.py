@@ -43,7 +43,7 @@ from delta_ops.protocol.file_names import v2_checkpoint_name
 from delta_ops.protocol.file_paths import depend_on_root
 from delta_ops.protocol.json_codec import encode_commit
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import in_parallel, run_ahead
+from delta_ops.storage.concurrency import run_ahead, run_parallel
 from delta_ops.storage.parquet_ranges import Footer
 
 SIDECAR_ROWS = 50_000
@@ -101,7 +101,7 @@ def write_top_and_sidecars(content: Content, on_rows: Callable[[int], None]) -> 
     rest = content
     if before is not None:
         footers = load_footers(storage, before.files)
-        kept = _kept(content, before, footers)
+        kept = _kept_sidecars(content, before, footers)
         names = {sidecar.info.path for sidecar in kept}
         files = tuple(file for file in before.files if file.path not in names)
         opened = replace(before, files=files, footers={**before.footers, **footers})
@@ -153,7 +153,7 @@ def fold(sidecars: Sequence[KnownSidecar], num_new: int) -> list[KnownSidecar]:
     return stay
 
 
-def _kept(
+def _kept_sidecars(
     content: Content, before: OpenCheckpoint, footers: dict[str, Footer]
 ) -> list[KnownSidecar]:
     """The sidecars that stay as they are."""
@@ -163,7 +163,7 @@ def _kept(
         sidecar
         for info in before.files
         if is_sidecar(info.path)
-        and (sidecar := _known(info, footers[info.path], layout)) is not None
+        and (sidecar := _known_sidecar(info, footers[info.path], layout)) is not None
     ]
     if not known:
         return []
@@ -173,7 +173,7 @@ def _kept(
     changed = pc.unique(
         pa.chunked_array([*_hashes(tail.adds.keys), *_hashes(tail.removes.keys)], pa.int64())
     )
-    touched = _with_any_of(snapshot.storage, unexpired, footers, changed)
+    touched = _find_touched(snapshot.storage, unexpired, footers, changed)
     stay = [sidecar for sidecar in unexpired if sidecar.info.path not in touched]
     rewritten = {info.path for info in before.files} - {sidecar.info.path for sidecar in stay}
     # Rows of unknown files count as live files: they are of other writers, and come once.
@@ -185,7 +185,7 @@ def _kept(
     ]
 
 
-def _known(info: FileInfo, footer: Footer, layout: str) -> KnownSidecar | None:
+def _known_sidecar(info: FileInfo, footer: Footer, layout: str) -> KnownSidecar | None:
     """What a sidecar says of itself; None if it is not ours, or of another layout."""
     try:
         about = json.loads((footer.metadata.metadata or {})[_ABOUT])
@@ -199,7 +199,7 @@ def _known(info: FileInfo, footer: Footer, layout: str) -> KnownSidecar | None:
     return KnownSidecar(info, about["kind"], footer.metadata.num_rows, oldest_ms)
 
 
-def _with_any_of(
+def _find_touched(
     storage: Storage,
     sidecars: Sequence[KnownSidecar],
     footers: dict[str, Footer],
@@ -225,12 +225,12 @@ def _write_rest(content: Content) -> Iterator[KnownSidecar]:
         footers[info.path].metadata.num_rows for info in stored
     )
     removes = _writes(content, "remove", content.removes(SIDECAR_ROWS))
-    adds = _writes(content, "add", content.adds(_even(num_rows)))
+    adds = _writes(content, "add", content.adds(_even_size(num_rows)))
     with closing(run_ahead(chain(removes, adds), _AHEAD_BYTES, _AT_ONCE)) as written:
         yield from written
 
 
-def _even(num_rows: int) -> int:
+def _even_size(num_rows: int) -> int:
     """Rows of each sidecar if so many are cut into as few as may be, of one size."""
     count = max(1, -(-num_rows // SIDECAR_ROWS))
     return max(1, -(-num_rows // count))
@@ -278,10 +278,10 @@ def _layout(content: Content) -> str:
 
 
 def _hashes(keys: pa.ChunkedArray) -> list[pa.Array]:
-    return [_hashed(chunk) for chunk in keys.chunks]
+    return [_hash_keys(chunk) for chunk in keys.chunks]
 
 
-def _hashed(keys: pa.Array) -> pa.Array:
+def _hash_keys(keys: pa.Array) -> pa.Array:
     digests = [blake2b(key, digest_size=8).digest() for key in keys.cast(pa.binary()).to_pylist()]
     return pa.Array.from_buffers(pa.int64(), len(digests), [None, pa.py_buffer(b"".join(digests))])
 
@@ -295,7 +295,7 @@ def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> 
         except FileNotFoundError:
             return False
 
-    there = in_parallel(is_there, kept)
+    there = run_parallel(is_there, kept)
     gone = [s.info.path for s, is_kept in zip(kept, there, strict=True) if not is_kept]
     if gone:
         storage.delete(top)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log.checkpoint.parts import delete_if_empty, load_footers
-from delta_ops.log.checkpoint_write.content import Content, small_joined
+from delta_ops.log.checkpoint_write.content import Content, join_small
 from delta_ops.log.checkpoint_write.multi_part import write_parts
 from delta_ops.log.checkpoint_write.v2 import write_top_and_sidecars
 from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
@@ -113,17 +113,17 @@ def write_checkpoint(
     if has_one and kind != "classic":
         return None  # a second one could be created: its files have other names
     if kind == "v2":
-        written: WrittenCheckpoint | None = _written_v2(content, on_event)
+        written: WrittenCheckpoint | None = _write_v2(content, on_event)
     elif part_rows is not None and snapshot.num_files > part_rows:
-        written = _written_parts(content, -(-snapshot.num_files // part_rows), on_event)
+        written = _write_parts(content, -(-snapshot.num_files // part_rows), on_event)
     else:
-        written = _written_classic(content, on_event)
+        written = _write_classic(content, on_event)
     withdraw_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot))
     return written
 
 
-def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
-    written = _created_whole(content, on_event)
+def _write_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+    written = _create_whole(content, on_event)
     if written is None:
         snapshot = content.snapshot
         _point_at_existing(snapshot)
@@ -132,14 +132,14 @@ def _written_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint |
     return written
 
 
-def _created_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
     """The classic checkpoint, which no hint names yet; None if there is one."""
     snapshot = content.snapshot
     counts = {"adds": 0, "rows": 0}
 
     def write(sink: IO[bytes]) -> None:
         with pq.ParquetWriter(sink, content.schema, **CHECKPOINT_PARQUET) as writer:
-            for rows in small_joined(content.all_rows()):
+            for rows in join_small(content.all_rows()):
                 writer.write_table(rows)
                 counts["rows"] += len(rows)
                 counts["adds"] += len(rows) - rows["add"].null_count
@@ -164,8 +164,8 @@ def _created_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | N
     )
 
 
-def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
-    whole = _created_whole(content, on_event)
+def _write_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
+    whole = _create_whole(content, on_event)
     if whole is None:
         return None  # and no hint: its writer may be about to delete it
     snapshot = content.snapshot
@@ -191,7 +191,7 @@ def _written_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCh
     return written
 
 
-def _written_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
+def _write_v2(content: Content, on_event: OnEvent) -> WrittenCheckpoint:
     snapshot = content.snapshot
     found = write_top_and_sidecars(content, lambda done: on_event(progress(snapshot, done)))
     written = WrittenCheckpoint(

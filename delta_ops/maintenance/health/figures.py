@@ -22,7 +22,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
-from delta_ops.log.repeated_files import all_differ, marks_of, without_repeated
+from delta_ops.log.repeated_files import all_differ, drop_repeated, marks_of
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -32,7 +32,7 @@ from delta_ops.log.segment import (
 from delta_ops.log.snapshot import load_snapshot
 from delta_ops.maintenance.due import Facts
 from delta_ops.maintenance.facts import load_facts
-from delta_ops.maintenance.optimize.plan import small_below
+from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
 from delta_ops.protocol.actions import AddFile, Protocol
@@ -125,7 +125,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     snapshot = _open(log, listing)
     properties = snapshot.properties
     target = target_size_bytes(snapshot, None)
-    live = _live(snapshot, target)
+    live = _live_sums(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
     facts = load_facts(
         snapshot,
@@ -183,7 +183,7 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
     return log.snapshot()
 
 
-def _live(snapshot: Snapshot, target_size_bytes: int) -> _Live:
+def _live_sums(snapshot: Snapshot, target_size_bytes: int) -> _Live:
     """The sums; a file that a checkpoint names twice counts once, as for whoever reads it."""
     columns = [CANONICAL_PATH, *_ADDS]
     live, marks = _Live(target_size_bytes), []
@@ -193,7 +193,7 @@ def _live(snapshot: Snapshot, target_size_bytes: int) -> _Live:
     if all_differ(marks):
         return live
     live = _Live(target_size_bytes)
-    live.count(without_repeated(pa.concat_tables(snapshot.stream_live(columns)), snapshot.uri))
+    live.count(drop_repeated(pa.concat_tables(snapshot.stream_live(columns)), snapshot.uri))
     return live
 
 
@@ -207,7 +207,7 @@ class _Live:
         self.partition_bytes: Counter[_Partition] = Counter()
         self.small_files = 0
         self.mergeable: list[AddFile] = []
-        self._limit = small_below(target_size_bytes)
+        self._limit = small_file_limit(target_size_bytes)
 
     def count(self, files: pa.Table) -> None:
         """Add files to the sums."""

@@ -23,15 +23,15 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
     validate_arguments(assess, locals())
     findings = (
         *findings_of_operations(figures, thresholds),
-        *_of_files(figures, thresholds),
-        *_of_retention(figures, thresholds),
-        _of_lost_commits(figures),
-        _of_features(figures),
+        *_assess_files(figures, thresholds),
+        *_assess_retention(figures, thresholds),
+        _assess_lost_commits(figures),
+        _assess_features(figures),
     )
     return tuple(sorted(findings, key=lambda each: _PLACES.get(each.measure, len(_PLACES))))
 
 
-def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
+def _assess_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
     """What the files are like."""
     rows = figures.num_rows
     mean_bytes = figures.size_bytes / figures.num_partitions if figures.num_partitions else 0
@@ -64,7 +64,7 @@ def _of_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Find
     )
 
 
-def _of_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
+def _assess_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[Finding]:
     """What time travel promises, and whether it can be kept."""
     promised, readable = figures.promised_ms, figures.readable_ms
     log_ms, deleted_ms = figures.log_retention_ms, figures.deleted_file_retention_ms
@@ -97,7 +97,7 @@ def _of_retention(figures: HealthFigures, limits: HealthThresholds) -> Sequence[
     )
 
 
-def _of_lost_commits(figures: HealthFigures) -> Finding:
+def _assess_lost_commits(figures: HealthFigures) -> Finding:
     return Finding(
         measure="lost_commits",
         value=tuple(str(lost.version) for lost in figures.lost_commits),
@@ -109,7 +109,7 @@ def _of_lost_commits(figures: HealthFigures) -> Finding:
     )
 
 
-def _of_features(figures: HealthFigures) -> Finding:
+def _assess_features(figures: HealthFigures) -> Finding:
     operations = ", ".join(figures.refused)
     advice = f"{operations}: run by an engine, or a delta_ops, that supports them"
     return Finding(

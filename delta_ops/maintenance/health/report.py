@@ -80,10 +80,10 @@ def health_json(report: HealthReport) -> dict[str, Any]:
         "version": report.figures.version,
         "verdict": report.verdict,
         "operations": list(report.operations),
-        "findings": [_plain(asdict(finding)) for finding in report.findings],
-        "figures": _plain({**figures, "protocol": _plain(protocol)}),
+        "findings": [_plain_values(asdict(finding)) for finding in report.findings],
+        "figures": _plain_values({**figures, "protocol": _plain_values(protocol)}),
     }
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}

@@ -42,11 +42,11 @@ from delta_ops.log.segment import earliest_version, list_log, listing_from_files
 from delta_ops.maintenance.admission import validate_format, validate_log_deletable
 from delta_ops.maintenance.log_cleanup.plan import (
     LogCleanupPlan,
+    add_orphans,
     cutoff_ms_of,
     old_sidecars,
     plan_clean_up_log,
     top_level_files,
-    with_orphans,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
@@ -160,7 +160,7 @@ def clean_up_log(
     if plan.has_work:
         validate_same_table(snapshot)
     _make_way(log, plan)
-    return _deleted(log, snapshot, plan, now_ms, on_event)
+    return _delete_planned(log, snapshot, plan, now_ms, on_event)
 
 
 def plan_of_listed(
@@ -204,7 +204,7 @@ def plan_of_listed(
     candidates = {info.path for info in old_sidecars(sidecars, plan, now_ms=now_ms)}
     top_level = top_level_files(files, plan) if candidates else []
     referenced = referenced_sidecars(storage, top_level, candidates)
-    return with_orphans(plan, sidecars, referenced, now_ms=now_ms)
+    return add_orphans(plan, sidecars, referenced, now_ms=now_ms)
 
 
 def _would_differ(store_ms: int, now_ms: int, retention_ms: int) -> bool:
@@ -237,7 +237,7 @@ def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
             log.storage.delete(f"{log.log_directory}/{LAST_CHECKPOINT}")
 
 
-def _deleted(
+def _delete_planned(
     log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, on_event: OnEvent
 ) -> LogCleanupResult:
     if plan.incomplete:
@@ -251,7 +251,7 @@ def _deleted(
     for batch in () if failures else _batches(plan):
         chosen = batch
         if batch[0] in sidecars:
-            named = _named_since(log, plan, batch)
+            named = _named_sidecars(log, plan, batch)
             chosen = [info for info in batch if info.path not in named]
             needed += len(named)
         validate_format(snapshot)
@@ -276,7 +276,7 @@ def _deleted(
     )
 
 
-def _named_since(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInfo]) -> set[str]:
+def _named_sidecars(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInfo]) -> set[str]:
     """Sidecars that a checkpoint refers to which is there at this moment."""
     files = log.storage.list_from(log.log_directory, "")
     return referenced_sidecars(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_from
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.far_times import utc_text
@@ -21,7 +21,7 @@ def _arguments(asked: Request) -> dict[str, Any]:
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     return [
-        due_from(
+        due_finding(
             "expired_log_files",
             facts.deletable_log_files if facts.cleanup_is_enabled else 0,
             limits.expired_log_files,
@@ -32,7 +32,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     ]
 
 
-def _planned(result: LogCleanupResult) -> dict[str, int]:
+def _planned_figures(result: LogCleanupResult) -> dict[str, int]:
     plan = result.plan
     return {"log_files_planned": len(plan.files), "log_bytes_planned": plan.size_bytes}
 
@@ -42,12 +42,12 @@ def _figures(result: LogCleanupResult) -> dict[str, int]:
         "log_files_deleted": result.deleted_files,
         "log_bytes_deleted": result.deleted_bytes,
         "log_clean_up_failures": len(result.failures),
-        **_known("earliest_version_before", result.plan.earliest_before),
-        **_known("earliest_version", result.earliest_version),
+        **_known_figure("earliest_version_before", result.plan.earliest_before),
+        **_known_figure("earliest_version", result.earliest_version),
     }
 
 
-def _known(name: str, value: int | None) -> dict[str, int]:
+def _known_figure(name: str, value: int | None) -> dict[str, int]:
     return {} if value is None else {name: value}
 
 
@@ -84,7 +84,7 @@ CLEAN_UP_LOG = OperationEntry(
     needs="clean up",
     act=clean_up_log,
     arguments=_arguments,
-    planned=_planned,
+    planned=_planned_figures,
     figures=_figures,
     json=_json,
     findings=_findings,

@@ -77,7 +77,7 @@ class LogCleanupPlan:
     @property
     def versions(self) -> tuple[FileInfo, ...]:
         """Commits and checkpoints, in the order in which they go."""
-        return tuple(_with_their_checkpoints(self.commits, self.checkpoints))
+        return tuple(_interleave_checkpoints(self.commits, self.checkpoints))
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
@@ -142,7 +142,7 @@ def plan_clean_up_log(
     boundary = _boundary(
         listing, _expired_version(listing, cutoff_ms, now_ms, in_commit), keep_versions
     )
-    compatible = _without_twin(listing)
+    compatible = _twinless_version(listing)
     if boundary is not None and _is_whole(listing, boundary):
         compatible = None  # no commit and no checkpoint would go
     if boundary is not None and compatible is not None and compatible < protected_before:
@@ -152,7 +152,7 @@ def plan_clean_up_log(
         cutoff_ms=cutoff_ms,
         boundary_version=boundary,
         earliest_before=earliest_version(listing),
-        earliest_after=earliest_version(_from(boundary, listing)),
+        earliest_after=earliest_version(_cut_listing(boundary, listing)),
         latest_version=listing.latest_version,
         is_enabled=is_enabled,
         incomplete=stale,
@@ -161,7 +161,7 @@ def plan_clean_up_log(
     if boundary is None:
         return plan
     gone = {info.path for info in stale}
-    expired = _others_expired([i for i in listed if i.path not in gone], listing, boundary)
+    expired = _other_expired_files([i for i in listed if i.path not in gone], listing, boundary)
     return replace(
         plan,
         compatible_version=compatible,
@@ -177,7 +177,7 @@ def cutoff_ms_of(now_ms: int, retention_ms: int) -> int:
     return (now_ms - retention_ms) // DAY_MS * DAY_MS
 
 
-def with_orphans(
+def add_orphans(
     plan: LogCleanupPlan,
     sidecars: Iterable[FileInfo],
     referenced: Collection[str],
@@ -264,7 +264,7 @@ def _boundary(
     return max((c.version for c in listing.checkpoints if c.version <= last), default=None)
 
 
-def _without_twin(listing: LogListing) -> int | None:
+def _twinless_version(listing: LogListing) -> int | None:
     """The version of the newest checkpoint, if only who knows V2 checkpoints finds it."""
     if not listing.checkpoints or not _has_v2_name(listing.checkpoints[-1]):
         return None
@@ -281,7 +281,7 @@ def _is_whole(listing: LogListing, boundary: int) -> bool:
     return oldest >= boundary
 
 
-def _from(boundary: int | None, listing: LogListing) -> LogListing:
+def _cut_listing(boundary: int | None, listing: LogListing) -> LogListing:
     if boundary is None:
         return listing
     return replace(
@@ -291,7 +291,7 @@ def _from(boundary: int | None, listing: LogListing) -> LogListing:
     )
 
 
-def _others_expired(
+def _other_expired_files(
     listed: Sequence[FileInfo], listing: LogListing, boundary: int
 ) -> Mapping[str, list[FileInfo]]:
     """Files that are no commits, by the field of the plan."""
@@ -327,7 +327,7 @@ def _is_of_expired(name: str, boundary: int) -> bool:
             return of_version.version < boundary
 
 
-def _with_their_checkpoints(
+def _interleave_checkpoints(
     commits: Sequence[FileInfo], checkpoints: Sequence[FileInfo]
 ) -> list[FileInfo]:
     """Commits in their order, and each checkpoint after those that follow it up to the next one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_from
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 
@@ -16,7 +16,7 @@ def _arguments(asked: Request) -> dict[str, Any]:
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     return [
-        due_from(
+        due_finding(
             "small_files",
             facts.mergeable_files,
             limits.small_files,
@@ -27,7 +27,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     ]
 
 
-def _planned(result: OptimizeResult) -> dict[str, int]:
+def _planned_figures(result: OptimizeResult) -> dict[str, int]:
     return {
         "compaction_files_planned": result.plan.num_files,
         "compaction_bytes_planned": result.plan.size_bytes,
@@ -63,7 +63,7 @@ OPTIMIZE = OperationEntry(
     needs="write",
     act=optimize,
     arguments=_arguments,
-    planned=_planned,
+    planned=_planned_figures,
     figures=_figures,
     json=_json,
     findings=_findings,

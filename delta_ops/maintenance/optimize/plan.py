@@ -60,7 +60,7 @@ def plan_optimize(
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
-    limit = small_below(target_size_bytes)
+    limit = small_file_limit(target_size_bytes)
     partitions: dict[frozenset[tuple[str, str | None]], list[AddFile]] = {}
     for add in files:
         if add.size < limit:
@@ -68,7 +68,7 @@ def plan_optimize(
     groups = [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
         for small in partitions.values()
-        for group in _packed(small, target_size_bytes)
+        for group in _pack(small, target_size_bytes)
         if len(group) >= min_files
     ]
     return OptimizePlan(
@@ -77,12 +77,12 @@ def plan_optimize(
     )
 
 
-def small_below(target_size_bytes: int) -> int:
+def small_file_limit(target_size_bytes: int) -> int:
     """The size in bytes from which on a file is large enough."""
     return -(-target_size_bytes * 3 // 4)
 
 
-def _packed(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
+def _pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
     group: list[AddFile] = []
     size = 0
     for add in sorted(files, key=lambda add: (add.modification_time, add.path)):

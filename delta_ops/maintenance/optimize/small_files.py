@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.log.pruning import matching
-from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_below
+from delta_ops.log.pruning import match_files
+from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_file_limit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
@@ -51,13 +51,13 @@ def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile
 def _small_files(
     snapshot: Snapshot, target_size_bytes: int, predicate: Predicate | None, names: Sequence[str]
 ) -> list[AddFile]:
-    limit = min(small_below(target_size_bytes), _MAX_SIZE_BYTES)
+    limit = min(small_file_limit(target_size_bytes), _MAX_SIZE_BYTES)
     found: list[AddFile] = []
     for table in snapshot.stream_live(names):
         small = table.filter(pc.less(table["size"], limit))
         if predicate is not None:
-            small = matching(small, predicate, snapshot.definition, snapshot.uri)
-        found += add_files(_with_all_columns(small))
+            small = match_files(small, predicate, snapshot.definition, snapshot.uri)
+        found += add_files(_add_missing_columns(small))
     # A checkpoint may name a file twice; its rows are there once.
     by_path = {canonical_path(add.path, snapshot.uri): add for add in found}
     return [add for path, add in by_path.items() if not is_absolute(path)]
@@ -72,7 +72,7 @@ def _validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
         )
 
 
-def _with_all_columns(adds: pa.Table) -> pa.Table:
+def _add_missing_columns(adds: pa.Table) -> pa.Table:
     return pa.table(
         [
             adds[field.name] if field.name in adds.column_names else pa.nulls(len(adds), field.type)

@@ -28,10 +28,10 @@ from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path, is_absolute, split_place
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.storage import FileInfo
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer, validate_chunks
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.missing_files import confirmed_missing, vector_path
+from delta_ops.transaction.missing_files import confirm_missing, vector_path
 
 _FOOTERS_AT_A_TIME = 1000
 
@@ -58,7 +58,7 @@ class RepairResult:
     @property
     def left(self) -> tuple[str, ...]:
         """What was found and is for a person to put right, a sentence each."""
-        return tuple(_left(self.plan, has_removed=self.removed_files > 0))
+        return tuple(_remaining_faults(self.plan, has_removed=self.removed_files > 0))
 
 
 def repair(
@@ -109,7 +109,7 @@ def repair(
         transaction.validate()
         return RepairResult(plan=plan, dry_run=True)
     found = plan.without_statistics if fill_statistics else ()
-    described, failures = _described(found, snapshot, on_event)
+    described, failures = _describe_files(found, snapshot, on_event)
     txn = _txn(snapshot, f"{bool(described)} {bool(removed)}", request_id)
     result = RepairResult(
         plan=plan,
@@ -194,7 +194,7 @@ def load_repair_plan(snapshot: Snapshot, *, now_ms: int) -> RepairPlan:
     # What is found to be there needs its vector.
     vectors = (vector_path(add, snapshot) for add in (*plan.missing, *plan.missing_vectors))
     doubtful |= {path for path in vectors if path and files.is_admitted(path)}
-    there = doubtful - confirmed_missing(files, doubtful)
+    there = doubtful - confirm_missing(files, doubtful)
     if not there:
         return plan
     found = [FileInfo(path, size=0, modified_ms=now_ms) for path in sorted(there)]
@@ -225,7 +225,7 @@ def _commit(
     )
 
 
-def _described(
+def _describe_files(
     adds: Sequence[AddFile], snapshot: Snapshot, on_event: OnEvent
 ) -> tuple[list[AddFile], list[str]]:
     """Give files their statistics; also a sentence for each file that cannot be described."""
@@ -233,7 +233,7 @@ def _described(
     failures: list[str] = []
     for start in range(0, len(adds), _FOOTERS_AT_A_TIME):
         batch = adds[start : start + _FOOTERS_AT_A_TIME]
-        for made in in_parallel(partial(_with_statistics, snapshot), batch):
+        for made in run_parallel(partial(_add_statistics, snapshot), batch):
             if isinstance(made, AddFile):
                 described.append(made)
             else:
@@ -243,7 +243,7 @@ def _described(
     return described, failures
 
 
-def _with_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
+def _add_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
     path = canonical_path(add.path, snapshot.uri)
     said = FileInfo(path, size=add.size, modified_ms=add.modification_time)
     try:
@@ -273,7 +273,7 @@ def _with_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
     return replace(add, stats=stats, data_change=False)
 
 
-def _left(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:
+def _remaining_faults(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:
     if plan.missing and not has_removed:
         yield (
             f"data files are gone ({len(plan.missing):,}), such as {plan.missing[0].path}: bring "

@@ -31,7 +31,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     ]
 
 
-def _planned(result: RepairResult) -> dict[str, int]:
+def _planned_figures(result: RepairResult) -> dict[str, int]:
     return {"statistics_planned": len(result.plan.without_statistics)}
 
 
@@ -57,7 +57,7 @@ def _json(result: RepairResult) -> dict[str, Any]:
     }
 
 
-def _left(result: RepairResult) -> Sequence[str]:
+def _remaining_faults(result: RepairResult) -> Sequence[str]:
     return result.left
 
 
@@ -66,9 +66,9 @@ REPAIR = OperationEntry(
     needs="restore",
     act=repair,
     arguments=_arguments,
-    planned=_planned,
+    planned=_planned_figures,
     figures=_figures,
     json=_json,
     findings=_findings,
-    left=_left,
+    left=_remaining_faults,
 )

@@ -30,7 +30,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import CommitResult, Transaction, begin
-from delta_ops.transaction.missing_files import missing_error, missing_of
+from delta_ops.transaction.missing_files import find_missing, missing_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,21 +100,23 @@ def restore(
         if latest is None:
             raise TableNotFoundError(log.uri)
         try:
-            wanted = _wanted(log, latest, version, timestamp)
+            wanted = _wanted_snapshot(log, latest, version, timestamp)
         except VersionNotFoundError:
             # What carried the request out has left the table with the id that the version had.
             if request_id is not None:
-                request = _asked_for(version, timestamp)
-                done = _done_before(transaction, request, request_id, latest.metadata.id)
+                request = _request_text(version, timestamp)
+                done = _claim_request(transaction, request, request_id, latest.metadata.id)
                 if done is not None:
                     return _result_of(done, version, latest, dry_run=dry_run)
             raise
-        request = str(wanted.version) if request_id is None else _asked_for(version, timestamp)
+        request = str(wanted.version) if request_id is None else _request_text(version, timestamp)
         # A table that was replaced gets its old id back, and by that a rerun finds it.
-        done = _done_before(transaction, request, request_id, wanted.metadata.id)
+        done = _claim_request(transaction, request, request_id, wanted.metadata.id)
         if done is not None:
             return _result_of(done, wanted.version, latest, dry_run=dry_run)
-        plan, missing = _planned(transaction, wanted, ignore_missing_files=ignore_missing_files)
+        plan, missing = _plan_existing(
+            transaction, wanted, ignore_missing_files=ignore_missing_files
+        )
         gone = tuple(sorted({add.path for add in missing}))
         found = RestoreResult(plan=plan, dry_run=dry_run, missing=gone)
         if not plan.has_work and (request_id is None or dry_run):
@@ -137,7 +139,7 @@ def restore(
     return insist(act, log, timeout=timeout, hold_writers=hold_writers)
 
 
-def _wanted(
+def _wanted_snapshot(
     log: DeltaLog, latest: Snapshot, version: int | None, timestamp: str | datetime | None
 ) -> Snapshot:
     """The version to go back to."""
@@ -152,12 +154,12 @@ def _wanted(
     return wanted
 
 
-def _asked_for(version: int | None, timestamp: str | datetime | None) -> str:
+def _request_text(version: int | None, timestamp: str | datetime | None) -> str:
     """The request in words that do not depend on what can still be read."""
     return f"at {timestamp_ms(timestamp)}" if timestamp is not None else str(version)
 
 
-def _done_before(
+def _claim_request(
     transaction: Transaction, request: str, request_id: str | None, table_id: str
 ) -> CommitResult | None:
     """Make the commit that of the request; its result if it was carried out before."""
@@ -179,13 +181,13 @@ def _result_of(
     )
 
 
-def _planned(
+def _plan_existing(
     transaction: Transaction, wanted: Snapshot, *, ignore_missing_files: bool
 ) -> tuple[RestorePlan, list[AddFile]]:
     """The plan of what is there, and what is not."""
     assert transaction.snapshot
     plan = plan_restore(transaction.snapshot, wanted)
-    missing = missing_of(plan.adds, wanted)
+    missing = find_missing(plan.adds, wanted)
     if missing and not ignore_missing_files:
         raise missing_error(
             wanted,

@@ -25,7 +25,7 @@ from delta_ops.maintenance.revert.plan import (
     touches_of,
 )
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.missing_files import missing_error, missing_of
+from delta_ops.transaction.missing_files import find_missing, missing_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +96,12 @@ def revert(
         before = log.snapshot(version - 1)
         commit, *later = _commits(log, version, latest)
         txn = maintenance_txn("revert", latest, str(version))
-        done = _done_before(commit, before, after, latest, later, txn)
+        done = _reverting_version(commit, before, after, latest, later, txn)
         if done is not None:
             empty = RevertPlan(version=version, latest_version=latest.version)
             return RevertResult(plan=empty, dry_run=dry_run, version=done, already_committed=True)
         plan = plan_revert(commit, before=before, after=after, latest=latest, later=later)
-        if missing := missing_of(plan.adds, before):
+        if missing := find_missing(plan.adds, before):
             raise missing_error(before, missing, "the commit after it cannot be reverted")
         if not plan.has_work:
             return RevertResult(plan=plan, dry_run=dry_run)
@@ -157,7 +157,7 @@ def _commits(log: DeltaLog, version: int, latest: Snapshot) -> list[Commit]:
     return commits
 
 
-def _done_before(
+def _reverting_version(
     commit: Commit,
     before: Snapshot,
     after: Snapshot,

@@ -95,7 +95,7 @@ def plan_revert(
         raise _touched_error(commit, touches, latest)
     if taken:
         _validate_rules(commit, before, latest)
-    live = _named(latest, {path for path, _ in brought})
+    live = _live_files(latest, {path for path, _ in brought})
     for key in brought.keys() - live.keys():
         raise LogCorruptError(
             latest.uri,
@@ -120,7 +120,7 @@ def changed_files(
 ) -> tuple[dict[FileKey, AddFile], dict[FileKey, AddFile]]:
     """The files that a commit brought into the table, and those that it took out."""
     paths = _paths(commit.adds, after.uri) | _paths(commit.removes, after.uri)
-    then, now = _named(before, paths), _named(after, paths)
+    then, now = _live_files(before, paths), _live_files(after, paths)
     brought = {key: add for key, add in now.items() if key not in then}
     taken = {key: add for key, add in then.items() if key not in now}
     return brought, taken
@@ -195,7 +195,7 @@ def _touched_error(
     )
 
 
-def _named(snapshot: Snapshot, paths: set[str]) -> dict[FileKey, AddFile]:
+def _live_files(snapshot: Snapshot, paths: set[str]) -> dict[FileKey, AddFile]:
     """The live files of these paths."""
     wanted = pa.array(list(paths), pa.string())
     found: dict[FileKey, AddFile] = {}

@@ -203,7 +203,7 @@ def vacuum(
         raise
     end_run(result.deleted_files)
     is_all = inventory is None and not (keep or keep_versions or keep_last)
-    if is_all and _left_nothing(result, mode):
+    if is_all and _is_complete(result, mode):
         version = last_version_before(look.snapshot, facts.horizon_ms, now_ms)
         if version is not None:
             save_info(look.snapshot, version)
@@ -304,7 +304,7 @@ def _delete(
     )
 
 
-def _left_nothing(result: VacuumResult, mode: VacuumMode) -> bool:
+def _is_complete(result: VacuumResult, mode: VacuumMode) -> bool:
     """Whether no file was left that a lite vacuum would have to look at again."""
     is_waiting = mode == "lite" and result.plan.kept.get("young", 0) > 0
     return not (result.failures or result.needed_after_all or is_waiting)

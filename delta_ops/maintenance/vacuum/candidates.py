@@ -19,7 +19,7 @@ from delta_ops.maintenance.vacuum.inventory import listed_paths
 from delta_ops.maintenance.vacuum.lite import commits_to_look_at, removed_paths
 from delta_ops.maintenance.vacuum.pre_filter import PreFilter
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.concurrency import in_parallel
+from delta_ops.storage.concurrency import run_parallel
 
 VacuumMode = Literal["full", "lite"]
 
@@ -55,7 +55,7 @@ def find_candidates(
         commits = commits_to_look_at(snapshot, facts.horizon_ms, facts.now_ms)
         removed = removed_paths(log, snapshot, commits) if commits else iter(())
         paths = filter(pre_filter.may_go, removed)
-    found = list(_found(storage, paths, pre_filter, on_event))
+    found = list(_find_files(storage, paths, pre_filter, on_event))
     return _table_listing(storage, found, links_of(storage) if found else {}, pre_filter)
 
 
@@ -70,7 +70,7 @@ def links_of(storage: Storage) -> dict[str, str | None]:
 
 def tables_among(storage: Storage, directories: Collection[str]) -> set[str]:
     """Directories that have a log of their own; the store is asked."""
-    logs = in_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), directories)
+    logs = run_parallel(lambda each: any(storage.list_from(f"{each}/_delta_log", "")), directories)
     return {each for each, has_log in zip(directories, logs, strict=True) if has_log}
 
 
@@ -94,18 +94,18 @@ def _listing(storage: Storage, pre_filter: PreFilter, on_event: OnEvent) -> Tabl
     links: dict[str, str | None] = {}
     number = 0
 
-    def wanted(paths: Sequence[str]) -> list[str]:
+    def choose(paths: Sequence[str]) -> list[str]:
         nonlocal number
         told, number = number // _LISTED_AT_A_TIME, number + len(paths)
         if number // _LISTED_AT_A_TIME > told:
             on_event(_progress(storage, "list files", number))
-        return pre_filter.of_directory(paths)
+        return pre_filter.select_paths(paths)
 
-    files = list(storage.list_tree("", wanted, links.__setitem__))
+    files = list(storage.list_tree("", choose, links.__setitem__))
     return _table_listing(storage, files, links, pre_filter)
 
 
-def _found(
+def _find_files(
     storage: Storage, paths: Iterable[str], pre_filter: PreFilter, on_event: OnEvent
 ) -> Iterator[FileInfo]:
     """Files that are there; also the tables below this one in which they lie are noted."""

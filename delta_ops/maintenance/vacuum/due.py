@@ -70,7 +70,7 @@ def any_is_there(
         may_confuse_letters=storage.has_native_input,
     )
     reachable = stream_reachable(snapshot, now_ms=now_ms, retention_ms=retention_ms)
-    needed = {path for some in reachable for path in _needed_of(listing, frozenset(some))}
+    needed = {path for some in reachable for path in _needed_paths(listing, frozenset(some))}
     return plan_by_facts(listing, facts_of(listing, needed=needed)).has_work
 
 
@@ -83,7 +83,7 @@ def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
     return paths[::-1][:: max(1, -(-len(paths) // _SAMPLE))]
 
 
-def _needed_of(listing: TableListing, reachable: Set[str]) -> Set[str]:
+def _needed_paths(listing: TableListing, reachable: Set[str]) -> Set[str]:
     """Listed paths that are reachable, so that a table's millions need not be kept."""
     names = [info.path for info in listing.files]
     others = other_names(

@@ -76,7 +76,7 @@ def validate_inventory(inventory: pa.Table) -> None:
     """
     schema = inventory.schema
     for name, is_right in _COLUMNS.items():
-        if schema.get_field_index(name) < 0 or not is_right(_plain(schema.field(name).type)):
+        if schema.get_field_index(name) < 0 or not is_right(_narrow(schema.field(name).type)):
             raise InvalidRequestError(
                 f"the inventory has no column {name!r} of the right type; it needs path (text), "
                 "length (whole number, bytes), isDir (true or false) and modificationTime (whole "
@@ -116,5 +116,5 @@ def _path_in(address: str, table_uri: str) -> str | None:
     return path if not is_absolute(path) and is_valid(path) else None
 
 
-def _plain(data_type: pa.DataType) -> pa.DataType:
+def _narrow(data_type: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_large_string(data_type) else data_type

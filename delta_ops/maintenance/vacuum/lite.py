@@ -50,7 +50,7 @@ def last_version_before(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> int
     return retry_if_vanished(
         snapshot.storage,
         snapshot.log_directory,
-        lambda: CommitTimes(snapshot).last_before(horizon_ms, now_ms=now_ms),
+        lambda: CommitTimes(snapshot).version_before(horizon_ms, now_ms=now_ms),
     )
 
 
@@ -85,7 +85,7 @@ def removed_paths(log: DeltaLog, snapshot: Snapshot, commits: CommitRange) -> It
     read = 0
     for commit in log.commits(*commits):
         read += 1
-        for path in _removed_by(commit, snapshot):
+        for path in _paths_removed_by(commit, snapshot):
             if path not in seen and not is_absolute(path) and is_valid(path):
                 seen.add(path)
                 yield path
@@ -107,7 +107,7 @@ def save_info(snapshot: Snapshot, version: int) -> None:
         withdraw_if_replaced(snapshot, lambda: [path])
 
 
-def _removed_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
+def _paths_removed_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     for chunk in commit.removes["path"].chunks:
         yield from canonical_paths(chunk, snapshot.uri).to_pylist()
     yield from vector_paths(commit.removes["deletionVector"], snapshot)

@@ -8,7 +8,7 @@ from typing import Any
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.maintenance.admission import is_own_log
-from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_from
+from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.protocol.far_times import utc_text
@@ -22,7 +22,7 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     waiting = facts.expired_tombstones if facts.expired_file_is_there else 0
     cure = "vacuum: removed files are past their retention and still there"
     return [
-        due_from(
+        due_finding(
             "expired_tombstones",
             waiting,
             limits.expired_tombstones,
@@ -37,7 +37,7 @@ def _refusal(snapshot: Snapshot) -> tuple[str, ...]:
     return () if is_own_log(snapshot) else (f"a log other than {LOG_DIRECTORY}",)
 
 
-def _planned(result: VacuumResult) -> dict[str, int]:
+def _planned_figures(result: VacuumResult) -> dict[str, int]:
     plan = result.plan
     return {
         "vacuum_files_planned": len(plan.files) + len(plan.leftovers),
@@ -77,7 +77,7 @@ VACUUM = OperationEntry(
     needs="vacuum",
     act=vacuum,
     arguments=_arguments,
-    planned=_planned,
+    planned=_planned_figures,
     figures=_figures,
     json=_json,
     findings=_findings,

@@ -37,9 +37,9 @@ class PreFilter:
 
     def may_go(self, path: str) -> bool:
         """Whether the path is not left out."""
-        return bool(self.of_directory([path]))
+        return bool(self.select_paths([path]))
 
-    def of_directory(self, paths: Sequence[str]) -> list[str]:
+    def select_paths(self, paths: Sequence[str]) -> list[str]:
         """Paths that are not left out, in any order.
 
         Args:

@@ -41,7 +41,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
     keep = mask
     # Statistics take long to read, those that Arrow cannot read longest.
     for read in (domains_at_once, domains_one_by_one):
-        unknown = _looked_at(predicate, domains)
+        unknown = _leaf_types(predicate, domains)
         if not unknown:
             break
         stats = stats.filter(mask)
@@ -61,7 +61,7 @@ def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) ->
     Args are those of `might_match`.
     """
     domains = _partition_domains(predicate, partitions)
-    unknown = _looked_at(predicate, domains)
+    unknown = _leaf_types(predicate, domains)
     domains |= domains_one_by_one(stats, unknown, exact_only=True)
     found = outcomes(predicate, domains, len(stats))
     return pc.and_not(found.can_be_true, pc.or_(found.can_be_false, found.can_be_null))
@@ -76,7 +76,7 @@ def _partition_domains(predicate: Predicate, partitions: Partitions) -> dict[Col
     }
 
 
-def _looked_at(predicate: Predicate, known: Mapping[ColumnPath, Domain]) -> LeafTypes:
+def _leaf_types(predicate: Predicate, known: Mapping[ColumnPath, Domain]) -> LeafTypes:
     """Columns that have statistics: of a struct, they count the nulls of its fields only."""
     types: dict[ColumnPath, DataType | None] = {}
     for leaf in leaves_of(predicate):

@@ -127,7 +127,7 @@ def leaves_of(predicate: Predicate) -> Iterator[Leaf]:
             yield predicate
 
 
-def joined(
+def join_balanced(
     operator: Callable[[T, T], T], parts: Iterable[T], seal: Callable[[T], T] = lambda part: part
 ) -> T:
     """The parts, at least one, joined by an associative operator into a tree of little depth.

@@ -58,12 +58,14 @@ def outcomes(predicate: Predicate, domains: Domains, num_files: int) -> Outcomes
     """
     floats = [path for path, domain in domains.items() if domain.hides_nan]
     if len(floats) > _MAX_NAN_COLUMNS:
-        domains = {**domains, **{path: domains[path].without_high() for path in floats}}
+        domains = {**domains, **{path: domains[path].drop_high() for path in floats}}
         floats = []
     subsets = chain.from_iterable(combinations(floats, n) for n in range(len(floats) + 1))
     cases = [
         _evaluate(
-            predicate, {**domains, **{path: domains[path].of_nan() for path in subset}}, num_files
+            predicate,
+            {**domains, **{path: domains[path].limit_to_nan() for path in subset}},
+            num_files,
         )
         for subset in subsets
     ]
@@ -85,12 +87,12 @@ def _evaluate(predicate: Predicate, domains: Domains, num_files: int) -> Outcome
     if domain is None:
         return _constant(True, True, True, num_files)
     if not isinstance(predicate, IsNull) and predicate.padded_to is not None:
-        domain = domain.padded_to(predicate.padded_to)
-    found = _of_leaf(predicate, domain)
+        domain = domain.pad(predicate.padded_to)
+    found = _evaluate_leaf(predicate, domain)
     return found if domain.codes is None else Outcomes(*(each.take(domain.codes) for each in found))
 
 
-def _of_leaf(leaf: Leaf, domain: Domain) -> Outcomes:
+def _evaluate_leaf(leaf: Leaf, domain: Domain) -> Outcomes:
     nothing = pc.and_(domain.has_nulls, False)
     match leaf:
         case IsNull():
@@ -120,12 +122,14 @@ def _compare(domain: Domain, operator: Operator, key: pa.Scalar) -> Outcomes:
         case ">":
             return _not(_compare(domain, "<=", key))
         case "==":
-            holds = pc.and_(_unless(pc.greater, low, key), _unless(pc.less, high, key))
-            fails = pc.invert(pc.and_(_surely(pc.equal, low, key), _surely(pc.equal, high, key)))
+            holds = pc.and_(_might_fail(pc.greater, low, key), _might_fail(pc.less, high, key))
+            fails = pc.invert(
+                pc.and_(_holds_surely(pc.equal, low, key), _holds_surely(pc.equal, high, key))
+            )
         case "<":
-            holds, fails = _unless(pc.greater_equal, low, key), _unless(pc.less, high, key)
+            holds, fails = _might_fail(pc.greater_equal, low, key), _might_fail(pc.less, high, key)
         case "<=":
-            holds, fails = _unless(pc.greater, low, key), _unless(pc.less_equal, high, key)
+            holds, fails = _might_fail(pc.greater, low, key), _might_fail(pc.less_equal, high, key)
     return Outcomes(
         pc.and_(domain.has_values, holds), pc.and_(domain.has_values, fails), domain.has_nulls
     )
@@ -152,18 +156,18 @@ def _num_first(
     for step in (1 << bit for bit in reversed(range(len(keys).bit_length()))):
         further = pc.add(found, step)
         last = keys.take(pc.subtract(pc.min_element_wise(further, len(keys)), 1))
-        is_so = pc.and_(pc.less_equal(further, len(keys)), _surely(compare, last, bounds))
+        is_so = pc.and_(pc.less_equal(further, len(keys)), _holds_surely(compare, last, bounds))
         found = pc.if_else(is_so, further, found)
     return found
 
 
-def _surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
+def _holds_surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
     return pc.fill_null(compare(bound, key), False)
 
 
-def _unless(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
+def _might_fail(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
     """Not where the comparison surely holds; a bound that is missing rules out nothing."""
-    return pc.invert(_surely(compare, bound, key))
+    return pc.invert(_holds_surely(compare, bound, key))
 
 
 def _and(a: Outcomes, b: Outcomes) -> Outcomes:

@@ -45,13 +45,13 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """
     match predicate:
         case Comparison(column, operator, value):
-            path, found = _comparable(column, schema)
+            path, found = _locate_comparable(column, schema)
             if found.data_type == DATE and isinstance(value, datetime):
                 return _date_against_time(path, operator, _midnight_before(value, path))
             literals, width = _literals((value,), path, found, schema)
             return Comparison(path, operator, literals[0], found.data_type, width)
         case In(column, values):
-            path, found = _comparable(column, schema)
+            path, found = _locate_comparable(column, schema)
             if found.data_type == DATE:
                 return _date_in(path, values)
             literals, width = _literals(values, path, found, schema)
@@ -84,7 +84,7 @@ def resolved_type(leaf: Leaf) -> DataType:
     return leaf.data_type
 
 
-def _comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
+def _locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
     path, found = _locate(column, schema)
     if not is_comparable(found.data_type):
         raise InvalidRequestError(

@@ -27,7 +27,7 @@ from delta_ops.protocol.predicate.nodes import (
     Operator,
     Or,
     Predicate,
-    joined,
+    join_balanced,
 )
 from delta_ops.protocol.predicate.resolution import resolve, resolved_type
 from delta_ops.protocol.schema import DOUBLE, FLOAT, DataType, StructType
@@ -58,21 +58,23 @@ def _expression(predicate: Predicate) -> Any:
             compared = _value(column, predicate.padded_to)
             return _comparison(compared, operator, value, resolved_type(predicate))
         case In(column, values):
-            found = _in(_value(column, predicate.padded_to), values, resolved_type(predicate))
+            found = _membership(
+                _value(column, predicate.padded_to), values, resolved_type(predicate)
+            )
             return pc.if_else(_field(column).is_valid(), found, pa.scalar(None, pa.bool_()))
         case IsNull(column):
             return _field(column).is_null()
         case And(operands):
-            return joined(and_, map(_expression, operands), _sealed)
+            return join_balanced(and_, map(_expression, operands), _seal)
         case Or(operands):
-            return joined(or_, map(_expression, operands), _sealed)
+            return join_balanced(or_, map(_expression, operands), _seal)
         case Not(operand):
             return ~_expression(operand)
         case Always(value):
             return pc.scalar(value)
 
 
-def _sealed(expression: Any) -> Any:
+def _seal(expression: Any) -> Any:
     return ~~expression  # Arrow lines up nested operands of one kind as a single chain
 
 
@@ -110,7 +112,7 @@ def _nan_against_nan(operator: Operator, nan: Any) -> Any:
             return nan & ~nan
 
 
-def _in(column: Any, values: tuple[Any, ...], data_type: DataType) -> Any:
+def _membership(column: Any, values: tuple[Any, ...], data_type: DataType) -> Any:
     """Not of nulls, which are for the caller."""
     listed = [value for value in values if value is not None]
     is_float = data_type in (FLOAT, DOUBLE)

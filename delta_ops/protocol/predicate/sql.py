@@ -33,11 +33,11 @@ from delta_ops.protocol.predicate.nodes import (
 )
 from delta_ops.protocol.predicate.sql_literals import (
     SUPPORTED,
-    bare,
+    excerpt,
     literal,
     refusal,
-    shown,
     sql_of,
+    unwrap,
 )
 from delta_ops.protocol.stats import ColumnPath
 
@@ -66,45 +66,45 @@ def predicate_from_sql(text: str) -> Predicate:
         InvalidRequestError: The text is no condition, or none of the supported subset.
     """
     try:
-        return _predicate(_parsed(text))
+        return _predicate(_parse(text))
     except RecursionError as error:
         raise InvalidRequestError(
-            f"The predicate {shown(text)} is nested too deeply; split it, or write a list of "
+            f"The predicate {excerpt(text)} is nested too deeply; split it, or write a list of "
             "values as IN (...)."
         ) from error
 
 
-def _parsed(text: str) -> exp.Expr:
+def _parse(text: str) -> exp.Expr:
     dialect = Spark()
     try:
         tokens = dialect.tokenize(text)
         if any(token.comments for token in tokens):
-            raise InvalidRequestError(f"The predicate {shown(text)} has a comment; leave it out.")
+            raise InvalidRequestError(f"The predicate {excerpt(text)} has a comment; leave it out.")
         for token in tokens:
             if token.token_type == TokenType.HEX_STRING and text[token.start] == "0":
                 raise InvalidRequestError(
-                    f"The predicate {shown(text)} has a number in hexadecimal; write it as an "
+                    f"The predicate {excerpt(text)} has a number in hexadecimal; write it as an "
                     "integer, and bytes as X'1F'."
                 )
         parsed = dialect.parser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise InvalidRequestError(
-            f"The predicate {shown(text)} is no condition of SQL{_place(error)}; {SUPPORTED}."
+            f"The predicate {excerpt(text)} is no condition of SQL{_place(error)}; {SUPPORTED}."
         ) from error
     except SqlglotError as error:
         raise InvalidRequestError(
-            f"The predicate {shown(text)} cannot be read: a quote is not closed, or a literal is "
+            f"The predicate {excerpt(text)} cannot be read: a quote is not closed, or a literal is "
             "malformed."
         ) from error
     if len(parsed) != 1 or parsed[0] is None:
-        raise InvalidRequestError(f"The predicate {shown(text)} is not one condition of SQL.")
+        raise InvalidRequestError(f"The predicate {excerpt(text)} is not one condition of SQL.")
     return parsed[0]
 
 
 def _place(error: ParseError) -> str:
     found = error.errors[0] if error.errors else {}
     near = found.get("highlight")
-    return f" at line {found.get('line')}, near {shown(near)}" if near else ""
+    return f" at line {found.get('line')}, near {excerpt(near)}" if near else ""
 
 
 def _predicate(node: exp.Expr) -> Predicate:
@@ -122,7 +122,7 @@ def _predicate(node: exp.Expr) -> Predicate:
         case exp.Column() | exp.Dot():
             return Comparison(_column(node), "==", True)
         case exp.In():
-            return _in(node)
+            return _membership(node)
         case exp.Between() if not node.args.get("symmetric"):
             column = _column(node.this)
             low, high = literal(node.args["low"]), literal(node.args["high"])
@@ -149,7 +149,7 @@ def _operands(node: exp.Expr, kind: type[exp.And] | type[exp.Or]) -> list[Predic
 
 def _sides(node: exp.Expr) -> tuple[ColumnPath, Any, bool]:
     """Column, literal, and whether the literal comes first."""
-    left, right = bare(node.this), bare(node.expression)
+    left, right = unwrap(node.this), unwrap(node.expression)
     if isinstance(left, exp.Column | exp.Dot):
         return _column(left), literal(right), False
     if isinstance(right, exp.Column | exp.Dot):
@@ -168,7 +168,7 @@ def _null_safe_equality(column: ColumnPath, value: Any) -> Predicate:
     return And((Not(IsNull(column)), Comparison(column, "==", value)))
 
 
-def _in(node: exp.In) -> Predicate:
+def _membership(node: exp.In) -> Predicate:
     if not node.expressions:
         raise refusal(node)
     values = tuple(literal(each) for each in node.expressions)
@@ -188,7 +188,7 @@ def _kind(value: Any) -> object:
 
 
 def _column(node: exp.Expr) -> ColumnPath:
-    node = bare(node)
+    node = unwrap(node)
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else ()
     if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
         raise refusal(node, "is no column")

@@ -64,7 +64,7 @@ def literal(node: exp.Expr) -> Any:
     Raises:
         InvalidRequestError: It is no literal, or not supported.
     """
-    match bare(node):
+    match unwrap(node):
         case exp.Null():
             return None
         case exp.Boolean(this=value):
@@ -78,13 +78,13 @@ def literal(node: exp.Expr) -> Any:
         case exp.Cast() as cast:
             return _cast(literal(cast.this), cast)
         case exp.Neg() as negated:
-            return _negative(negated)
+            return _negative_number(negated)
         case exp.Concat():
             raise refusal(node, "is not one literal (a quote in a text is written as \\')")
     raise refusal(node, "is no literal")
 
 
-def bare(node: exp.Expr) -> exp.Expr:
+def unwrap(node: exp.Expr) -> exp.Expr:
     """Without the parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
@@ -98,10 +98,10 @@ def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestErro
 
 def sql_of(node: exp.Expr) -> str:
     """A part of the text, for an error."""
-    return shown(node.sql(dialect="spark"))
+    return excerpt(node.sql(dialect="spark"))
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """The beginning of a text, for an error."""
     return repr(text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}...")
 
@@ -121,8 +121,8 @@ def _number(node: exp.Literal) -> Any:
     return number
 
 
-def _negative(node: exp.Neg) -> Any:
-    operand = bare(node.this)
+def _negative_number(node: exp.Neg) -> Any:
+    operand = unwrap(node.this)
     if isinstance(operand, exp.Cast):
         value = literal(operand.this)
         if _is_number(value):  # the sign belongs to the digits: -128Y
@@ -142,7 +142,7 @@ def _cast(value: Any, node: exp.Cast) -> Any:
     if value is None:
         return None
     try:
-        converted = _converted(value, _type_of(node))
+        converted = _convert(value, _type_of(node))
     except (InvalidRequestError, ArithmeticError, ValueError):
         converted = None
     if converted is None:
@@ -157,7 +157,7 @@ def _type_of(node: exp.Cast) -> DataType | None:
     return _TYPES.get(node.to.this)
 
 
-def _converted(value: Any, data_type: DataType | None) -> Any:
+def _convert(value: Any, data_type: DataType | None) -> Any:
     """None if the type is not supported, or the value is none of it."""
     is_text = isinstance(value, SqlText)
     if data_type is None or not (is_text or _is_number(value)):

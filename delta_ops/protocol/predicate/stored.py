@@ -11,7 +11,7 @@ from delta_ops.protocol.schema import BINARY, STRING, DataType, StructType, find
 _EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
 
 
-def true_when_stored(
+def stored_predicate(
     predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
 ) -> Predicate:
     """True of rows for which the predicate is still true when they are read back.
