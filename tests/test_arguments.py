@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -26,8 +27,8 @@ arrow: Any = da
 SECRET = "wJalrXUtnFEMI"
 
 
-def public_functions() -> Iterator[Callable[..., Any]]:
-    for module in (dm, da, ds):
+def public_functions(*engines: ModuleType) -> Iterator[Callable[..., Any]]:
+    for module in (dm, *engines):
         for name in module.__all__:
             if inspect.isfunction(found := getattr(module, name)):
                 yield found
@@ -35,7 +36,7 @@ def public_functions() -> Iterator[Callable[..., Any]]:
 
 
 def typed_parameters() -> Iterator[Any]:
-    for function in public_functions():
+    for function in public_functions(da, ds):
         for name, parameter in inspect.signature(function).parameters.items():
             if name != "self" and parameter.annotation not in ("Any", "Storage | None"):
                 yield pytest.param(function, name, id=f"{function.__qualname__}-{name}")

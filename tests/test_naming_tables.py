@@ -23,7 +23,7 @@ NEEDED: dict[str, Any] = {
 }
 OF_TABLES = [
     function
-    for function in public_functions()
+    for function in public_functions(da)
     if inspect.isfunction(function)
     and {"log", "source", "target", "tables"} & set(inspect.signature(function).parameters)
 ]
