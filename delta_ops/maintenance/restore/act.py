@@ -1,6 +1,6 @@
 """Restore: make the table again what it was at an older version, in a commit of its own.
 
-Source: the names of operation, parameters and metrics are the reference's; see `restore_plan`.
+Source: the names of operation, parameters and metrics are the reference's; see `plan`.
 
 No file is written, moved or deleted, and the versions in between stay readable; a restore can be
 restored from. What the older version needs must still be in the store: vacuum deletes it in the

@@ -1,6 +1,6 @@
 """Revert: undo what one commit did to the files of the table, in a commit of its own.
 
-What came before and after it stays. No file is written, moved or deleted. See `revert_plan` for
+What came before and after it stays. No file is written, moved or deleted. See `plan` for
 what is refused. A rerun finds the commit of the first run by its txn, as long as the files have not
 gone on to other changes; a reverted commit is put into effect again by reverting the revert.
 """
