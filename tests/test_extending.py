@@ -240,6 +240,7 @@ def test_a_new_operation_is_in_the_config_of_dagster() -> None:
     [
         pytest.param({"vacuum": {"mod": "lite"}}, "vacuum has no option 'mod'", id="option"),
         pytest.param({"vacuum": {"dry_run": True}}, "no option 'dry_run'", id="of all operations"),
+        pytest.param({"vacuum": None}, "the options of vacuum are no mapping", id="no mapping"),
         pytest.param({"sort": {}}, "there is no operation 'sort'", id="operation"),
     ],
 )

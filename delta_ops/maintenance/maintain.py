@@ -132,6 +132,10 @@ def maintain(
 def _validate_settings(
     entry: OperationEntry[Any], request: Request, given: Mapping[str, Any]
 ) -> None:
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(
+            f"the options of {entry.name} are no mapping; give its arguments by their names"
+        )
     taken = {"log", "dry_run", *entry.arguments(request)}
     known = [name for name in signature(entry.act).parameters if name not in taken]
     unknown = next((name for name in given if name not in known), None)
