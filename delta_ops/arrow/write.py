@@ -37,8 +37,14 @@ from delta_ops.transaction import (
     Transaction,
     Txn,
 )
-from delta_ops.transaction.write import Mode, Target, WriteRequest, stage, transaction_on
-from delta_ops.transaction.write import write as write_by
+from delta_ops.transaction.write import (
+    Mode,
+    Target,
+    WriteRequest,
+    stage,
+    transaction_on,
+    write_by_engine,
+)
 
 _CHUNK_BYTES = 512 * 1024 * 1024
 _FEW_BYTES = 1024 * 1024
@@ -86,7 +92,7 @@ def write(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    return write_by(transaction, request, ArrowWrite(transaction, data))
+    return write_by_engine(transaction, request, ArrowWrite(transaction, data))
 
 
 def stage_write(

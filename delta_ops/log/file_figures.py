@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log.reconciliation import FileRows, regroup_tables
+from delta_ops.log.repeated_files import all_differ, mark_keys
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -41,12 +42,12 @@ NO_FILES = Figures(num_files=0, size_bytes=0, histogram=EMPTY_HISTOGRAM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFiles:
-    """What was known of the files that a commit names, by canonical path, before it."""
+    """What was known of the files that a commit names before it."""
 
-    live: Mapping[str, int]
-    """Their sizes in bytes."""
-    absent: Set[str]
-    """Files that were not live."""
+    live_sizes: Sequence[int]
+    """Bytes of those that were live, in any order."""
+    is_complete: bool
+    """Whether the others were not live; else of some it is not known."""
 
 
 def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAction]:
@@ -62,11 +63,11 @@ def changed_figures(
     figures: Figures, actions: Mapping[str, FileAction], known: KnownFiles
 ) -> Figures | None:
     """The figures after a commit's file actions; None if they do not follow from what is known."""
-    if actions.keys() - known.live.keys() - known.absent:
+    if not known.is_complete:
         return None
     added = [action.size for action in actions.values() if isinstance(action, AddFile)]
     # An add of a live file takes its place.
-    removed = list(known.live.values())
+    removed = known.live_sizes
     histogram = figures.histogram and changed_histogram(figures.histogram, added, removed)
     after = Figures(
         num_files=figures.num_files + len(added) - len(removed),
@@ -85,25 +86,23 @@ def known_files(
         may_read: Look those up in the checkpoint of which it is not known otherwise.
     """
     if before is None or not actions:
-        return KnownFiles(live={}, absent=frozenset(actions))
+        return KnownFiles(live_sizes=(), is_complete=True)
     named = _array(actions)
-    live = _sizes(before.tail.adds, named)
-    gone = _paths(before.tail.removes, named) - live.keys()
-    rest = actions.keys() - live.keys() - gone
+    live = _select_paths(before.tail.adds, named)
+    sizes: list[int] = live.rows["size"].to_pylist()
+    gone = _select_paths(before.tail.removes, named)
+    rest = _without(_without(actions.keys(), live), gone)
     if before.checkpoint is None and before.base is None:
-        return KnownFiles(live=live, absent=gone | rest)
+        return KnownFiles(live_sizes=sizes, is_complete=True)
     if before.checkpoint is not None:
         written_ms = max(part.modified_ms for part in before.checkpoint.parts)
-        new = {path for path, action in actions.items() if _is_new(action, written_ms)}
-        gone |= new & rest
-        rest -= gone
+        if new := {path for path, action in actions.items() if _is_new(action, written_ms)}:
+            rest = rest - new
     if rest and may_read:
         wanted = named if len(rest) == len(actions) else _array(rest)
-        # Each time, Arrow takes in all that is wanted first.
-        for found in regroup_tables(before.stream_live(["size", CANONICAL_PATH]), len(rest)):
-            live |= _sizes(FileRows(rows=found, canonical=found[CANONICAL_PATH]), wanted)
-        gone |= rest - live.keys()
-    return KnownFiles(live=live, absent=gone)
+        sizes += _stored_sizes(before, wanted)
+        rest = set()
+    return KnownFiles(live_sizes=sizes, is_complete=not rest)
 
 
 def count_files(snapshot: Snapshot) -> Figures:
@@ -139,13 +138,23 @@ def _is_new(action: FileAction, written_ms: int) -> bool:
     )
 
 
-def _sizes(files: FileRows, wanted: pa.Array) -> dict[str, int]:
-    found = _select_paths(files, wanted)
-    return dict(zip(found.paths.to_pylist(), found.rows["size"].to_pylist(), strict=True))
+def _without(paths: Set[str], files: FileRows) -> Set[str]:
+    return paths - set(files.paths.to_pylist()) if len(files) else paths
 
 
-def _paths(files: FileRows, wanted: pa.Array) -> set[str]:
-    return set(_select_paths(files, wanted).paths.to_pylist())
+def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
+    """Bytes of the live files of these paths, once for each."""
+    # Each time, Arrow takes in all that is wanted first.
+    tables = regroup_tables(snapshot.stream_live(["size", CANONICAL_PATH]), len(wanted))
+    found = pa.concat_tables(
+        table.filter(pc.is_in(table[CANONICAL_PATH], value_set=wanted)) for table in tables
+    )
+    paths = found[CANONICAL_PATH]
+    sizes: list[int] = found["size"].to_pylist()
+    if all_differ([mark_keys(paths)]):
+        return sizes
+    # A checkpoint may name a file twice.
+    return list(dict(zip(paths.to_pylist(), sizes, strict=True)).values())
 
 
 def _select_paths(files: FileRows, wanted: pa.Array) -> FileRows:

@@ -38,7 +38,7 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
         return adds
     adds = merge_chunks(adds)
     keys = _keys(adds, table_uri)
-    marks = _marks_of(keys)
+    marks = mark_keys(keys)
     if all_differ([marks]):
         return adds
     counts = pc.value_counts(marks, memory_pool=_POOL)
@@ -53,7 +53,7 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
 
 def marks_of(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
     """A number for each row, equal for rows of one file; columns as for `drop_repeated`."""
-    return _marks_of(_keys(adds, table_uri))
+    return mark_keys(_keys(adds, table_uri))
 
 
 def all_differ(marks: Sequence[pa.ChunkedArray]) -> bool:
@@ -68,7 +68,8 @@ def _keys(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
     return file_rows(adds.select(["path", "deletionVector"]), table_uri).keys
 
 
-def _marks_of(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+def mark_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A number for each text, equal where texts are."""
     return pa.chunked_array([_marks(chunk) for chunk in keys.chunks], pa.int64())
 
 

@@ -197,6 +197,12 @@ def _earlier_version(result: RestoreResult | RevertResult | RepairResult) -> int
 def _description(result: RestoreResult | RevertResult | RepairResult) -> str:
     if result.already_committed:
         return "done before; nothing was changed"
+    if (
+        result.version is not None
+        and isinstance(result, RestoreResult)
+        and not result.plan.has_work
+    ):
+        return f"nothing to do; version {result.version} remembers the request"
     if result.version is not None:
         return f"committed as version {result.version}"
     if (earlier := _earlier_version(result)) is not None:

@@ -35,8 +35,14 @@ from delta_ops.transaction import (
     Transaction,
     Txn,
 )
-from delta_ops.transaction.write import Mode, Target, WriteRequest, stage, transaction_on
-from delta_ops.transaction.write import write as write_by
+from delta_ops.transaction.write import (
+    Mode,
+    Target,
+    WriteRequest,
+    stage,
+    transaction_on,
+    write_by_engine,
+)
 
 
 def write(
@@ -81,7 +87,7 @@ def write(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    return write_by(transaction, request, SparkWrite(transaction, df))
+    return write_by_engine(transaction, request, SparkWrite(transaction, df))
 
 
 def stage_write(

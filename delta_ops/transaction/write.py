@@ -86,7 +86,9 @@ class WriteEngine(Protocol):
         """Delete files that no version names or can come to name."""
 
 
-def write(transaction: Transaction, request: WriteRequest, engine: WriteEngine) -> CommitResult:
+def write_by_engine(
+    transaction: Transaction, request: WriteRequest, engine: WriteEngine
+) -> CommitResult:
     """Write rows and commit; the first commit creates the table.
 
     Files are deleted again when it is certain that no version names them, and only then: an

@@ -88,11 +88,12 @@ def test_the_files_of_partitions_are_durable_before_a_commit_names_them(tmp_path
     )
     data = pa.table({"id": [1, 2], "p": ["a", "b"]})
     da.write(DeltaLog("", storage=storage), data, partition_by=["p"], hooks=())
-    assert calls[-4:] == [
+    assert calls[-5:] == [
         "create_from_stream p=a/par",
         "create_from_stream p=b/par",
         "persist ",
         "create _delta_log/00000000",
+        "read _delta_log/0000000000",
     ]
 
 
