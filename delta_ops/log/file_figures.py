@@ -91,7 +91,7 @@ def known_files(
     live = _select_paths(before.tail.adds, named)
     sizes: list[int] = live.rows["size"].to_pylist()
     gone = _select_paths(before.tail.removes, named)
-    rest = _without(_without(actions.keys(), live), gone)
+    rest = _drop_files(_drop_files(actions.keys(), live), gone)
     if before.checkpoint is None and before.base is None:
         return KnownFiles(live_sizes=sizes, is_complete=True)
     if before.checkpoint is not None:
@@ -138,7 +138,7 @@ def _is_new(action: FileAction, written_ms: int) -> bool:
     )
 
 
-def _without(paths: Set[str], files: FileRows) -> Set[str]:
+def _drop_files(paths: Set[str], files: FileRows) -> Set[str]:
     return paths - set(files.paths.to_pylist()) if len(files) else paths
 
 
