@@ -10,7 +10,7 @@ from decimal import Decimal
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from delta_ops import col, parse_predicate
@@ -310,6 +310,7 @@ PIECES = st.sampled_from(WORDS.split(" "))
 
 @settings(max_examples=500, deadline=None)
 @given(st.lists(PIECES, max_size=12).map(" ".join) | TEXTS)
+@example("{ { 3BD")
 def test_any_text_is_a_predicate_or_refused(text: str) -> None:
     # Any other error fails.
     with suppress(InvalidRequestError):

@@ -91,7 +91,7 @@ def _parse(text: str) -> exp.Expr:
         raise InvalidRequestError(
             f"The predicate {excerpt(text)} is no condition of SQL{_place(error)}; {SUPPORTED}."
         ) from error
-    except SqlglotError as error:
+    except (SqlglotError, ArithmeticError, ValueError) as error:  # it makes decimals itself
         raise InvalidRequestError(
             f"The predicate {excerpt(text)} cannot be read: a quote is not closed, or a literal is "
             "malformed."
