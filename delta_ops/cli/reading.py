@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 import pyarrow as pa
@@ -124,6 +124,13 @@ def schema(
 @click.option("--to-version", type=click.IntRange(min=0), help="The last one.")
 @click.option("--from-timestamp", metavar="TIME", help="The first commit at or after this time.")
 @click.option("--to-timestamp", metavar="TIME", help="The last commit at or before this time.")
+@click.option(
+    "--schema",
+    type=click.Choice(["end", "latest"]),
+    default="end",
+    show_default=True,
+    help="The columns of the last version wanted, or of the table's latest one.",
+)
 @_columns_option
 @where_option
 @_limit_option
@@ -135,6 +142,7 @@ def changes(
     to_version: int | None,
     from_timestamp: str | None,
     to_timestamp: str | None,
+    schema: Literal["end", "latest"],
     columns: tuple[str, ...],
     where: Predicate | None,
     limit: int,
@@ -151,6 +159,7 @@ def changes(
         to_version,
         start_timestamp=from_timestamp,
         end_timestamp=to_timestamp,
+        schema=schema,
         columns=columns or None,
         predicate=where,
     )

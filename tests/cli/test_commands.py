@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
@@ -53,6 +54,19 @@ def output(*arguments: str | Path) -> Any:
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     return json.loads(lines[0]) if len(lines) == 1 else [json.loads(line) for line in lines]
+
+
+def test_changes(tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(tmp_path, pa.table({"id": [1]}), configuration=feed)
+    wider = pa.table({"id": [2], "later": [3]})
+    write_deltalake(tmp_path, wider, mode="append", schema_mode="merge")
+    asked = ("changes", tmp_path, "--from-version", "0", "--to-version", "0")
+    row = output(*asked)
+    assert (row["id"], row["_change_type"], row["_commit_version"]) == (1, "insert", 0)
+    assert "later" not in row
+    assert output(*asked, "--schema", "latest")["later"] is None
+    assert "latest" in run(*asked, "--schema", "first").stderr
 
 
 def test_show(table: Path) -> None:
