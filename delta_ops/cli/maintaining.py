@@ -168,7 +168,8 @@ def optimize_command(
     "--keep-last",
     type=click.IntRange(min=0),
     default=0,
-    help="Keep so many of the last versions readable, however old they are.",
+    help="Keep so many of the last versions readable, however old they are; those that change no "
+    "files are not counted.",
 )
 @click.option(
     "--log-commits/--no-log-commits",

@@ -104,10 +104,13 @@ def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
 
 
 def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[str]:
-    """Paths that the last versions need, as far as they can be read."""
-    listing = list_log(latest.storage, latest.log_directory)
-    earliest = earliest_version(listing)
-    first = max(latest.version - number + 1, earliest or 0)
+    """Paths that the last versions need, as far as they can be read.
+
+    A version whose commit names no files has those of the version before, and is not counted: else
+    each vacuum, which commits two such versions, would let go two more.
+    """
+    earliest = earliest_version(list_log(latest.storage, latest.log_directory)) or 0
+    first = _first_of_last(log, latest.version, earliest, number)
     commits = list(log.commits(first + 1, latest.version))
     if len(commits) != latest.version - first:  # some stand in another log, or are gone
         return paths_of_versions(log, range(first, latest.version + 1))
@@ -115,6 +118,25 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
     for commit in commits:
         paths.update(_paths_named_by(commit, latest))
     return paths
+
+
+def _first_of_last(log: DeltaLog, latest: int, earliest: int, number: int) -> int:
+    """The version with which the last ones begin; a commit that is not there counts."""
+    top, window, counted = latest, number, 0
+    while top >= earliest:
+        bottom = max(top - window + 1, earliest)
+        commits = {commit.version: commit for commit in log.commits(bottom, top)}
+        for version in range(top, bottom - 1, -1):
+            commit = commits.get(version)
+            counted += commit is None or _names_files(commit)
+            if counted == number:
+                return version
+        top, window = bottom - 1, 2 * window
+    return earliest
+
+
+def _names_files(commit: Commit) -> bool:
+    return bool(len(commit.adds) or len(commit.removes) or commit.cdc)
 
 
 def real_paths(paths: Iterable[str], links: Mapping[str, str | None]) -> set[str]:

@@ -317,6 +317,16 @@ def test_versions_are_kept(
                 table.rows(version)
 
 
+def test_vacuums_own_versions_are_not_among_the_last_ones(tmp_path: Path) -> None:
+    table = overwrites(tmp_path / "t")
+    for _ in range(3):
+        vacuum(table.log, clock=table.clock, keep_last=2)
+    assert table.log.snapshot().version > 5
+    for version in (3, 4):
+        assert [row["id"] for row in table.rows(version)] == [version]
+    assert len(table.data_files()) == 2
+
+
 def test_the_last_versions_are_kept_as_far_as_they_can_be_read(tmp_path: Path) -> None:
     table = overwrites(tmp_path / "t")
     commit_file(table, 4).rename(tmp_path / "4")

@@ -93,7 +93,8 @@ def vacuum(
         keep: Files and directories that stay in any case, relative to the table, decoded; looked
             into again before every batch of deletions, as is `keep_versions`.
         keep_versions: Versions that can be read afterwards, however old they are.
-        keep_last: How many of the last versions can be read afterwards, as far as they can before.
+        keep_last: How many of the last versions can be read afterwards, as far as they can before;
+            versions that change no files, as those of vacuums, are not counted.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, as the table
             property `delta_ops.vacuum.logging` says, which is true if it is not set.
         batch_files: How many files are deleted between two looks at the log.
