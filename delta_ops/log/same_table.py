@@ -8,9 +8,10 @@ was read tells the same table from one that was put back to an older state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
-from delta_ops.errors import TableReplacedError
+from delta_ops.errors import StorageError, TableReplacedError
 from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.log.snapshot import Snapshot, is_same_file
 
@@ -35,8 +36,13 @@ def validate_same_table(snapshot: Snapshot) -> None:
         )
 
 
-def withdraw_if_replaced(snapshot: Snapshot, paths: Callable[[], Iterable[str]]) -> None:
-    """Delete what was written to the log, and is of use to nobody, if it is that of another table.
+@contextmanager
+def withdrawing_if_replaced(
+    snapshot: Snapshot, paths: Callable[[], Iterable[str]]
+) -> Iterator[None]:
+    """Write to the log within it what is of use to one table only, and delete it in another's log.
+
+    What the store has failed at may be there all the same, so that it is looked for then too.
 
     Args:
         paths: What to delete, of files that every table can do without.
@@ -44,6 +50,16 @@ def withdraw_if_replaced(snapshot: Snapshot, paths: Callable[[], Iterable[str]])
     Raises:
         TableReplacedError: As `validate_same_table`.
     """
+    try:
+        yield
+    except StorageError:
+        with suppress(StorageError):  # the first one says more
+            _withdraw_if_replaced(snapshot, paths)
+        raise
+    _withdraw_if_replaced(snapshot, paths)
+
+
+def _withdraw_if_replaced(snapshot: Snapshot, paths: Callable[[], Iterable[str]]) -> None:
     try:
         validate_same_table(snapshot)
     except TableReplacedError:

@@ -20,7 +20,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.replay import Replayed, replay_commits
-from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
+from delta_ops.log.same_table import validate_same_table, withdrawing_if_replaced
 from delta_ops.log.segment import LogListing, Segment, list_log
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.protocol.actions import Action
@@ -145,10 +145,10 @@ def compact_log(
     validate_same_table(end)
     path = f"{log.log_directory}/{plan.file_name}"
     try:
-        log.storage.create(path, content)
+        with withdrawing_if_replaced(end, lambda: [path]):
+            log.storage.create(path, content)
     except FileExistsError:
         return LogCompactionResult(plan=plan, dry_run=False, written=False)
-    withdraw_if_replaced(end, lambda: [path])
     return LogCompactionResult(
         plan=plan,
         dry_run=False,

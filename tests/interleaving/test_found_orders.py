@@ -20,6 +20,10 @@ from tests.interleaving.search import replay
             "append again[0:]",
             id="and of one whose writer was killed",
         ),
+        pytest.param(
+            "checkpoint[0:8] drop-create[0:] checkpoint[8:]; lost checkpoint:9",
+            id="the hint of a checkpoint, of which the store gave no answer",
+        ),
     ],
 )
 def test_it_keeps_every_promise(order: str) -> None:

@@ -26,7 +26,7 @@ from delta_ops.log.checkpoint_write.content import Content, join_small
 from delta_ops.log.checkpoint_write.multi_part import write_parts
 from delta_ops.log.checkpoint_write.v2 import write_top_and_sidecars
 from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
-from delta_ops.log.same_table import validate_same_table, withdraw_if_replaced
+from delta_ops.log.same_table import validate_same_table, withdrawing_if_replaced
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.arrow_types import schema_from_arrow
@@ -112,14 +112,12 @@ def write_checkpoint(
     has_one = snapshot.checkpoint is not None and not snapshot.commits_since_checkpoint
     if has_one and kind != "classic":
         return None  # a second one could be created: its files have other names
-    if kind == "v2":
-        written: WrittenCheckpoint | None = _write_v2(content, on_event)
-    elif part_rows is not None and snapshot.num_files > part_rows:
-        written = _write_parts(content, -(-snapshot.num_files // part_rows), on_event)
-    else:
-        written = _write_classic(content, on_event)
-    withdraw_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot))
-    return written
+    with withdrawing_if_replaced(snapshot, lambda: _files_to_withdraw(snapshot)):
+        if kind == "v2":
+            return _write_v2(content, on_event)
+        if part_rows is not None and snapshot.num_files > part_rows:
+            return _write_parts(content, -(-snapshot.num_files // part_rows), on_event)
+        return _write_classic(content, on_event)
 
 
 def _write_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:

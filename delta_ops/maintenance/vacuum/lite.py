@@ -19,7 +19,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.commit_times import CommitTimes
 from delta_ops.log.fresh_listing import retry_if_vanished
-from delta_ops.log.same_table import withdraw_if_replaced
+from delta_ops.log.same_table import withdrawing_if_replaced
 from delta_ops.maintenance.reachable import vector_paths
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_absolute
 from delta_ops.storage.paths import is_valid
@@ -103,8 +103,8 @@ def save_info(snapshot: Snapshot, version: int) -> None:
     if done is None or done < version:
         text = json.dumps({_KEY: version}, separators=(",", ":"))
         path = f"{snapshot.log_directory}/{INFO_FILE}"
-        snapshot.storage.replace(path, text.encode())
-        withdraw_if_replaced(snapshot, lambda: [path])
+        with withdrawing_if_replaced(snapshot, lambda: [path]):
+            snapshot.storage.replace(path, text.encode())
 
 
 def _paths_removed_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
