@@ -47,6 +47,7 @@ Kind = Literal[
 ]
 
 _IN_MEMORY = Path("/dev/shm")
+_GO_BACK = frozenset({"restore", "restore-other", "revert"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,15 @@ def can_meet(kinds: Collection[str]) -> bool:
     """Whether there is a table on which all mean something, and one at most deletes it.
 
     Of two that delete the table, each deletes what the other is about to commit. Where there is no
-    table yet, what a revert undoes is the commit of another, which rows alone do not tell.
+    table yet, what a revert undoes or a restore goes back to are commits of the others, which rows
+    alone do not tell.
     """
     operations = [OPERATIONS[kind] for kind in kinds]
     return (
         len({operation.scene for operation in operations} - {""}) < 2
         and sum(operation.takes == "the table" for operation in operations) < 2
         and not {"checkpoint-parts", "checkpoint-v2"} <= set(kinds)
-        and not (len(kinds) > 2 and {"create", "revert"} <= set(kinds))
+        and not (len(kinds) > 2 and "create" in kinds and _GO_BACK & set(kinds))
     )
 
 
