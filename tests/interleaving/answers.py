@@ -96,6 +96,11 @@ def _untrue_error(case: Case, name: str, error: BaseException) -> Iterator[str]:
         yield said + (f"; and version {kept[0]} is its own" if kept else "")
 
 
+def _is_split(case: Case, name: str) -> bool:
+    others = {case.actors[each].operation.name for each in case.run.outcomes if each != name}
+    return "checkpoint-parts" in others
+
+
 def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
     """Whether the other operation, or the store, gave a reason for such an error."""
     others = [commit for commit in case.commits() if commit.who != name]
@@ -112,8 +117,9 @@ def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
         case InvalidRequestError():
             return bool(others) or len(case.scene.versions) <= 2 or "old commits" in taken
         case LogCorruptError():
-            # What a log is that shows a version, and not yet the one before.
-            return case.order.lag > 0
+            # What a log is that shows a version, and not yet the one before; or whose whole
+            # checkpoint has gone for its parts while it was read.
+            return case.order.lag > 0 or _is_split(case, name)
         case StorageError() | CommitStateUnknownError():
             return case.order.lost is not None and case.order.lost[0] == name
     return False
