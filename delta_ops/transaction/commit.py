@@ -42,6 +42,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     LogCorruptError,
     StorageError,
+    TableReplacedError,
 )
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
@@ -181,6 +182,7 @@ def commit_loop(
             if is_last or len(failures) == _max_failures(failures):
                 raise _final_error(failures, log.uri, version, proposal.txn_id)
             _wait_after_failure(len(failures), pace)
+            _raise_if_replaced(snapshot, failures, log.uri, version, proposal.txn_id)
             continue
         if winner.txn_id == proposal.txn_id:
             assert winner.info
@@ -282,6 +284,25 @@ def _read_back(
 def _max_failures(failures: Sequence[StorageError]) -> int:
     """How many failures in a row are the end: a disk that is full will be so in ten seconds."""
     return _REFUSALS if all(map(_rules_out_creation, failures)) else _STORE_FAILURES
+
+
+def _raise_if_replaced(
+    snapshot: Snapshot | None,
+    failures: Sequence[StorageError],
+    table: str,
+    version: int,
+    txn_id: str,
+) -> None:
+    """Give up where another table stands now: an attempt may have landed in the one that is gone,
+    or land yet. A store that cannot tell at this moment is asked at the next attempt.
+    """
+    try:
+        if snapshot is not None:
+            validate_same_table(snapshot)
+    except TableReplacedError as replaced:
+        raise _final_error(failures, table, version, txn_id) from replaced
+    except (DeltaOpsError, OSError):
+        return
 
 
 def _final_error(

@@ -24,6 +24,12 @@ from tests.interleaving.search import replay
             "checkpoint[0:8] drop-create[0:] checkpoint[8:]; lost checkpoint:9",
             id="the hint of a checkpoint, of which the store gave no answer",
         ),
+        pytest.param(
+            "restore-other[0:1] clean-up[0:1] restore-other[1:4] clean-up[1:2] drop-create[0:1] "
+            "restore-other[4:9] clean-up[2:5] drop-create[1:8] clean-up[5:8] clean-up[8:] "
+            "drop-create[8:] restore-other[9:]; lost restore-other:8",
+            id="a commit that is tried again after the store gave no answer",
+        ),
     ],
 )
 def test_it_keeps_every_promise(order: str) -> None:
