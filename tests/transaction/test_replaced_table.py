@@ -14,7 +14,10 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin
 from delta_ops.errors import StorageError, TableReplacedError
+from delta_ops.maintenance import create_checkpoint
+from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.predicate import TRUE
+from delta_ops.transaction.hooks import CommittedVersion
 from tests.counting_storage import CountingStorage
 from tests.tables import rows, rows_by_deltalake
 
@@ -220,3 +223,23 @@ def _failing_after_commit(log: DeltaLog, error: BaseException) -> DeltaLog:
             raise error
 
     return DeltaLog(log.uri, storage=CountingStorage(log.storage, on_call))
+
+
+def test_a_first_commit_that_was_cleaned_up_meanwhile_stands(tmp_path: Path) -> None:
+    def go_on(committed: CommittedVersion) -> None:
+        da.write(tmp_path, pa.table({"id": [2]}))
+        create_checkpoint(DeltaLog(tmp_path))
+        (tmp_path / "_delta_log" / commit_name(0)).unlink()
+
+    assert da.write(tmp_path, pa.table({"id": [1]}), hooks=[go_on]).version == 0
+    assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == [1, 2]
+
+
+def test_a_table_that_is_made_again_just_after_its_first_commit_is_told_of(tmp_path: Path) -> None:
+    def make_again(committed: CommittedVersion) -> None:
+        shutil.rmtree(tmp_path)
+        da.write(tmp_path, pa.table({"other": ["x"]}))
+
+    with pytest.raises(TableReplacedError, match="was deleted since, or another one made"):
+        da.write(tmp_path, pa.table({"id": [1]}), hooks=[make_again])
+    assert da.to_table(tmp_path).to_pylist() == [{"other": "x"}]
