@@ -311,6 +311,11 @@ def _texts(strings: pa.StringArray) -> list[Any]:
     return [None if code is None else once[code] for code in encoded.indices.to_pylist()]
 
 
+def deletion_vectors(column: pa.ChunkedArray) -> Iterator[DeletionVector | None]:
+    """The values of a column of type `DELETION_VECTOR`."""
+    return map(_deletion_vector, column.to_pylist())
+
+
 def _deletion_vector(row: Mapping[str, Any] | None) -> DeletionVector | None:
     if row is None or row["storageType"] is None:
         return None

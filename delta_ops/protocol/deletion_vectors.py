@@ -37,6 +37,11 @@ _SIZE_BYTES = _CHECKSUM_BYTES = 4
 _FIRST_OFFSET = 1
 """After the byte that tells the version of the file's format."""
 _UUID_TEXT = 20
+_MAX_ROWS = 1 << 55
+"""No file has so many, whatever a vector names."""
+BLOCK_BITS = 15
+"""`blocks_of` puts 2 to the power of this rows together."""
+_WORD_BITS = 64
 _PADDING, _MAX_PADDING = "#", 3
 """The last letter of the alphabet: no group of four bytes begins with it."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -128,6 +133,30 @@ def chosen_rows(rows: BitMap64, first: int, num_rows: int) -> pa.UInt64Array:
     return _places(_range(first, num_rows) & rows, first)
 
 
+def blocks_of(vector: BitMap64) -> tuple[pa.Int64Array, pa.ListArray]:
+    """The vector as bits, for engines that have no bitmaps.
+
+    Returns:
+        Of each block of rows that has deleted ones: its number, ascending from 0, and
+        its rows as words of 64 bits, the first row in the lowest bit of the first word.
+    """
+    block_rows, numbers = 1 << BLOCK_BITS, _numbers(vector)
+    numbers = numbers.filter(pc.less(numbers, pa.scalar(_MAX_ROWS, pa.uint64()))).cast(pa.int64())
+    blocks = pc.shift_right(numbers, BLOCK_BITS).dictionary_encode()
+    firsts = pc.shift_left(blocks.indices.cast(pa.int64()), BLOCK_BITS)
+    places = pc.add(firsts, pc.bit_wise_and(numbers, block_rows - 1))
+    num_rows = len(blocks.dictionary) * block_rows
+    if not num_rows:
+        return blocks.dictionary, pa.array([], pa.list_(pa.int64()))
+    bits = pc.scatter(pa.repeat(True, len(places)), places, max_index=num_rows - 1)
+    num_words = num_rows // _WORD_BITS
+    words = pa.Array.from_buffers(
+        pa.int64(), num_words, [None, pc.fill_null(bits, False).buffers()[1]]
+    )
+    ends = pa.array(range(0, num_words + 1, block_rows // _WORD_BITS), pa.int32())
+    return blocks.dictionary, pa.ListArray.from_arrays(ends, words)
+
+
 def _range(first: int, num_rows: int) -> BitMap64:
     rows = BitMap64()
     rows.add_range(first, first + num_rows)
@@ -135,9 +164,12 @@ def _range(first: int, num_rows: int) -> BitMap64:
 
 
 def _places(rows: BitMap64, first: int) -> pa.UInt64Array:
+    return pc.subtract(_numbers(rows), pa.scalar(first, pa.uint64()))
+
+
+def _numbers(rows: BitMap64) -> pa.UInt64Array:
     numbers = rows.to_array()
-    found = pa.Array.from_buffers(pa.uint64(), len(numbers), [None, pa.py_buffer(numbers)])
-    return pc.subtract(found, pa.scalar(first, pa.uint64()))
+    return pa.Array.from_buffers(pa.uint64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:

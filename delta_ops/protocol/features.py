@@ -114,7 +114,7 @@ FEATURES: tuple[Feature, ...] = (
         legacy_reader_version=2,
         legacy_writer_version=5,
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="identityColumns",
@@ -140,7 +140,7 @@ FEATURES: tuple[Feature, ...] = (
         for_readers=True,
         enabled_by={"delta.enableDeletionVectors": "true"},
         operations=_OPEN | {"restore"},
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="v2Checkpoint",
@@ -155,13 +155,13 @@ FEATURES: tuple[Feature, ...] = (
         for_readers=True,
         enabled_by={"delta.enableTypeWidening": "true"},
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="typeWidening-preview",
         for_readers=True,
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="variantType",

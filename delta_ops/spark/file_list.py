@@ -16,12 +16,12 @@ from itertools import chain
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from delta_ops.protocol.file_paths import encode_path
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import schema_from_json
 from delta_ops.spark.expressions import named_column, parse_physical_text
 from delta_ops.spark.file_index import FileGroup
-from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session import overriding
 
 _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000000"}
@@ -38,12 +38,15 @@ def scan(
     partitions: StructType,
     options: Mapping[str, str],
 ) -> DataFrame:
-    """A scan of exactly these files; columns of `data`, then of `partitions`."""
+    """A scan of exactly these files; columns of `data`, then of `partitions`.
+
+    `_metadata` can be asked for, as of any scan.
+    """
     paths = [path for group in groups for path, *_ in group.files]
     # Letters such as [ in a path stand for themselves, and directories do not speak of columns.
     reader = spark.read.options(**options, recursiveFileLookup="true", __globPaths__="false")
     with overriding(spark, _LISTING):
-        rows = reader.schema(spark_schema_from_schema(data)).parquet(*paths)
+        rows = reader.schema(data).parquet(*paths)
     if not partitions.fields:
         return rows
     located = rows.select("*", sf.col("_metadata.file_path").alias(_PATH))
@@ -55,7 +58,7 @@ def scan(
         *(named_column(field.name) for field in data.fields),
         *(
             parse_physical_text(_text(groups, i), field.data_type).alias(field.name)
-            for i, field in enumerate(partitions.fields)
+            for i, field in enumerate(schema_from_json(partitions.json()).fields)
         ),
     )
 

@@ -8,6 +8,7 @@ Of a column's metadata the comment is kept; the rest is internal to Spark or to 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from pyspark.sql import types as spark_types
 
@@ -24,10 +25,19 @@ from delta_ops.protocol.schema import (
     walk,
 )
 
+_COMMENT = "comment"
 
-def spark_schema_from_schema(schema: StructType) -> spark_types.StructType:
-    """The columns as Spark reads them, all of them nullable."""
-    return spark_types.StructType.fromJson(json.loads(schema_to_json(_nullable_struct(schema))))
+
+def spark_schema_from_schema(
+    schema: StructType, metadata: Sequence[str] = (_COMMENT,)
+) -> spark_types.StructType:
+    """The columns as Spark reads them, all of them nullable.
+
+    Args:
+        metadata: What is kept of each field's.
+    """
+    nullable = _nullable_struct(schema, metadata)
+    return spark_types.StructType.fromJson(json.loads(schema_to_json(nullable)))
 
 
 def schema_from_spark(schema: spark_types.StructType) -> StructType:
@@ -54,29 +64,32 @@ def data_schema_from_spark(schema: spark_types.StructType) -> StructType:
     Raises:
         InvalidRequestError: A column is of a user-defined type.
     """
-    return _nullable_struct(schema_from_json(schema.json()))
+    return _nullable_struct(schema_from_json(schema.json()), (_COMMENT,))
 
 
-def _nullable_struct(schema: StructType) -> StructType:
+def _nullable_struct(schema: StructType, metadata: Sequence[str]) -> StructType:
     return StructType(
         tuple(
             StructField(
                 each.name,
-                _nullable_type(each.data_type),
+                _nullable_type(each.data_type, metadata),
                 True,
-                {key: each.metadata[key] for key in ("comment",) if key in each.metadata},
+                {key: each.metadata[key] for key in metadata if key in each.metadata},
             )
             for each in schema.fields
         )
     )
 
 
-def _nullable_type(data_type: DataType) -> DataType:
+def _nullable_type(data_type: DataType, metadata: Sequence[str]) -> DataType:
     match data_type:
         case StructType():
-            return _nullable_struct(data_type)
+            return _nullable_struct(data_type, metadata)
         case ArrayType(element_type=element_type):
-            return ArrayType(_nullable_type(element_type), True)
+            return ArrayType(_nullable_type(element_type, metadata), True)
         case MapType(key_type=key_type, value_type=value_type):
-            return MapType(_nullable_type(key_type), _nullable_type(value_type), True)
+            key_type, value_type = (
+                _nullable_type(each, metadata) for each in (key_type, value_type)
+            )
+            return MapType(key_type, value_type, True)
     return data_type

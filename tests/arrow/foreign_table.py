@@ -43,14 +43,15 @@ def create(
     adds: Iterable[AddFile] = (),
     configuration: dict[str, str] | None = None,
     partition_by: tuple[str, ...] = (),
+    features: tuple[str, ...] = READER_FEATURES,
 ) -> DeltaLog:
-    """A table that may use every feature of readers."""
+    """A table that may use every feature of readers, unless they are given."""
     log = DeltaLog(root)
     protocol = Protocol(
         min_reader_version=3,
         min_writer_version=7,
-        reader_features=READER_FEATURES,
-        writer_features=(*READER_FEATURES, "changeDataFeed"),
+        reader_features=features,
+        writer_features=(*features, "changeDataFeed"),
     )
     metadata = Metadata(
         id="0" * 36,

@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
+import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.protocol.predicate import parse_predicate
 from tests.peers.delta_spark import DeltaSpark
+from tests.spark.frames import rows_of
 from tests.tables import rows
 from tests.variants import decode
 
@@ -28,19 +31,24 @@ def run(delta_spark: DeltaSpark, table: Path, *statements: str) -> None:
         delta_spark.sql(statement.replace("{t}", f"delta.`{table}`"))
 
 
-def assert_same_rows(delta_spark: DeltaSpark, table: Path, *versions: int) -> None:
+def assert_same_rows(
+    delta_spark: DeltaSpark, spark: SparkSession, table: Path, *versions: int
+) -> None:
     for version in versions:
         theirs = delta_spark.read(table, version)
-        found = da.to_table(DeltaLog(table).snapshot(version))
-        assert found.column_names == theirs.column_names
+        snapshot = DeltaLog(table).snapshot(version)
+        found, by_spark = da.to_table(snapshot), ds.read(spark, snapshot)
+        assert found.column_names == by_spark.columns == theirs.column_names
         # As text, since NaN is not equal to itself.
-        assert [*map(repr, rows(found))] == [*map(repr, rows(theirs))]
+        expected = [*map(repr, rows(theirs))]
+        assert [*map(repr, rows(found))] == expected
+        assert [*map(repr, rows_of(by_spark))] == expected
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_nested_rows_of_every_type_are_the_same_in_every_version(
-    delta_spark: DeltaSpark, tmp_path: Path, mode: str
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
     table = tmp_path / "t"
     decimals = ", ".join(f"d{p}_{s} DECIMAL({p}, {s})" for p, s in WIDTHS)
@@ -68,7 +76,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
         "DELETE FROM {t} WHERE id IN (0, 7, 19)",
         "UPDATE {t} SET s.z.w = -1, d9_2 = -d9_2 WHERE id IN (3, 4)",
     )
-    assert_same_rows(delta_spark, table, 1, 4)
+    assert_same_rows(delta_spark, spark, table, 1, 4)
     assert da.count_rows(DeltaLog(table)) == 18
     if mode != "none":
         run(
@@ -81,7 +89,7 @@ def test_nested_rows_of_every_type_are_the_same_in_every_version(
             "INSERT INTO {t} (s_y, id, s) VALUES (200, 'x', named_struct('x', NULL, 'deep', "
             "named_struct('w', 5), 'y', 'new'))",
         )
-        assert_same_rows(delta_spark, table, 9)
+        assert_same_rows(delta_spark, spark, table, 9)
 
 
 def test_partition_values_without_a_zone_are_of_the_zone_asked_for(
@@ -125,7 +133,9 @@ def test_partition_values_without_a_zone_are_of_the_zone_asked_for(
 
 
 @pytest.mark.long
-def test_widened_types_are_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+def test_widened_types_are_the_same(
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
+) -> None:
     table = tmp_path / "t"
     changes = {
         "b": ("TINYINT", "-128", "INT"),
@@ -154,7 +164,7 @@ def test_widened_types_are_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> 
         "INSERT INTO {t} SELECT * FROM {t}",
     )
     last = 2 + len(changes)
-    assert_same_rows(delta_spark, table, 1 + len(changes), last)
+    assert_same_rows(delta_spark, spark, table, 1 + len(changes), last)
     assert da.to_table(DeltaLog(table)).num_rows == 2
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
@@ -30,7 +31,9 @@ def assert_same_ids(delta_spark: DeltaSpark, table: Path, *conditions: str) -> N
         assert sorted(found["id"].to_pylist()) == sorted(row["id"] for row in theirs), condition
 
 
-def test_char_columns_have_their_padding(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+def test_char_columns_have_their_padding(
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
+) -> None:
     table = tmp_path / "t"
     run(
         delta_spark,
@@ -40,7 +43,7 @@ def test_char_columns_have_their_padding(delta_spark: DeltaSpark, tmp_path: Path
         "INSERT INTO {t} VALUES (1, 'a', 'a', named_struct('f', 'x'), 'nl'), "
         "(2, NULL, NULL, NULL, NULL), (3, 'abc', 'a  ', named_struct('f', NULL), 'be')",
     )
-    assert_same_rows(delta_spark, table, 1)
+    assert_same_rows(delta_spark, spark, table, 1)
     assert_same_ids(
         delta_spark,
         table,
@@ -56,7 +59,7 @@ def test_char_columns_have_their_padding(delta_spark: DeltaSpark, tmp_path: Path
 
 
 def test_a_collation_is_read_and_never_compared_by_bytes(
-    delta_spark: DeltaSpark, tmp_path: Path
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = tmp_path / "t"
     try:
@@ -68,7 +71,7 @@ def test_a_collation_is_read_and_never_compared_by_bytes(
             "INSERT INTO {t} VALUES (1, 'b'), (2, 'B')",
             "INSERT INTO {t} VALUES (3, 'c')",
         )
-        assert_same_rows(delta_spark, table, 2)
+        assert_same_rows(delta_spark, spark, table, 2)
         assert len(delta_spark.sql(f"SELECT id FROM delta.`{table}` WHERE c = 'B'")) == 2
     finally:
         delta_spark.sql(f"RESET {TYPE_CHECK}")
@@ -78,7 +81,7 @@ def test_a_collation_is_read_and_never_compared_by_bytes(
 
 @pytest.mark.parametrize("physical", ["TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"])
 def test_old_days_of_the_legacy_calendar_are_the_same(
-    delta_spark: DeltaSpark, tmp_path: Path, physical: str
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, physical: str
 ) -> None:
     table = tmp_path / "t"
     settings = {REBASE: "LEGACY", REBASE_96: "LEGACY", TIMESTAMPS_AS: physical}
@@ -97,7 +100,7 @@ def test_old_days_of_the_legacy_calendar_are_the_same(
     finally:
         for name in settings:
             delta_spark.sql(f"RESET {name}")
-    assert_same_rows(delta_spark, table, 1)
+    assert_same_rows(delta_spark, spark, table, 1)
     assert_same_ids(
         delta_spark,
         table,

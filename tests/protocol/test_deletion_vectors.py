@@ -15,7 +15,9 @@ from pyroaring import BitMap64
 from delta_ops.errors import LogPathError
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import (
+    BLOCK_BITS,
     MalformedVectorError,
+    blocks_of,
     chosen_rows,
     decode_inline,
     decode_stored,
@@ -255,3 +257,24 @@ def test_a_vector_of_thousands_of_millions_of_rows_takes_no_memory_for_them() ->
     kept = kept_rows(vector, 5, 10)
     assert kept is not None
     assert not len(kept)
+
+
+def test_a_vector_as_blocks_of_bits_names_the_same_rows() -> None:
+    rows = BitMap64([0, 5, 63, 64, 32_767, 32_768, 100_000, 2**33 + 1])
+    of_no_file = BitMap64([2**55, 2**64 - 1])
+    numbers, words = blocks_of(rows | of_no_file)
+    assert numbers.to_pylist() == [0, 1, 3, 2**18]
+    named = [
+        (number << BLOCK_BITS) + 64 * i + bit
+        for number, of_block in zip(numbers.to_pylist(), words.to_pylist(), strict=True)
+        for i, word in enumerate(of_block)
+        for bit in range(64)
+        if word >> bit & 1
+    ]
+    assert named == list(rows)
+    assert all(len(of_block) == 512 for of_block in words.to_pylist())
+
+
+def test_an_empty_vector_has_no_blocks() -> None:
+    numbers, words = blocks_of(BitMap64())
+    assert len(numbers) == len(words) == 0

@@ -1,0 +1,218 @@
+"""Tables with features of readers as Spark reads them: the same rows as by Arrow, natively."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, col
+from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
+from delta_ops.protocol.schema import (
+    LONG,
+    STRING,
+    ArrayType,
+    MapType,
+    StructField,
+    StructType,
+)
+from delta_ops.spark import file_index
+from delta_ops.spark.file_index import IndexUnavailableError
+from tests.arrow import foreign_table
+from tests.arrow.foreign_table import data_file, inline_vector, stored_vector, vector_file
+from tests.spark.frames import rows_of
+from tests.tables import rows
+
+pytestmark = pytest.mark.spark
+
+create = partial(
+    foreign_table.create, features=("columnMapping", "deletionVectors", "typeWidening")
+)
+IDS = "spark.sql.parquet.fieldId.read.enabled"
+N = StructType((StructField("n", LONG), StructField("p", STRING)))
+
+
+@pytest.fixture(params=["file index", "file list"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two ways to read."""
+
+    def refused(error: type[Exception], *_args: object) -> None:
+        raise error("the other way was asked for")
+
+    if request.param == "file index":
+        monkeypatch.setattr("delta_ops.spark.file_list.scan", partial(refused, AssertionError))
+    else:
+        monkeypatch.setattr(file_index, "relation", partial(refused, IndexUnavailableError))
+    return str(request.param)
+
+
+def assert_as_by_arrow(spark: SparkSession, log: DeltaLog) -> None:
+    by_arrow = da.to_table(log)
+    by_spark = ds.read(spark, log)
+    assert by_spark.columns == by_arrow.column_names
+    assert sorted(map(repr, rows_of(by_spark))) == sorted(map(repr, rows(by_arrow)))
+
+
+def numbers(first: int, count: int) -> pa.Table:
+    return pa.table({"n": pa.array(range(first, first + count), pa.int64())})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_deleted_rows_are_those_of_the_vectors(
+    tmp_path: Path, spark: SparkSession, way: str, seed: int
+) -> None:
+    drawn = random.Random(seed)
+    adds = []
+    for number, count in enumerate((1, 70, 32_768, 32_769, 100_000, 5)):
+        share = drawn.choice((0.0, 0.001, 0.3, 1.0))
+        deleted = [row for row in range(count) if drawn.random() < share]
+        add = data_file(
+            tmp_path,
+            f"f{number}.parquet",
+            numbers(number << 20, count),
+            partition_values={"p": drawn.choice(("x", "y z", None))},
+            options={"row_group_size": 9_000},
+        )
+        vector = stored_vector(tmp_path, deleted) if number % 2 else inline_vector(deleted)
+        adds.append(replace(add, deletion_vector=vector) if deleted else add)
+    log = create(tmp_path, N, adds, partition_by=("p",))
+    assert_as_by_arrow(spark, log)
+    kept = col("n") >= 4 << 20
+    assert ds.read(spark, log, predicate=kept).count() == da.count_rows(log, kept)
+    assert ds.read(spark, log, ["p"]).count() == da.count_rows(log)
+
+
+def test_a_scan_with_vectors_stays_native(tmp_path: Path, spark: SparkSession) -> None:
+    plain = data_file(tmp_path, "plain.parquet", numbers(0, 10), partition_values={"p": "x"})
+    other = data_file(tmp_path, "other.parquet", numbers(10, 10), partition_values={"p": "x"})
+    log = create(
+        tmp_path,
+        N,
+        [plain, replace(other, deletion_vector=inline_vector([0, 3]))],
+        partition_by=("p",),
+    )
+    frame = ds.read(spark, log, ["p"], col("n") > 2)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("GreaterThan(n,2)") >= 2
+    assert plan.count("ReadSchema: struct<n:bigint") >= 1
+    assert "Python" not in plan
+    assert "SortMergeJoin" not in plan
+    assert frame.count() == 15
+
+
+def test_a_vector_that_is_gone_is_an_error_before_any_row(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    add = data_file(tmp_path, "f.parquet", numbers(0, 10), partition_values={"p": "x"})
+    vector = stored_vector(tmp_path, [1])
+    log = create(tmp_path, N, [replace(add, deletion_vector=vector)], partition_by=("p",))
+    vector_file(tmp_path).unlink()
+    with pytest.raises(DataFileError, match="has a deletion vector that is gone"):
+        ds.read(spark, log)
+
+
+def mapped(name: str, physical: str, number: int, data_type: object = LONG) -> StructField:
+    return StructField(
+        name,
+        data_type,  # type: ignore[arg-type]
+        True,
+        {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical},
+    )
+
+
+POINT = StructType((mapped("x", "col-x", 11), mapped("y", "col-y", 12)))
+MAPPED = StructType(
+    (
+        mapped("a", "b", 1),  # each has the other's name in files
+        mapped("b", "a", 2),
+        mapped("point", "col-p", 3, POINT),
+        mapped("points", "col-ps", 4, ArrayType(POINT, True)),
+        mapped("by name", "col-m", 5, MapType(STRING, POINT, True)),
+        mapped("part", "col-part", 6, STRING),
+    )
+)
+STORED_POINT = pa.struct(
+    [
+        pa.field("col-y", pa.int64(), metadata={"PARQUET:field_id": "12"}),
+        pa.field("col-x", pa.int64(), metadata={"PARQUET:field_id": "11"}),
+    ]
+)
+
+
+def stored(names: dict[str, str]) -> pa.Table:
+    """Rows with ids in all columns, which are called as `names` says."""
+    types = {
+        "b": (1, pa.int64(), [1, 2, None]),
+        "a": (2, pa.int64(), [10, 20, 30]),
+        "col-p": (3, STORED_POINT, [{"col-y": 1, "col-x": 2}, None, {"col-y": None, "col-x": 3}]),
+        "col-ps": (4, pa.list_(STORED_POINT), [[{"col-y": 1, "col-x": 2}, None], [], None]),
+        "col-m": (
+            5,
+            pa.map_(pa.string(), STORED_POINT),
+            [[("k", {"col-y": 1, "col-x": 2})], [], None],
+        ),
+    }
+    fields = [
+        pa.field(names.get(name, name), data_type, metadata={"PARQUET:field_id": str(number)})
+        for name, (number, data_type, _) in types.items()
+    ]
+    arrays = [pa.array(values, data_type) for _, data_type, values in types.values()]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_columns_are_found_by_what_files_call_them(
+    tmp_path: Path, spark: SparkSession, way: str, mode: str
+) -> None:
+    # By id another program may have called its columns as it likes.
+    names = {"a": "b", "b": "a", "col-p": "odd"} if mode == "id" else {}
+    add = data_file(tmp_path, "f.parquet", stored(names), partition_values={"col-part": "north"})
+    vector = inline_vector([1])
+    late = data_file(
+        tmp_path,
+        "late.parquet",
+        stored({}).select(["a"]),
+        partition_values={"col-part": None},
+        deletion_vector=vector,
+    )
+    configuration = {"delta.columnMapping.mode": mode}
+    log = create(tmp_path, MAPPED, [add, late], configuration, partition_by=("part",))
+    if mode == "id" and way == "file list":
+        with pytest.raises(InvalidRequestError, match=f"set {IDS} to true"):
+            ds.read(spark, log)
+        spark.conf.set(IDS, "true")
+    try:
+        assert_as_by_arrow(spark, log)
+        for predicate in (col("a") == 1, col("b") == 1, col("part") == "north"):
+            found = ds.read(spark, log, predicate=predicate)
+            assert found.count() == da.count_rows(log, predicate)
+    finally:
+        spark.conf.unset(IDS)
+
+
+def test_a_mapped_column_is_pushed_down(tmp_path: Path, spark: SparkSession) -> None:
+    add = data_file(tmp_path, "f.parquet", stored({}), partition_values={"col-part": "x"})
+    configuration = {"delta.columnMapping.mode": "name"}
+    log = create(tmp_path, MAPPED, [add], configuration, partition_by=("part",))
+    plan = ds.read(spark, log, ["b"], col("b") > 10)._jdf.queryExecution().executedPlan()
+    assert "GreaterThan(a,10)" in plan.toString()
+    assert "ReadSchema: struct<a:bigint>" in plan.toString()
+
+
+def test_a_file_without_ids_is_refused_where_columns_go_by_id(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    add = data_file(tmp_path, "f.parquet", pa.table({"b": [1]}), partition_values={"col-part": "x"})
+    configuration = {"delta.columnMapping.mode": "id"}
+    log = create(tmp_path, MAPPED, [add], configuration, partition_by=("part",))
+    with pytest.raises(DeltaOpsError, match="no ids"):
+        da.to_table(log)
+    with pytest.raises(Exception, match=r"(?i)field.?ids"):
+        ds.read(spark, log).collect()
