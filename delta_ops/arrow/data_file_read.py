@@ -49,6 +49,8 @@ _BATCH_BYTES = 16 << 20
 """Size of a batch's columns, before they are decoded."""
 _VALUE_BYTES = 8
 """Size of a value in a batch, about, where it takes less in the file."""
+_NUMBERS = frozenset({"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"})
+"""Physical types of which every value has the same size."""
 _BATCH_ROWS = 1 << 17
 _MUCH_BYTES = 1 << 28
 """Size of a row group if each value were as large as its column is in the file: above it,
@@ -184,10 +186,14 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
 
 def _is_small(metadata: pq.FileMetaData, leaves: Sequence[int]) -> bool:
     """Whether all values of one row group are little memory, whatever the file says of columns."""
+    columns = [metadata.schema.column(i) for i in leaves]
     # How many values there are in a list, only its column tells.
-    if any(metadata.schema.column(i).max_repetition_level for i in leaves):
+    if metadata.num_row_groups != 1 or any(each.max_repetition_level for each in columns):
         return False
-    return bool(metadata.num_row_groups == 1) and _has_little(metadata.row_group(0))
+    # Numbers are as large in memory as there are rows; a text may stand once in a dictionary.
+    if all(each.physical_type in _NUMBERS for each in columns):
+        return True
+    return _has_little(metadata.row_group(0))
 
 
 def _has_little(group: pq.RowGroupMetaData) -> bool:
