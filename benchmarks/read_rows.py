@@ -129,8 +129,14 @@ def rows_of(number: int, rows: int) -> pa.Table:
     )
 
 
-def delete_rows(root: Path, rows: int) -> None:
-    """A tenth of each file, by vectors that lie in one file as the reference puts them there."""
+def delete_rows(root: Path, rows: int, one_of: int = 10, max_files: int | None = None) -> None:
+    """A part of each file, by vectors that lie in one file as the reference puts them there.
+
+    Args:
+        rows: Of a file.
+        one_of: A tenth for 10.
+        max_files: Leaves the other files as they are.
+    """
     log = DeltaLog(root)
     chance = random.Random(0)
     snapshot = log.snapshot()
@@ -140,14 +146,15 @@ def delete_rows(root: Path, rows: int) -> None:
         reader_features=("deletionVectors",),
         writer_features=("appendOnly", "deletionVectors", "invariants"),
     )
+    adds = snapshot.add_files()[:max_files]
     with_vectors = [
         replace(
             add,
-            deletion_vector=stored_vector(root, chance.sample(range(rows), rows // 10)),
+            deletion_vector=stored_vector(root, chance.sample(range(rows), rows // one_of)),
         )
-        for add in snapshot.add_files()
+        for add in adds
     ]
-    removes = [tombstone(add, 0, data_change=True) for add in snapshot.add_files()]
+    removes = [tombstone(add, 0, data_change=True) for add in adds]
     create_commit(
         log.storage, log.log_directory, snapshot.version + 1, [protocol, *removes, *with_vectors]
     )

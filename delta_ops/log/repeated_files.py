@@ -90,7 +90,7 @@ def _marks(keys: pa.Array) -> pa.Array:
 
 
 def _mark(key: str) -> int:
-    """The same number as `_marks` comes to."""
+    """The number that `_marks` comes to for the key among many."""
     text, mark = key.encode(), 0
     if len(text) < -_WINDOWS[0]:
         text = b" " * -_WINDOWS[0]
