@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 BENCHMARKS = (
     "start_up",
     "spark_read_write",
+    "spark_vectors",
     "open_table",
     "replay_memory",
     "small_appends",
