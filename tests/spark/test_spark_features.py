@@ -23,8 +23,6 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.spark import file_index
-from delta_ops.spark.file_index import IndexUnavailableError
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector, vector_file
 from tests.spark.frames import rows_of
@@ -37,20 +35,6 @@ create = partial(
 )
 IDS = "spark.sql.parquet.fieldId.read.enabled"
 N = StructType((StructField("n", LONG), StructField("p", STRING)))
-
-
-@pytest.fixture(params=["file index", "file list"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of the two ways to read."""
-
-    def refused(error: type[Exception], *_args: object) -> None:
-        raise error("the other way was asked for")
-
-    if request.param == "file index":
-        monkeypatch.setattr("delta_ops.spark.file_list.scan", partial(refused, AssertionError))
-    else:
-        monkeypatch.setattr(file_index, "relation", partial(refused, IndexUnavailableError))
-    return str(request.param)
 
 
 def assert_as_by_arrow(spark: SparkSession, log: DeltaLog) -> None:

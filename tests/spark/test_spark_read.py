@@ -6,7 +6,6 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,9 +33,7 @@ from delta_ops.protocol.schema import (
     schema_to_json,
 )
 from delta_ops.protocol.table_definition import validate
-from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
-from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.transaction import Staged
 from tests.arrow.foreign_table import data_file as foreign_file
@@ -50,20 +47,6 @@ ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "b", None], "x": [1.0, None
 TIME_ZONE = "spark.sql.session.timeZone"
 IDS = "spark.sql.parquet.fieldId.read.enabled"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-
-
-@pytest.fixture(params=["file index", "file list"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of the two ways to read."""
-
-    def refused(error: type[Exception], *_args: object) -> None:
-        raise error("the other way was asked for")
-
-    if request.param == "file index":
-        monkeypatch.setattr("delta_ops.spark.file_list.scan", partial(refused, AssertionError))
-    else:
-        monkeypatch.setattr(file_index, "relation", partial(refused, IndexUnavailableError))
-    return str(request.param)
 
 
 def readable_tables() -> list[Path]:
