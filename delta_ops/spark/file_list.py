@@ -49,7 +49,7 @@ def scan(
         rows = reader.schema(data).parquet(*paths)
     if not partitions.fields:
         return rows
-    located = rows.select("*", sf.col("_metadata.file_path").alias(_PATH))
+    located = rows.withColumn(_PATH, rows.metadataColumn("_metadata").getField("file_path"))
     if len(paths) <= _MAP_FILES:
         grouped = located.withColumn(_GROUP, _group_by_map(groups))
     else:

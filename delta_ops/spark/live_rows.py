@@ -36,7 +36,7 @@ def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
         rows: A scan, with the column `FILE`.
         vectors: The deleted rows of each file, in the order of the files' numbers.
     """
-    numbered = rows.withColumn(_ROW, sf.col("_metadata.row_index"))
+    numbered = rows.withColumn(_ROW, rows.metadataColumn("_metadata").getField("row_index"))
     row, words = named_column(_ROW), named_column(_WORDS)
     block = sf.shiftleft(named_column(FILE.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
     deleted = rows.sparkSession.createDataFrame(_deleted_blocks(vectors))

@@ -73,6 +73,19 @@ def test_deleted_rows_are_those_of_the_vectors(
     assert ds.read(spark, log, ["p"]).count() == da.count_rows(log)
 
 
+def test_a_column_of_the_name_of_sparks_own_does_not_tell_the_rows(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    row = StructType((StructField("row_index", LONG), StructField("file_path", STRING)))
+    data = pa.table({"_metadata": [{"row_index": 2 - i, "file_path": "x"} for i in range(3)]})
+    vector = inline_vector([0])
+    add = data_file(
+        tmp_path, "f.parquet", data, partition_values={"p": "y"}, deletion_vector=vector
+    )
+    schema = StructType((StructField("_metadata", row), StructField("p", STRING)))
+    assert_as_by_arrow(spark, create(tmp_path, schema, [add], partition_by=("p",)))
+
+
 def test_a_scan_with_vectors_stays_native(tmp_path: Path, spark: SparkSession) -> None:
     plain = data_file(tmp_path, "plain.parquet", numbers(0, 10), partition_values={"p": "x"})
     other = data_file(tmp_path, "other.parquet", numbers(10, 10), partition_values={"p": "x"})
