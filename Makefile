@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-EXTRAS := spark,dagster,s3,gcs,azure,cli,dev
+EXTRAS := spark,connect,dagster,s3,gcs,azure,cli,dev
 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -28,11 +28,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
-	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' $(BIN)/python -m examples.flights.demo
+	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' LAKE='$(LAKE)' $(BIN)/python -m examples.flights.demo
 
 dev: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
-	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' $(BIN)/dagster dev -w workspace.yaml
+	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
 
 test: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 -m 'not long'

@@ -24,12 +24,18 @@ from examples.flights.jobs import (
     quarantine_job,
     refresh_job,
 )
-from examples.flights.settings import PROJECT, FlightsInput, flights_path, lake_path
+from examples.flights.settings import (
+    PROJECT,
+    FlightsInput,
+    connectors,
+    flights_path,
+    lake_address,
+)
 
-LAKE = lake_path()
+LAKE = lake_address()
 INPUT, GENERATED = flights_path()
 ASSETS = [flights_raw, flights, delay_by_origin, flights_quarantine]
-TABLES = [TableRef(asset_key=asset.key, uri=str(LAKE / asset.key.path[-1])) for asset in ASSETS]
+TABLES = [TableRef(asset_key=asset.key, uri=f"{LAKE}/{asset.key.path[-1]}") for asset in ASSETS]
 
 spark = LazyPySparkResource(
     spark_config={
@@ -42,6 +48,7 @@ spark = LazyPySparkResource(
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **connectors(LAKE),
     }
 )
 maintenance_job = build_maintenance_job(TABLES)
@@ -59,8 +66,8 @@ defs = dg.Definitions(
     ],
     resources={
         "spark": spark,
-        "delta": DeltaIOManager(root=str(LAKE), spark=spark),
-        "delta_log": DeltaLogResource(root=str(LAKE)),
+        "delta": DeltaIOManager(root=LAKE, spark=spark),
+        "delta_log": DeltaLogResource(root=LAKE),
         "flights_input": FlightsInput(path=str(INPUT), generated=GENERATED),
     },
 )

@@ -13,6 +13,9 @@ HERE = Path(__file__).resolve().parent
 BENCHMARKS = (
     "start_up",
     "spark_read_write",
+    "spark_appends",
+    "spark_appends_s3",
+    "spark_beside_delta",
     "spark_vectors",
     "open_table",
     "replay_memory",

@@ -45,14 +45,7 @@ def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
     started = time.perf_counter()
     spark = session()
     start_s = time.perf_counter() - started
-    source = spark.range(0, rows, 1, 4).selectExpr(
-        "id",
-        "rand(1) AS x",
-        "concat('text ', id % 1000) AS s",
-        f"date_add(date'2026-01-01', cast(id % {DAYS} AS int)) AS day",
-    )
-    source = source.cache()
-    source.count()
+    source = cached_rows(spark, rows)
     cases = {
         **write_cases(source, folder),
         **read_cases(spark, source, folder),
@@ -80,7 +73,7 @@ def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
     return report
 
 
-def session() -> SparkSession:
+def session(**settings: str) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     made = ds.get_session(
         configuration={
@@ -91,9 +84,23 @@ def session() -> SparkSession:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "2",
+            **settings,
         }
     )
     made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+def cached_rows(spark: SparkSession, rows: int) -> DataFrame:
+    """The rows that are written, in memory already."""
+    made = spark.range(0, rows, 1, 4).selectExpr(
+        "id",
+        "rand(1) AS x",
+        "concat('text ', id % 1000) AS s",
+        f"date_add(date'2026-01-01', cast(id % {DAYS} AS int)) AS day",
+    )
+    made = made.cache()
+    made.count()
     return made
 
 

@@ -34,6 +34,8 @@ _WORDS: Mapping[Any, str] = {
     type(None): "None",
 }
 
+_Fits = Callable[[object], bool]
+
 
 def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> None:
     """Refuse an argument of another type than the function's annotation says.
@@ -45,8 +47,8 @@ def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]
     Raises:
         InvalidRequestError: With the function, the argument and what to give.
     """
-    for name, annotation in _annotations(function).items():
-        if name in given and not _fits(given[name], annotation):
+    for name, (fits, annotation) in _parameters(function).items():
+        if name in given and not fits(given[name]):
             value = given[name]
             shown = "" if name in _SECRET else f" {reprlib.repr(value)},"
             raise InvalidRequestError(
@@ -56,42 +58,60 @@ def validate_arguments(function: Callable[..., Any], given: Mapping[str, object]
 
 
 @cache
-def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+def _parameters(function: Callable[..., Any]) -> dict[str, tuple[_Fits, Any]]:
+    """How each argument is looked at, and its annotation."""
     found = get_type_hints(function)
     found.pop("return", None)
-    return found
+    return {name: (_plan_fits(each), each) for name, each in found.items()}
 
 
-def _fits(value: object, annotation: Any) -> bool:
+def _plan_fits(annotation: Any) -> _Fits:
+    """How to tell whether a value fits: worked out once, since every call of ours asks."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation is Any:
-        return True
     if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in arguments)
+        return _plan_any(arguments)
     if origin is Literal:
-        return type(value) in map(type, arguments)
-    if annotation is bool or annotation is type(None):
-        return isinstance(value, annotation)
+        return lambda value: type(value) in map(type, arguments)
     if annotation is int:
-        return isinstance(value, SupportsIndex) and not isinstance(value, bool)
+        return _is_whole_number
     if annotation is float:
-        return isinstance(value, Real) and not isinstance(value, bool)
+        return lambda value: isinstance(value, Real) and not isinstance(value, bool)
     if origin is tuple:
-        return isinstance(value, tuple)
+        return lambda value: isinstance(value, tuple)
+    if origin in (Collection, Sequence):
+        return _plan_elements(origin, _plan_fits(arguments[0]))
     if isinstance(origin, type):
-        return isinstance(value, origin) and _elements_fit(value, origin, arguments)
-    if isinstance(annotation, type) and not getattr(annotation, "_is_protocol", False):
-        return isinstance(value, annotation)
-    return True
+        return lambda value: isinstance(value, origin) and not isinstance(value, str | bytes)
+    is_protocol = getattr(annotation, "_is_protocol", False)
+    if annotation is not Any and isinstance(annotation, type) and not is_protocol:
+        return lambda value: isinstance(value, annotation) or _is_namesake(type(value), annotation)
+    return lambda _: True
 
 
-def _elements_fit(value: object, origin: type, arguments: tuple[Any, ...]) -> bool:
-    if origin not in (Collection, Sequence):
-        return not isinstance(value, str | bytes)
-    if isinstance(value, str | bytes):
-        return False
-    assert isinstance(value, Collection)
-    return isinstance(value, Set | Mapping) or all(_fits(each, arguments[0]) for each in value)
+def _is_namesake(given: type, wanted: type) -> bool:
+    """Whether a package has two classes of that name, as PySpark has two of a session."""
+    package = wanted.__module__.partition(".")[0]
+    return given.__name__ == wanted.__name__ and given.__module__.startswith(f"{package}.")
+
+
+def _plan_any(annotations: Sequence[Any]) -> _Fits:
+    takes_none = type(None) in annotations
+    tests = [_plan_fits(each) for each in annotations if each is not type(None)]
+    return lambda value: (value is None and takes_none) or any(fits(value) for fits in tests)
+
+
+def _plan_elements(kind: type, fits: _Fits) -> _Fits:
+    def fit(value: object) -> bool:
+        if not isinstance(value, kind) or isinstance(value, str | bytes):
+            return False
+        assert isinstance(value, Collection)
+        return isinstance(value, Set | Mapping) or all(map(fits, value))
+
+    return fit
+
+
+def _is_whole_number(value: object) -> bool:
+    return isinstance(value, int | SupportsIndex) and not isinstance(value, bool)
 
 
 def _words(annotation: Any) -> str:

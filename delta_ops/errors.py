@@ -1,7 +1,8 @@
 """Every error of delta_ops, grouped by what the caller does next.
 
-    change the call   InvalidRequestError, TableNotFoundError, VersionNotFoundError,
-                      UnsupportedFeatureError, MissingDependencyError, OutsideFileError
+    change the call   InvalidRequestError, TableNotFoundError, TableExistsError,
+                      VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
+                      OutsideFileError
     repair the table  LogCorruptError, LogPathError, DataFileError
     run again         CommitConflictError, StaleRunError
     look first        CommitStateUnknownError
@@ -49,6 +50,20 @@ class TableNotFoundError(DeltaOpsError):
         return (
             f"{self.table} is no Delta table: it has no commit and no checkpoint under _delta_log. "
             "Check the path, or create the table by writing to it."
+        )
+
+
+class TableExistsError(DeltaOpsError):
+    """There is a table where one was to be made; nothing was written."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table} is a table already. Nothing was written; append to it, overwrite it, or "
+            "write to another path."
         )
 
 

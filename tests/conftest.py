@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests.servers.gcs",
     "tests.servers.azure",
     "tests.peers.delta_spark",
+    "tests.spark.ways_of_writing",
 ]
 
 _OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
@@ -53,6 +54,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
+    from tests.servers.connectors import connector_jars
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
@@ -63,6 +66,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "2g")
+        .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
         .config("spark.executorEnv.PYTHONPATH", os.getcwd())
         .config(TIME_ZONE, "UTC")
         .getOrCreate()
@@ -70,6 +74,16 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def store_spark(spark: SparkSession) -> SparkSession:
+    """The session, where it has Hadoop's connectors to the servers."""
+    from tests.servers.connectors import connector_jars
+
+    if not connector_jars():
+        pytest.skip("Hadoop's connectors come by Maven, which cannot be had")
+    return spark
 
 
 @pytest.fixture

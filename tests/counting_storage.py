@@ -6,10 +6,10 @@ Meant for crash points: `on_call` may raise, or kill the process, at any call of
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import pyarrow as pa
 
@@ -40,6 +40,14 @@ class CountingStorage:
     @property
     def uri(self) -> str:
         return self.inner.uri
+
+    @property
+    def client_options(self) -> Mapping[str, Any]:
+        return self.inner.client_options
+
+    @property
+    def endpoint(self) -> str | None:
+        return self.inner.endpoint
 
     @property
     def has_native_input(self) -> bool:

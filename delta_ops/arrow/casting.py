@@ -163,8 +163,9 @@ def _validate_names(given: Sequence[str], wanted: Sequence[str], prefix: str, ta
     for name in given:
         if name.lower() not in known:
             raise InvalidRequestError(
-                f"{table} has no column {prefix + name!r}; drop it from the data, or add it to the "
-                f"table first. Its columns are {', '.join(prefix + each for each in wanted)}"
+                f"{table} has no column {prefix + name!r}; drop it from the data, or write with "
+                "merge_schema=True to add it. Its columns are "
+                f"{', '.join(prefix + each for each in wanted)}"
             )
 
 

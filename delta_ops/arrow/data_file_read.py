@@ -34,6 +34,7 @@ from delta_ops.errors import DataFileError, StorageError
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.log.outside_files import TableFiles
+from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
 from delta_ops.storage import FileInfo
@@ -55,19 +56,6 @@ _BATCH_ROWS = 1 << 17
 _MUCH_BYTES = 1 << 28
 """Size of a row group if each value were as large as its column is in the file: above it,
 dictionaries are looked into."""
-
-
-class Deleted(NamedTuple):
-    """All rows of a file but those of a vector."""
-
-    vector: DeletionVector
-
-
-class Difference(NamedTuple):
-    """The rows that one vector has and another has not."""
-
-    vector: DeletionVector
-    other: DeletionVector | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,22 +144,22 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
         source = storage.open_input(path)
         with closing(open_parquet(source)) as file:
             leaves = _leaves_in(scan, file.schema_arrow)
-            # Small files are many, and nothing is asked of the columns of their footers.
-            if not _is_small(file.metadata, leaves):
-                validate_chunks(file.metadata, source.size(), leaves, _all_groups(file.metadata))
+            asked = _leaves_to_ask(file.metadata, leaves)
+            validate_chunks(file.metadata, source.size(), asked, _all_groups(file.metadata))
             groups = _row_groups(scan, file.metadata)
-            yield from _rows_of_groups(file, source, leaves, groups, use_threads)
+            yield from _rows_of_groups(file, source, leaves, asked, groups, use_threads)
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
     footer = read_footer(storage, info)
     leaves = _leaves_in(scan, footer.metadata.schema.to_arrow_schema())
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
+    asked = _leaves_to_ask(footer.metadata, leaves)
     groups = _row_groups(scan, footer.metadata)
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))
         with closing(open_parquet(source, footer.metadata)) as file:
-            yield from _rows_of_groups(file, source, leaves, window.row_groups, use_threads)
+            yield from _rows_of_groups(file, source, leaves, asked, window.row_groups, use_threads)
 
 
 def _leaves_in(scan: FileScan, stored: pa.Schema) -> list[int]:
@@ -184,16 +172,23 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
     return _all_groups(metadata) if scan.row_groups is None else scan.row_groups(metadata)
 
 
-def _is_small(metadata: pq.FileMetaData, leaves: Sequence[int]) -> bool:
-    """Whether all values of one row group are little memory, whatever the file says of columns."""
-    columns = [metadata.schema.column(i) for i in leaves]
+def _leaves_to_ask(metadata: pq.FileMetaData, leaves: Sequence[int]) -> Sequence[int]:
+    """Leaves of which only the footer's columns tell how much memory their values take.
+
+    Small files are many, and to ask takes long. Of several row groups all are asked, since those
+    that are wanted may be chosen by what their columns say.
+    """
+    if metadata.num_row_groups != 1:
+        return leaves
+    schema = metadata.schema
+    columns = {i: schema.column(i) for i in leaves}
     # How many values there are in a list, only its column tells.
-    if metadata.num_row_groups != 1 or any(each.max_repetition_level for each in columns):
-        return False
-    # Numbers are as large in memory as there are rows; a text may stand once in a dictionary.
-    if all(each.physical_type in _NUMBERS for each in columns):
-        return True
-    return _has_little(metadata.row_group(0))
+    if not any(each.max_repetition_level for each in columns.values()):
+        if _has_little(metadata.row_group(0)):
+            return ()
+        # Numbers are as large in memory as there are rows; a text may stand once in a dictionary.
+        return [i for i, each in columns.items() if each.physical_type not in _NUMBERS]
+    return leaves
 
 
 def _has_little(group: pq.RowGroupMetaData) -> bool:
@@ -210,17 +205,20 @@ def _rows_of_groups(
     file: ParquetReader,
     source: pa.NativeFile,
     leaves: Sequence[int],
+    asked: Sequence[int],
     row_groups: Sequence[int],
     use_threads: bool,
 ) -> Iterator[_Rows]:
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     counts = [group.num_rows for group in groups]
     firsts = [0, *accumulate(counts)]
-    if _is_small(file.metadata, leaves):
-        num_bytes, num_rows = groups[0].total_byte_size, groups[0].num_rows
-        batch_rows = _rows_of_bytes(num_bytes // max(num_rows, 1), leaves)
+    wanted = [groups[i] for i in row_groups]
+    if asked:
+        row_bytes = _bytes_of_asked(source, wanted, asked)
+        row_bytes += _VALUE_BYTES * (len(leaves) - len(asked))
     else:
-        batch_rows = _batch_rows(source, [groups[i] for i in row_groups], leaves)
+        row_bytes = _mean_bytes(wanted)
+    batch_rows = _rows_of_bytes(row_bytes, leaves)
     for neighbours in _runs(row_groups):
         first = firsts[neighbours[0]]
         if not leaves:
@@ -245,23 +243,31 @@ def _runs(numbers: Sequence[int]) -> Iterator[list[int]]:
         yield run
 
 
-def _batch_rows(
-    source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[int]
+def _mean_bytes(groups: Sequence[pq.RowGroupMetaData]) -> int:
+    """Size of a row in the file."""
+    num_rows: int = sum(group.num_rows for group in groups)
+    num_bytes: int = sum(group.total_byte_size for group in groups)
+    return num_bytes // max(num_rows, 1)
+
+
+def _bytes_of_asked(
+    source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], asked: Sequence[int]
 ) -> int:
+    """Size of a row's values of these leaves, where it is largest."""
     num_bytes = num_rows = most = 0
     for group in groups:
-        chunks = [group.column(i) for i in leaves]
+        chunks = [group.column(i) for i in asked]
         of_group = sum(chunk.total_uncompressed_size for chunk in chunks)
         if sum(chunk.total_uncompressed_size * chunk.num_values for chunk in chunks) > _MUCH_BYTES:
             of_group = sum(decoded_bytes(source, chunk) for chunk in chunks)
             most = max(most, of_group // max(group.num_rows, 1))
         num_bytes, num_rows = num_bytes + of_group, num_rows + group.num_rows
-    # Equal numbers take next to nothing in a file, and as much as others in a batch.
-    return _rows_of_bytes(max(num_bytes // max(num_rows, 1), most), leaves)
+    return max(num_bytes // max(num_rows, 1), most)
 
 
 def _rows_of_bytes(row_bytes: int, leaves: Sequence[int]) -> int:
     """How many rows make a batch."""
+    # Equal numbers take next to nothing in a file, and as much as others in a batch.
     per_row = max(row_bytes, _VALUE_BYTES * len(leaves), 1)
     return max(1, min(_BATCH_ROWS, _BATCH_BYTES // per_row))
 

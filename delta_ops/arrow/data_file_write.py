@@ -7,8 +7,9 @@ that we write.
 from __future__ import annotations
 
 import contextlib
-import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import IO, Any
 
 import pyarrow as pa
@@ -24,10 +25,16 @@ from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.stats import FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.storage import Storage
+from delta_ops.storage import FileInfo, Storage
 
 # The table property's names where Arrow has others.
 _ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+_CODEC_PROPERTY = "delta.parquet.compression.codec"
+_QUICK_CODEC = "snappy"
+_QUICK_COLUMN_BYTES = 1024
+"""Columns of so many bytes are not worth what zstd takes to begin with each, as measured in
+`benchmarks/large_tables.report.md`."""
+_ENCODER_ERRORS = (pa.ArrowException, OSError)
 _ROW_GROUP_ROWS = 1_048_576
 _TINY_ROWS = 16
 
@@ -45,6 +52,7 @@ class DataFileWriter:
     ) -> None:
         self._storage, self._schema, self._definition = storage, file_schema, definition
         self._codec = definition.properties.compression_codec
+        self._is_chosen = _CODEC_PROPERTY in definition.metadata.configuration
         self._floats = [f.name for f in file_schema if pa.types.is_floating(f.type)]
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
@@ -73,43 +81,76 @@ class DataFileWriter:
         """
         free_of_nan = set(self._floats)
         footers: list[pq.FileMetaData] = []
+        remaining = iter(tables)
+        try:
+            first = list(islice(remaining, 1))
+        except _ENCODER_ERRORS as error:
+            raise _encoding_error(error, self._storage.uri) from error
+        num_bytes = first[0].nbytes if first else 0
+        codec = self._codec_of(num_bytes)
 
         def write(sink: IO[bytes]) -> None:
-            footers.append(self._encode(tables, sink, free_of_nan))
+            checked = self._validate_tables(chain(first, remaining))
+            footers.append(self._encode(checked, sink, codec, free_of_nan))
 
-        return self._add(write, footers, free_of_nan, partition_values, data_change, is_durable)
+        path = _new_path(partition_values, codec)
+        info = self._storage.create_from_stream(path, write, is_durable=is_durable)
+        return self._add(path, info, footers[0], free_of_nan, partition_values, data_change)
 
     def write_few(
-        self, rows: pa.Table, partition_values: Mapping[str, str | None], *, data_change: bool
+        self,
+        rows: pa.Table,
+        partition_values: Mapping[str, str | None],
+        free_of_nan: Collection[str],
+        num_bytes: int,
     ) -> AddFile:
-        """Write one small file of a partition, which is not durable; see `write`.
+        """Write one small file of new rows that keep the rules; it is not durable, see `write`.
 
         It is encoded in memory: Arrow writes a file in many small pieces.
+
+        Args:
+            free_of_nan: Floating-point columns of which it is known.
+            num_bytes: Size of the rows, about.
         """
-        free_of_nan = set(self._floats)
+        known = set(free_of_nan)
+        unknown = set(self._floats) - known
+        codec = self._codec_of(num_bytes)
         encoded = pa.BufferOutputStream()
-        footers = [self._encode([rows], encoded, free_of_nan, is_tiny=len(rows) <= _TINY_ROWS)]
+        is_tiny = len(rows) <= _TINY_ROWS
+        footer = self._encode([rows], encoded, codec, unknown, is_tiny=is_tiny)
         content = encoded.getvalue()
+        path = _new_path(partition_values, codec)
 
         def write(sink: IO[bytes]) -> None:
             sink.write(content)
 
-        return self._add(write, footers, free_of_nan, partition_values, data_change, False)
+        info = self._storage.create_from_stream(path, write, is_durable=False)
+        return self._add(path, info, footer, known | unknown, partition_values, True)
+
+    def floats_without_nan(self, rows: pa.Table) -> frozenset[str]:
+        """Floating-point columns in which there is no NaN."""
+        return frozenset(name for name in self._floats if not _has_nan(rows[name]))
+
+    def _validate_tables(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        for rows in tables:
+            if self._has_rules:
+                validate_rows(rows, self._definition.schema, self._storage.uri)
+            yield rows
+
+    def _codec_of(self, num_bytes: int) -> str:
+        """The codec of a file whose first row group has so many bytes."""
+        is_small = num_bytes < _QUICK_COLUMN_BYTES * len(self._schema)
+        return _QUICK_CODEC if is_small and not self._is_chosen else self._codec
 
     def _add(
         self,
-        write: Callable[[IO[bytes]], None],
-        footers: Sequence[pq.FileMetaData],
+        path: str,
+        info: FileInfo,
+        footer: pq.FileMetaData,
         free_of_nan: Collection[str],
         partition_values: Mapping[str, str | None],
         data_change: bool,
-        is_durable: bool,
     ) -> AddFile:
-        directory = hive_directory(list(partition_values), partition_values)
-        name = f"part-00000-{uuid.uuid4()}-c000.{self._codec}.parquet"
-        path = f"{directory}/{name}" if directory else name
-        info = self._storage.create_from_stream(path, write, is_durable=is_durable)
-        footer = footers[0]
         if self._stats is None:
             definition = self._definition
             self._stats = FileStatsMaker(
@@ -121,21 +162,25 @@ class DataFileWriter:
             partition_values=dict(partition_values),
             modification_time=info.modified_ms,
             data_change=data_change,
-            stats=self._stats.stats(footer, [(name,) for name in free_of_nan]),
+            stats=self._stats.stats(footer, {(name,) for name in free_of_nan}),
         )
 
     def _encode(
-        self, tables: Iterable[pa.Table], sink: Any, free_of_nan: set[str], *, is_tiny: bool = False
+        self,
+        tables: Iterable[pa.Table],
+        sink: Any,
+        codec: str,
+        free_of_nan: set[str],
+        *,
+        is_tiny: bool = False,
     ) -> pq.FileMetaData:
         """The footer of what was written; columns with NaN are taken out of `free_of_nan`."""
-        table = self._storage.uri
         footers: list[pq.FileMetaData] = []
-        compression = _ARROW_CODECS.get(self._codec, self._codec)
-        with _failing_as_ours(table):
+        try:
             writer = pq.ParquetWriter(
                 sink,
                 self._schema,
-                compression=compression,
+                compression=_ARROW_CODECS.get(codec, codec),
                 # A dictionary of a few values takes longer to write and to read, and no less room.
                 use_dictionary=not is_tiny,
                 store_schema=False,
@@ -143,16 +188,18 @@ class DataFileWriter:
             )
             try:
                 for rows in tables:
-                    if self._has_rules:
-                        validate_rows(rows, self._definition.schema, table)
                     stored = _declare_columns(rows) if self._is_nested else rows
                     writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
-                    free_of_nan -= {name for name in free_of_nan if _has_nan(rows[name])}
+                    if free_of_nan:
+                        free_of_nan -= {name for name in free_of_nan if _has_nan(rows[name])}
             except BaseException:
                 with contextlib.suppress(Exception):  # closing what is broken hides why it broke
                     writer.close()
                 raise
             writer.close()
+        # The store's own errors come as StorageError already: what is left is the encoder's.
+        except _ENCODER_ERRORS as error:
+            raise _encoding_error(error, self._storage.uri) from error
         return footers[0]
 
 
@@ -175,18 +222,27 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(pending)
 
 
-@contextlib.contextmanager
-def _failing_as_ours(table: str) -> Iterator[None]:
-    """Errors of the encoder as ours."""
-    try:
-        yield
-    # The store's own errors come as StorageError already: what is left is the encoder's.
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise InvalidRequestError(
-            f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
-            "or the table property delta.parquet.compression.codec, whichever that names"
-        ) from error
+def _encoding_error(error: Exception, table: str) -> InvalidRequestError:
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return InvalidRequestError(
+        f"{table}: the rows cannot be written to a Parquet file ({reason}); change the column "
+        f"or the table property {_CODEC_PROPERTY}, whichever that names"
+    )
+
+
+def _new_path(partition_values: Mapping[str, str | None], codec: str) -> str:
+    """A path that no other file has, as Spark would name it."""
+    directory = hive_directory(list(partition_values), partition_values)
+    name = f"part-00000-{_new_uuid()}-c000.{codec}.parquet"
+    return f"{directory}/{name}" if directory else name
+
+
+def _new_uuid() -> str:
+    """What `uuid.uuid4` gives as text, in a fifth of the time."""
+    given = os.urandom(16)
+    digits = bytes((*given[:6], given[6] & 0x0F | 0x40, given[7], given[8] & 0x3F | 0x80)).hex()
+    digits += given[9:].hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _has_nan(column: pa.ChunkedArray) -> bool:

@@ -1,4 +1,4 @@
-"""File values: columns that are the same in all rows of a file, and stand in the log.
+"""File values: columns that are the same in all rows of a file, as Arrow has them.
 
 Source: PROTOCOL.md, "Partition Value Serialization".
 """
@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.column_mapping import physical_name
-from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 
@@ -41,18 +39,18 @@ class Partitioning:
         Raises:
             LogCorruptError: One of them is none of its column's type.
         """
-        found = {}
-        for each in self.columns:
-            text = partition_values.get(physical_name(each) if self.is_mapped else each.name)
-            try:
-                value = parse(text, each.data_type, time_zone=self.time_zone)
-            except InvalidRequestError as error:
-                reason = error.message.rstrip(".")
-                raise LogCorruptError(
-                    table, f"data file {path}", f"{reason}, the type of column {each.name}"
-                ) from error
-            found[each.name] = pa.scalar(value, arrow_type_from_type(each.data_type))
-        return found
+        values = parse_partition_values(
+            self.columns,
+            partition_values,
+            is_mapped=self.is_mapped,
+            time_zone=self.time_zone,
+            table=table,
+            path=path,
+        )
+        return {
+            each.name: pa.scalar(values[each.name], arrow_type_from_type(each.data_type))
+            for each in self.columns
+        }
 
 
 def plan_partitioning(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.partition_values import serialize
-from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
 
 PartitionValues = dict[str, str | None]
 
@@ -70,9 +70,23 @@ def _numbers(values: pa.Array) -> pa.Array:
 def _serialize_column(column: pa.ChunkedArray, field: StructField, table: str) -> pa.Array:
     encoded = column.dictionary_encode().unify_dictionaries()
     distinct = encoded.chunk(0).dictionary
-    texts = pa.array([_text(each, field, table) for each in distinct], pa.string())
+    texts = pa.array(_texts(distinct, field, table), pa.string())
     indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
     return texts.take(indices)
+
+
+def _texts(values: pa.Array, field: StructField, table: str) -> list[str | None]:
+    texts: list[str | None]
+    try:
+        if field.data_type in INTEGER_RANGES and pa.types.is_integer(values.type):
+            texts = values.cast(pa.string()).to_pylist()  # a third of the time
+        else:
+            texts = [serialize(each, field.data_type) for each in values.to_pylist()]
+    except (OverflowError, ValueError, InvalidRequestError):
+        return [_text(each, field, table) for each in values]  # finds the one
+    if None in texts and not field.nullable:
+        return [_text(each, field, table) for each in values]
+    return texts
 
 
 def _text(value: Any, field: StructField, table: str) -> str | None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
-from delta_ops.arrow.data_file_read import Deleted, FileScan, StoredFile, num_rows
+from delta_ops.arrow.data_file_read import FileScan, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
@@ -26,6 +26,7 @@ from delta_ops.arrow.reading import read_all
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema

@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.partitioning import split
-from delta_ops.arrow.row_checks import validate_rows, validate_values
+from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -25,10 +26,11 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
-from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import not_null_rules
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import NO_COLUMNS, StructType
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -39,6 +41,7 @@ from delta_ops.transaction import (
 )
 from delta_ops.transaction.write import (
     Mode,
+    PartitionOverwriteMode,
     Target,
     WriteRequest,
     stage,
@@ -57,6 +60,9 @@ def write(
     partition_by: Sequence[str] | None = None,
     *,
     replace_where: Predicate | None = None,
+    partition_overwrite_mode: PartitionOverwriteMode = "static",
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
     txn: Txn | tuple[str, int] | None = None,
     configuration: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
@@ -69,10 +75,18 @@ def write(
     Args:
         target: Where the table is or shall be, or a transaction to add to and commit.
         data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
-        mode: "overwrite" replaces all rows, or those for which `replace_where` is true.
+        mode: "overwrite" replaces all rows, or those for which `replace_where` is true; "error"
+            and "ignore" only make a new table: where there is one they raise, or do nothing.
         partition_by: For a new table; for one that exists, its own partitioning or None.
+        replace_where: Rows of the data for which it is not true are refused.
+        partition_overwrite_mode: "dynamic" replaces the partitions of which the data have rows; of
+            a table without partitions, all rows.
+        merge_schema: Add columns, and fields of structs, that only the data have. What the table
+            has keeps its type.
+        overwrite_schema: The columns of the data become the table's, and `partition_by`, where it
+            is given, its partitioning; for an overwrite of all rows.
         txn: Application id and version: a write that the table holds already is not done again.
-        configuration: Table properties of a new table.
+        configuration: Table properties of a new table; one that exists keeps its own.
         hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
 
     Raises:
@@ -80,6 +94,7 @@ def write(
         CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
+        TableExistsError: There is a table, and the mode is "error".
     """
     validate_arguments(write, locals())
     transaction = transaction_on(target, storage_options, on_event, "arrow")
@@ -87,6 +102,9 @@ def write(
         mode=mode,
         partition_by=partition_by,
         replace_where=replace_where,
+        partition_overwrite_mode=partition_overwrite_mode,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
         txn=txn,
         configuration=configuration,
         user_metadata=user_metadata,
@@ -126,16 +144,17 @@ class ArrowWrite:
     def _reader(self) -> pa.RecordBatchReader:
         return _reader(self._data)
 
-    def schema_of_data(self) -> StructType:
+    def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
-        return schema_from_arrow(self._reader.schema)
+        names = known.fields_by_lower_name
+        fields = (f for f in self._reader.schema if f.name.lower() not in names or _is_nested(f))
+        return schema_from_arrow(pa.schema(fields))
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
-        definition, table = self._transaction.definition, self._transaction.log.uri
-        return _stage_batches(
-            self._transaction, _fit_batches(self._reader, definition.schema, table, must_match)
-        )
+        schema, table = self._transaction.schema, self._transaction.log.uri
+        rows = _fit_batches(self._reader, schema, table, must_match)
+        return _stage_batches(self._transaction, rows)
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
         """See `WriteEngine`."""
@@ -144,7 +163,9 @@ class ArrowWrite:
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """See `WriteEngine`."""
         assert self._transaction.snapshot
-        rows = _surviving_rows(self._transaction.snapshot, files, predicate)
+        rows = _surviving_rows(
+            self._transaction.snapshot, files, predicate, self._transaction.definition
+        )
         return _stage_batches(self._transaction, rows)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
@@ -167,18 +188,24 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
     is_durable = not partition_columns
     try:
         for chunk in _chunks(batches, definition.arrow_schema, _CHUNK_BYTES):
-            # Files do not have these columns: whoever writes one cannot check them.
-            validate_rows(chunk.select(partition_columns), schema, transaction.log.uri)
-            is_small = chunk.nbytes <= _FEW_BYTES
+            if not is_durable:
+                # Files do not have the partition columns: whoever writes one cannot check them.
+                validate_rows(chunk, schema, transaction.log.uri)
+                free_of_nan = writer.floats_without_nan(chunk)
+                chunk_bytes = chunk.select(file_schema.names).nbytes
             for values, rows in split(chunk, schema, partition_columns, transaction.log.uri):
-                if not is_durable and (is_small or rows.nbytes <= _FEW_BYTES):
-                    adds.append(writer.write_few(rows, values, data_change=True))
-                    continue
+                if not is_durable:
+                    # Arrow takes as long to say how large a slice is as to make a file.
+                    is_small = chunk_bytes <= _FEW_BYTES
+                    num_bytes = chunk_bytes * len(rows) // len(chunk) if is_small else rows.nbytes
+                    if num_bytes <= _FEW_BYTES:
+                        adds.append(writer.write_few(rows, values, free_of_nan, num_bytes))
+                        continue
                 groups = row_groups(rows.to_batches())
                 add = writer.write(groups, values, data_change=True, is_durable=is_durable)
                 adds.append(add)
         if not is_durable:
-            storage.persist(canonical_path(add.path, storage.uri) for add in adds)
+            storage.persist(canonical_texts([add.path for add in adds], storage.uri))
     except BaseException:  # an interrupt too would leave files that nobody names
         discard(storage, adds)
         raise
@@ -187,11 +214,14 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
 
 def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> Staged:
     num_rows = 0
+    checks = plan_checks(transaction.definition, transaction.log.uri)
 
     def count_batches() -> Iterator[pa.RecordBatch]:
         nonlocal num_rows
         for batch in batches:
             num_rows += len(batch)
+            for validate in checks.values():
+                validate(batch)
             yield batch
 
     adds = write_rows(transaction, count_batches())
@@ -201,18 +231,28 @@ def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) 
         schema=definition.schema,
         partition_columns=definition.partition_columns,
         num_rows=num_rows,
-        row_rules=frozenset(not_null_rules(definition.schema)),
+        row_rules=frozenset((*not_null_rules(definition.schema), *checks)),
     )
 
 
 def _surviving_rows(
-    snapshot: Snapshot, mixed: Sequence[AddFile], predicate: Predicate
+    snapshot: Snapshot,
+    mixed: Sequence[AddFile],
+    predicate: Predicate,
+    wanted: TableDefinition,
 ) -> Iterator[pa.RecordBatch]:
     matches = to_arrow(resolve(predicate, snapshot.schema), snapshot.schema)
     # A row for which the predicate is null does not match; a filter drops null as it does false.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
+    # The table may have more columns by now, which are null in rows that were there before.
+    fit = plan_fit(snapshot.arrow_schema, wanted.arrow_schema, snapshot.uri)
     for batch in read_files(snapshot, mixed, snapshot.arrow_schema.names):
-        yield from pa.Table.from_batches([batch]).filter(survives).to_batches()
+        for survivors in pa.Table.from_batches([batch]).filter(survives).to_batches():
+            yield from fit(survivors)
+
+
+def _is_nested(field: pa.Field) -> bool:
+    return bool(pt.is_nested(field.type))
 
 
 def _reader(data: Any) -> pa.RecordBatchReader:

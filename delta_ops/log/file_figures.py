@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.log.reconciliation import FileRows, regroup_tables
-from delta_ops.log.repeated_files import all_differ, mark_keys
+from delta_ops.log.repeated_files import mark_keys, marks_differ
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -151,7 +151,7 @@ def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
     )
     paths = found[CANONICAL_PATH]
     sizes: list[int] = found["size"].to_pylist()
-    if all_differ([mark_keys(paths)]):
+    if marks_differ([mark_keys(paths)]):
         return sizes
     # A checkpoint may name a file twice.
     return list(dict(zip(paths.to_pylist(), sizes, strict=True)).values())

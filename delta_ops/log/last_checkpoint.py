@@ -91,11 +91,11 @@ def checksum_of(hint: Mapping[str, Any]) -> str:
 
     Source: PROTOCOL.md, "JSON checksum".
     """
-    leaves: list[tuple[bytes, str]] = []
+    leaves: list[tuple[str, str]] = []
     for name, value in hint.items():
         if name != "checksum":
             _collect_leaves(value, _quote(name), leaves)
-    canonical = ",".join(f"{path.decode()}={text}" for path, text in sorted(leaves))
+    canonical = ",".join([f"{path}={text}" for path, text in sorted(leaves)])
     return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -113,25 +113,27 @@ def hint_from_json(data: bytes) -> dict[str, Any]:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
         raise ValueError("a name is there twice")
-    return dict(pairs)
+    return found
 
 
-def _collect_leaves(value: Any, path: str, into: list[tuple[bytes, str]]) -> None:
+def _collect_leaves(value: Any, path: str, into: list[tuple[str, str]]) -> None:
     """Paths and texts; each table that is opened pays for this, and a schema has hundreds."""
-    if isinstance(value, dict):
+    kind = type(value)
+    if kind is dict:
         for name, inner in value.items():
             _collect_leaves(inner, f"{path}+{_quote(name)}", into)
-    elif isinstance(value, list):
+    elif kind is list:
         for i, inner in enumerate(value):
             _collect_leaves(inner, f"{path}+{i}", into)
-    elif isinstance(value, _Number):
-        into.append((path.encode(), str(value)))
-    elif isinstance(value, str):
-        into.append((path.encode(), _quote(value)))
+    elif kind is str:
+        into.append((path, _quote(value)))
+    elif kind is bool:
+        into.append((path, "true" if value else "false"))
     else:
-        into.append((path.encode(), json.dumps(value)))
+        into.append((path, str(value) if kind is _Number else json.dumps(value)))
 
 
 @lru_cache(maxsize=1024)  # a schema has few names, hundreds of times

@@ -8,8 +8,8 @@ paths are compared first, and paths only where two of these are equal.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,9 @@ _WINDOWS = (-32, -24, -16)
 """Where the eight bytes begin that are looked at: before them stand directories, and behind them
 `.parquet`."""
 _WINDOW_BYTES = 8
+_NUMBERS_AT_ONCE = struct.Struct("=3q")
+_SHORT = b" " * -_WINDOWS[0]
+"""Stands for all shorter keys."""
 _FACTOR = 0x9E3779B97F4A7C1
 """Odd, so that no bit of what it multiplies is lost."""
 _FEW = 64
@@ -43,7 +46,7 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
     adds = merge_chunks(adds)
     keys = _keys(adds, table_uri)
     marks = mark_keys(keys)
-    if all_differ([marks]):
+    if marks_differ([marks]):
         return adds
     counts = pc.value_counts(marks, memory_pool=_POOL)
     shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
@@ -55,13 +58,23 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
     return adds.filter(pc.replace_with_mask(stays, may_repeat.combine_chunks(), is_first))
 
 
-def marks_of(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
-    """A number for each row, equal for rows of one file; columns as for `drop_repeated`."""
-    return mark_keys(_keys(adds, table_uri))
+def all_differ(adds: Iterable[pa.Table], table_uri: str) -> bool:
+    """True only if no file stands there twice, in one table or in two; columns as above."""
+    few: list[str] = []
+    marks: list[pa.ChunkedArray] = []
+    for each in adds:
+        keys = _keys(each, table_uri)
+        if marks or len(few) + len(keys) > _FEW:
+            marks.append(mark_keys(keys))
+        else:
+            few += keys.to_pylist()
+    if not marks:
+        return len(set(few)) == len(few)
+    return marks_differ([mark_keys(pa.chunked_array([few], pa.string())), *marks])
 
 
-def all_differ(marks: Sequence[pa.ChunkedArray]) -> bool:
-    """True only if no file stands there twice."""
+def marks_differ(marks: Iterable[pa.ChunkedArray]) -> bool:
+    """True only if the keys that have these marks all differ."""
     joined = pa.chunked_array([chunk for each in marks for chunk in each.chunks], pa.int64())
     return len(pc.unique(joined, memory_pool=_POOL)) == len(joined)
 
@@ -81,8 +94,8 @@ def _marks(keys: pa.Array) -> pa.Array:
     """A number for each key, equal where keys are; short keys have one number among them."""
     if len(keys) <= _FEW:
         return pa.array(map(_mark, keys.to_pylist()), pa.int64())
-    is_short = pc.less(pc.binary_length(keys), -_WINDOWS[0])
-    long = pc.if_else(is_short, " " * -_WINDOWS[0], keys).cast(pa.binary())
+    is_short = pc.less(pc.binary_length(keys), len(_SHORT))
+    long = pc.if_else(is_short, _SHORT.decode(), keys).cast(pa.binary())
     marks = pa.repeat(pa.scalar(0, pa.int64()), len(long))
     for start in _WINDOWS:
         marks = pc.add(pc.multiply(marks, _FACTOR), _numbers(long, start))
@@ -91,12 +104,11 @@ def _marks(keys: pa.Array) -> pa.Array:
 
 def _mark(key: str) -> int:
     """The number that `_marks` comes to for the key among many."""
-    text, mark = key.encode(), 0
-    if len(text) < -_WINDOWS[0]:
-        text = b" " * -_WINDOWS[0]
-    for start in _WINDOWS:
-        mark = mark * _FACTOR + int.from_bytes(text[start : start + _WINDOW_BYTES], sys.byteorder)
-    return (mark + _HALF) % _WHOLE - _HALF
+    text = key.encode()
+    long = text if len(text) >= len(_SHORT) else _SHORT
+    a, b, c = _NUMBERS_AT_ONCE.unpack_from(long, _WINDOWS[0])
+    mark: int = ((a * _FACTOR + b) * _FACTOR + c + _HALF) % _WHOLE - _HALF
+    return mark
 
 
 def _numbers(texts: pa.BinaryArray, start: int) -> pa.Array:

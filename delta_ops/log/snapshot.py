@@ -36,7 +36,7 @@ from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.log.reconciliation import FileRows, Tail, extend_tail, file_rows, unseen_rows
-from delta_ops.log.repeated_files import all_differ, drop_repeated, marks_of
+from delta_ops.log.repeated_files import all_differ, drop_repeated
 from delta_ops.log.replay import replay_commits
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
@@ -53,6 +53,8 @@ from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import FileInfo, Storage
+
+_NO_REMOVES = REMOVE.empty_table()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,9 +271,9 @@ class Snapshot:
             stored = iter([self.base.tombstones(wanted)] if self.base is not None else [])
         with naming_place(self._place_of_checkpoint):
             tables += [files.rows for files in unseen_rows(stored, self.tail, self.uri)]
-        schema = pa.schema([REMOVE.field(name) for name in columns])
         if not any(map(len, tables)):  # of most tables
-            return schema.empty_table()
+            return _NO_REMOVES.select(list(columns))
+        schema = pa.schema([REMOVE.field(name) for name in columns])
         return pa.concat_tables(tables, promote_options="none").select(schema.names).cast(schema)
 
     def transactions(self) -> Mapping[str, SetTransaction]:
@@ -357,11 +359,14 @@ class Snapshot:
         if not self._may_repeat_files:
             tables = list(self.stream_live(["size"]))
         else:
-            tables, marks = [], []
-            for table in self.stream_live(["size", "path", "deletionVector"]):
-                tables.append(table.select(["size"]))
-                marks.append(marks_of(table, self.uri))
-            if not all_differ(marks):
+            tables = []
+
+            def stream_tables() -> Iterator[pa.Table]:
+                for table in self.stream_live(["size", "path", "deletionVector"]):
+                    tables.append(table.select(["size"]))
+                    yield table
+
+            if not all_differ(stream_tables(), self.uri):
                 tables = [self._add_table(["size"], None, "UTC")]
         return pa.concat_tables(tables)["size"]
 

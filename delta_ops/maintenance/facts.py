@@ -54,6 +54,7 @@ def load_facts(
         VersionNotFoundError, LogCorruptError: As `load_log_cleanup_plan`.
     """
     horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
+    expired = len(tombstones_before(tombstones, horizon_ms))
     cleanup = _cleanup(snapshot, listed, now_ms, keep_versions)
     merging = plan_optimize(small_files, target_size_bytes=target_size_bytes, min_files=min_files)
     return Facts(
@@ -66,8 +67,8 @@ def load_facts(
         stale_checkpoint_files=len(cleanup.incomplete),
         deletable_log_files=len(cleanup.files),
         cleanup_is_enabled=cleanup.is_enabled,
-        expired_tombstones=len(tombstones_before(tombstones, horizon_ms)),
-        expired_file_is_there=any_is_there(snapshot, tombstones, horizon_ms, keep),
+        expired_tombstones=expired,
+        expired_file_is_there=expired > 0 and any_is_there(snapshot, tombstones, horizon_ms, keep),
         refused=refusals(snapshot),
     )
 

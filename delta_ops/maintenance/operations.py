@@ -25,6 +25,7 @@ from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.repair.operation import REPAIR
 from delta_ops.maintenance.vacuum.operation import VACUUM
+from delta_ops.protocol.features import Operation as Needed
 from delta_ops.protocol.table_definition import validate
 
 OPERATIONS: tuple[OperationEntry[Any], ...] = (
@@ -67,13 +68,14 @@ def refusals(snapshot: Snapshot) -> dict[Operation, tuple[str, ...]]:
         validate_format(snapshot)
     except UnsupportedFeatureError as error:
         return {entry.name: error.features for entry in OPERATIONS}
-    refused = {entry.name: _refusal(entry, snapshot) for entry in OPERATIONS}
+    by_features = {each: _lacking(snapshot, each) for each in {e.needs for e in OPERATIONS}}
+    refused = {e.name: e.refusal(snapshot) or by_features[e.needs] for e in OPERATIONS}
     return {name: reason for name, reason in refused.items() if reason}
 
 
-def _refusal(entry: OperationEntry[Any], snapshot: Snapshot) -> tuple[str, ...]:
+def _lacking(snapshot: Snapshot, needed: Needed) -> tuple[str, ...]:
     try:
-        validate(snapshot.definition, entry.needs, table=snapshot.uri, engine=None)
+        validate(snapshot.definition, needed, table=snapshot.uri, engine=None)
     except UnsupportedFeatureError as error:
-        return entry.refusal(snapshot) or error.features
-    return entry.refusal(snapshot)
+        return error.features
+    return ()

@@ -11,12 +11,16 @@ Metadata of the asset's definition say how to write:
                         partitions the table; "append": rows are added
     delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
     delta/configuration table properties of a new table
+    delta/merge_schema  True: the table takes in columns that only the output has
+    delta/overwrite_schema
+                        True: the columns of the output become the table's; without partitions only
 
 What an overwrite replaces is named by a predicate on the partition column; without partitions it
 is the whole table. There is no third way, and no error turns one into the other.
 """
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,7 +30,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError, VersionNotFoundError
-from delta_ops.events import CommitLost, OnEvent, RaceLost
+from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
 from delta_ops.orchestration.changes import rows_changed
@@ -60,6 +64,8 @@ from delta_ops.transaction import (
 from delta_ops.transaction.idempotency import is_done
 
 Mode = Literal["append", "overwrite"]
+PROGRESS_S = 10.0
+"""Between two lines of Dagster's log that say how far a write is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +87,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     root: str = Field(description="Folder or URI under which each asset has its table.")
     storage_options: dict[str, str] = Field(
-        default={}, description="What fsspec's file system takes; use dg.EnvVar for secrets."
+        default={},
+        description="What fsspec's file system takes, and by it Spark; use dg.EnvVar for secrets.",
     )
     cache_directory: str | None = Field(
         default=None,
@@ -109,10 +116,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return table_log(self.root, self.storage_options, asset_key, lock=self.lock, cache=cache)
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
-        """What hears the events of a write; by default lost races and lost commits go to
-        Dagster's log."""
+        """What hears the events of a write; by default lost races, lost commits and, now and then,
+        how many of Spark's tasks are done go to Dagster's log."""
+        told_at = time.monotonic()
 
         def on_event(event: Any) -> None:
+            nonlocal told_at
+            if isinstance(event, Progress) and time.monotonic() - told_at >= PROGRESS_S:
+                told_at = time.monotonic()
+                done = f"{event.done:,} of {event.total:,} tasks done"
+                context.log.info(f"{event.table}: {event.operation}, {done}")
             if isinstance(event, RaceLost):
                 context.log.info(f"{event.table}: another writer committed {event.version} first")
             if isinstance(event, CommitLost):
@@ -159,6 +172,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _write_output(self, context: dg.OutputContext, log: DeltaLog, data: Any) -> CommitResult:
         metadata = context.definition_metadata
         mode: Mode = metadata.get("delta/mode", "overwrite")
+        if mode not in ("append", "overwrite"):
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} has the delta/mode {mode!r}; choose "
+                "append or overwrite"
+            )
         idempotency = declared_idempotency(
             context.asset_key, metadata.get("delta/idempotency", "run")
         )
@@ -215,10 +233,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             transaction.set_transaction(txn)
         exists = transaction.snapshot is not None
         metadata = context.definition_metadata
+        overwrite_schema = metadata.get("delta/overwrite_schema", False)
         settings: dict[str, Any] = {
             "mode": mode,
-            "partition_by": None if exists else _partition_by(metadata),
+            "partition_by": _partition_by(metadata) if overwrite_schema or not exists else None,
             "replace_where": replaced,
+            "merge_schema": metadata.get("delta/merge_schema", False),
+            "overwrite_schema": overwrite_schema,
             "configuration": None if exists else metadata.get("delta/configuration"),
             "user_metadata": _user_metadata(context),
             "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),

@@ -48,7 +48,8 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
 
     root: str = Field(description="Folder or URI under which each asset has its table.")
     storage_options: dict[str, str] = Field(
-        default={}, description="What fsspec's file system takes; use dg.EnvVar for secrets."
+        default={},
+        description="What fsspec's file system takes, and by it Spark; use dg.EnvVar for secrets.",
     )
     cache_directory: str | None = Field(
         default=None,

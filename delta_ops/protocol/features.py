@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from delta_ops.protocol.actions import Protocol
@@ -35,9 +36,9 @@ clean up, compact: know the files of the log, and that nothing of the table stan
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feature:
-    """A feature of the protocol, and how far we support it."""
+    """A feature of the protocol, and how far we support it; a row is equal to itself alone."""
 
     name: str
     for_readers: bool = False
@@ -73,7 +74,6 @@ class Feature:
 
 
 _BOTH: frozenset[Engine] = frozenset({"arrow", "spark"})
-_ARROW: frozenset[Engine] = frozenset({"arrow"})
 _LOG: frozenset[Operation] = frozenset({"checkpoint", "clean up", "compact"})
 _FILES: frozenset[Operation] = _LOG | {"vacuum"}
 _OPEN: frozenset[Operation] = _FILES | {"open"}
@@ -96,6 +96,7 @@ FEATURES: tuple[Feature, ...] = (
         name="checkConstraints",
         legacy_writer_version=3,
         operations=_FILES | {"restore"},
+        written_by=_BOTH,
     ),
     Feature(
         name="changeDataFeed",
@@ -167,27 +168,27 @@ FEATURES: tuple[Feature, ...] = (
         name="variantType",
         for_readers=True,
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="variantType-preview",
         for_readers=True,
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="variantShredding",
         for_readers=True,
         requires=("variantType",),
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="variantShredding-preview",
         for_readers=True,
         enabled_by={"delta.enableVariantShredding": "true"},
         operations=_OPEN,
-        read_by=_ARROW,
+        read_by=_BOTH,
     ),
     Feature(
         name="catalogManaged",
@@ -276,15 +277,14 @@ FEATURES: tuple[Feature, ...] = (
 
 def feature_of(name: str) -> Feature:
     """The row of a feature; that of one which nobody has heard of supports nothing."""
-    return next((each for each in FEATURES if each.name == name), Feature(name=name))
+    return _rows_by_name(FEATURES).get(name) or Feature(name=name)
 
 
 def features_of_readers(protocol: Protocol) -> tuple[str, ...]:
     """The features that readers of such a table must know."""
     if protocol.min_reader_version >= FEATURES_READER_VERSION:
         return protocol.reader_features or ()
-    version = protocol.min_reader_version
-    legacy = (each.name for each in FEATURES if each.legacy_reader_version == version)
+    legacy = _names_of_legacy_readers(FEATURES, protocol.min_reader_version)
     # A list that the version does not allow says something all the same.
     return (*legacy, *(protocol.reader_features or ()))
 
@@ -293,8 +293,7 @@ def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
     """The features that writers of such a table must know."""
     if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
         return protocol.writer_features or ()
-    version = protocol.min_writer_version
-    legacy = (each.name for each in FEATURES if _is_since(each.legacy_writer_version, version))
+    legacy = _names_of_legacy_writers(FEATURES, protocol.min_writer_version)
     return (*legacy, *(protocol.writer_features or ()))
 
 
@@ -360,5 +359,20 @@ def _is_hidden_from_readers(name: str, protocol: Protocol) -> bool:
     return feature.legacy_reader_version != protocol.min_reader_version
 
 
-def _is_since(legacy_version: int | None, version: int) -> bool:
-    return legacy_version is not None and legacy_version <= version
+@cache
+def _rows_by_name(features: tuple[Feature, ...]) -> Mapping[str, Feature]:
+    return {each.name: each for each in features}
+
+
+@cache
+def _names_of_legacy_readers(features: tuple[Feature, ...], version: int) -> tuple[str, ...]:
+    return tuple(each.name for each in features if each.legacy_reader_version == version)
+
+
+@cache
+def _names_of_legacy_writers(features: tuple[Feature, ...], version: int) -> tuple[str, ...]:
+    return tuple(
+        each.name
+        for each in features
+        if each.legacy_writer_version is not None and each.legacy_writer_version <= version
+    )

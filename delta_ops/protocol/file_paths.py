@@ -26,6 +26,7 @@ from delta_ops.errors import LogPathError
 
 # What java.net.URI leaves as it is of ASCII in a path.
 _SAFE = "/_-!.~'()*,;:$&+=@"
+_PLAIN = re.compile(f"[A-Za-z0-9{re.escape(_SAFE)}]*")
 # A name may hold a colon; every URI of a file goes on from the root of its store.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _ABSOLUTE = f"^(/|{_SCHEME.pattern})"
@@ -50,7 +51,7 @@ def encode_path(path: str) -> str:
     and reads either; deltalake encodes them in its removes and compares texts, so that a file with
     a raw one could not be removed by it.
     """
-    return quote(path, safe=_SAFE)
+    return path if _PLAIN.fullmatch(path) else quote(path, safe=_SAFE)
 
 
 def is_absolute(path: str) -> bool:

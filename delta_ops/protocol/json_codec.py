@@ -98,11 +98,6 @@ def json_object(action: OtherAction | Sidecar | CheckpointMetadata) -> dict[str,
     return {name: body}
 
 
-def encode_action(action: Action | Sidecar | CheckpointMetadata) -> bytes:
-    """The action as one line of JSON, without the line's end."""
-    return encode_lines([_line(action)]).removesuffix(b"\n")
-
-
 def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> bytes:
     """The bytes of a commit file, or of the top-level file of a V2 checkpoint.
 

@@ -142,13 +142,13 @@ def hive_directory(columns: Sequence[str], values: Mapping[str, str | None]) -> 
 
     Source: Spark's ExternalCatalogUtils.getPartitionPathString.
     """
-    missing = [column for column in columns if column not in values]
-    if missing:
-        raise InvalidRequestError(f"Partition column {missing[0]} has no value; null is a value.")
-    return "/".join(
-        f"{_escape(column)}={_escape(values[column] or HIVE_DEFAULT_PARTITION)}"
-        for column in columns
-    )
+    try:
+        texts = [(each, values[each] or HIVE_DEFAULT_PARTITION) for each in columns]
+    except KeyError as error:
+        raise InvalidRequestError(
+            f"Partition column {error.args[0]} has no value; null is a value."
+        ) from error
+    return "/".join([f"{_escape(name)}={_escape(text)}" for name, text in texts])
 
 
 def round_to_float(value: float) -> float:
@@ -179,7 +179,7 @@ def _malformed_error(text: str, data_type: DataType) -> InvalidRequestError:
 
 
 def _escape(name: str) -> str:
-    return name.translate(_HIVE_ESCAPES)
+    return name if name.isalnum() else name.translate(_HIVE_ESCAPES)
 
 
 def _serialize_value(value: Any, data_type: DataType) -> str | None:

@@ -4,12 +4,15 @@ Source: PROTOCOL.md, "Column Invariants", "CHECK Constraints", "Generated Column
 Columns".
 
 Who writes rows checks the rules and attests which; who commits asks for all of them.
+A constraint is kept where its expression is true; null breaks it, as false does.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from delta_ops.protocol.schema import (
     ArrayType,
@@ -20,7 +23,8 @@ from delta_ops.protocol.schema import (
     walk,
 )
 
-_CONSTRAINTS = "delta.constraints."
+CONSTRAINTS = "delta.constraints."
+"""How the property of a CHECK constraint begins; its name follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Check:
     """A CHECK constraint: a predicate that is true for every row."""
 
     name: str
+    expression: str
+    """A condition of Spark SQL over the table's columns."""
 
     def __str__(self) -> str:
         return f"CHECK constraint {self.name}"
@@ -49,6 +55,8 @@ class Invariant:
     """A predicate that is true for every row, kept with a column."""
 
     column: str
+    expression: str | None
+    """A condition of Spark SQL over the table's columns; None where it cannot be read."""
 
     def __str__(self) -> str:
         return f"the invariant of column {self.column}"
@@ -94,17 +102,28 @@ def rules_of_expressions(
     Args:
         configuration: `metaData.configuration`.
     """
-    for key in configuration:
-        if key.lower().startswith(_CONSTRAINTS):
-            yield Check(key[len(_CONSTRAINTS) :])
+    for key, expression in configuration.items():
+        if key.lower().startswith(CONSTRAINTS):
+            yield Check(key[len(CONSTRAINTS) :], expression)
     for path, field in _fields(schema):
         column = ".".join(path)
         if "delta.invariants" in field.metadata:
-            yield Invariant(column)
+            yield Invariant(column, _invariant(field.metadata["delta.invariants"]))
         if "delta.generationExpression" in field.metadata:
             yield Generated(column)
         if any(key.startswith("delta.identity.") for key in field.metadata):
             yield Identity(column)
+
+
+def _invariant(text: Any) -> str | None:
+    """The expression in `delta.invariants`, which the reference wraps twice."""
+    try:
+        parsed = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    for key in ("expression", "expression"):
+        parsed = parsed.get(key) if isinstance(parsed, dict) else None
+    return parsed if isinstance(parsed, str) else None
 
 
 def _required_paths(data_type: DataType, nullable: bool, path: str) -> Iterator[str]:

@@ -110,6 +110,8 @@ class StructType:
         return "struct"
 
 
+NO_COLUMNS = StructType()
+
 DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
 
 STRING = PrimitiveType("string")

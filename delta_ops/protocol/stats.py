@@ -48,6 +48,7 @@ _NAN_AWARE_WRITER = "parquet-mr version"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_QUICK_ENCODER = msgspec.json.Encoder()
 _ASCII_MAX, _UNICODE_MAX = "\x7f", "\U0010ffff"
 
 
@@ -172,6 +173,10 @@ class FileStatsMaker:
             for path, data_type in _indexed_data_leaves(schema, tuple(partition_columns), settings)
             if not isinstance(data_type, ArrayType | MapType) and ".".join(path) in found
         ]
+        self._has_fractions = any(
+            each.data_type in (FLOAT, DOUBLE) or isinstance(each.data_type, DecimalType)
+            for each in self._columns
+        )
 
     def stats(
         self,
@@ -186,23 +191,23 @@ class FileStatsMaker:
         numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
         groups = [metadata.row_group(i) for i in numbers]
         for column in self._columns:
-            path, data_type, unit = column.path, column.data_type, column.units_per_ms
-            low, high, null_count = _merge(
-                [group.column(column.number) for group in groups], column
-            )
-            if column.may_hide_nan and path not in columns_without_nan:
-                high = None
-            _insert(lower, path, _lower_json(low, data_type, unit, self._prefix))
-            _insert(upper, path, _upper_json(high, data_type, unit, self._prefix))
+            number, path, data_type, stored_as, unit, may_hide_nan, is_number = column
+            low, high, null_count = _merge([group.column(number) for group in groups], stored_as)
+            if not is_number:
+                if may_hide_nan and path not in columns_without_nan:
+                    high = None
+                low = _lower_json(low, data_type, unit, self._prefix)
+                high = _upper_json(high, data_type, unit, self._prefix)
+            _insert(lower, path, low)
+            _insert(upper, path, high)
             _insert(null_counts, path, null_count)
-        return _json(
-            {
-                "numRecords": sum([group.num_rows for group in groups]),
-                "minValues": lower,
-                "maxValues": upper,
-                "nullCount": null_counts,
-            }
-        )
+        stats = {
+            "numRecords": sum([group.num_rows for group in groups]),
+            "minValues": lower,
+            "maxValues": upper,
+            "nullCount": null_counts,
+        }
+        return _json(stats) if self._has_fractions else _QUICK_ENCODER.encode(stats).decode()
 
 
 def _object(value: object) -> Mapping[str, Any]:
@@ -273,6 +278,8 @@ class _Column(NamedTuple):
     """How to take bounds from the footer; None: not at all."""
     units_per_ms: int
     may_hide_nan: bool
+    is_number: bool
+    """Bounds are integers or decimals, which stand in the footer as they do in JSON."""
 
 
 def _column(
@@ -292,23 +299,21 @@ def _column(
         stored_as=None if of_another_calendar else _bound_kind(column, data_type),
         units_per_ms=_units_per_ms(column) if is_time else 1,
         may_hide_nan=data_type in (FLOAT, DOUBLE) and not nan_is_seen,
+        is_number=data_type in INTEGER_RANGES or isinstance(data_type, DecimalType),
     )
 
 
-def _merge(chunks: Sequence[Any], column: _Column) -> tuple[Any, Any, int | None]:
+def _merge(chunks: Sequence[Any], stored_as: str | None) -> tuple[Any, Any, int | None]:
     """Bounds and number of nulls over row groups, in the footer's units; None is unknown."""
+    if len(chunks) == 1:
+        return _bounds_and_nulls(chunks[0], stored_as)
     lows: list[Any] = []
     highs: list[Any] = []
     null_count: int | None = 0
     for chunk in chunks:
-        num_values = chunk.num_values
-        if num_values == 0:
-            continue
-        statistics = chunk.statistics
-        nulls = statistics.null_count if statistics and statistics.has_null_count else None
+        low, high, nulls = _bounds_and_nulls(chunk, stored_as)
         null_count = None if null_count is None or nulls is None else null_count + nulls
-        if nulls != num_values:
-            low, high = _bounds(statistics, column.stored_as)
+        if nulls != chunk.num_values:
             lows.append(low)
             highs.append(high)
     return (
@@ -316,6 +321,16 @@ def _merge(chunks: Sequence[Any], column: _Column) -> tuple[Any, Any, int | None
         max(highs) if highs and None not in highs else None,
         null_count,
     )
+
+
+def _bounds_and_nulls(chunk: Any, stored_as: str | None) -> tuple[Any, Any, int | None]:
+    statistics = chunk.statistics
+    if not chunk.num_values:
+        return None, None, 0
+    nulls = statistics.null_count if statistics and statistics.has_null_count else None
+    if nulls == chunk.num_values:
+        return None, None, nulls
+    return *_bounds(statistics, stored_as), nulls
 
 
 def _bounds(statistics: Any, stored_as: str | None) -> tuple[Any, Any]:
@@ -439,8 +454,9 @@ def _timestamp_text(milliseconds: int, data_type: DataType) -> str | None:
 def _insert(target: dict[str, Any], path: ColumnPath, value: Any) -> None:
     if value is None:
         return
-    for name in path[:-1]:
-        target = target.setdefault(name, {})
+    if len(path) > 1:
+        for name in path[:-1]:
+            target = target.setdefault(name, {})
     target[path[-1]] = value
 
 

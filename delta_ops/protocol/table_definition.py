@@ -30,7 +30,9 @@ from delta_ops.protocol.features import (
 )
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.row_rules import (
+    Check,
     Identity,
+    Invariant,
     NotNull,
     RowRule,
     not_null_rules,
@@ -63,10 +65,10 @@ _DONE: Mapping[Operation, str] = {
     "clean up": "cleaned up",
     "compact": "compacted",
 }
-_READ: Mapping[Engine, tuple[DataType, ...]] = {"arrow": (VARIANT, VOID), "spark": ()}
-"""Types that an engine reads beside those of which values can be compared."""
-_ENFORCED: Mapping[Engine, tuple[type, ...]] = {"arrow": (NotNull,), "spark": (NotNull,)}
-"""Row rules that an engine checks."""
+_READ: tuple[DataType, ...] = (VARIANT, VOID)
+"""Types that engines read beside those of which values can be compared."""
+_ENFORCED = (NotNull, Check, Invariant)
+"""Row rules that engines check; the Arrow engine refuses expressions that it cannot evaluate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,11 +179,16 @@ def validate(
     for reason in contradictions(definition.protocol):
         raise LogCorruptError(table, "protocol", reason)
     engines: tuple[Engine, ...] = ("arrow", "spark") if engine is None else (engine,)
-    by_engine = [_find_unsupported(definition, operation, each, table) for each in engines]
-    if all(by_engine):
+    unsupported: list[str] = []
+    for each in engines:
+        found = _find_unsupported(definition, operation, each, table)
+        if not found:
+            break
+        unsupported = unsupported or found
+    else:
         by_spark = " by Spark" if engine == "spark" and operation == "read" else ""
-        unsupported = tuple(dict.fromkeys(by_engine[0]))
-        raise UnsupportedFeatureError(table, unsupported, _DONE[operation] + by_spark)
+        names = tuple(dict.fromkeys(unsupported))
+        raise UnsupportedFeatureError(table, names, _DONE[operation] + by_spark)
     if operation == "open":
         _validate_schema(definition, table)
 
@@ -227,14 +234,14 @@ def _find_unsupported(
         return found
     _validate_schema(definition, table)
     found += _untold_mapping(definition, operation, engine)
-    found += _unread_types(definition.schema, () if operation == "write" else _READ[engine])
+    found += _unread_types(definition.schema, () if operation == "write" else _READ)
     if operation != "read":
-        found += (str(rule) for rule in definition.row_rules if _is_lost(rule, operation, engine))
+        found += (str(rule) for rule in definition.row_rules if _is_lost(rule, operation))
         found += _undeclared_types(definition)
     return found
 
 
-def _is_lost(rule: RowRule, operation: Operation, engine: Engine) -> bool:
+def _is_lost(rule: RowRule, operation: Operation) -> bool:
     """Whether an operation might break a rule, or lose it.
 
     Rows that were in the table have kept its rules already. But what says how far an identity
@@ -242,7 +249,9 @@ def _is_lost(rule: RowRule, operation: Operation, engine: Engine) -> bool:
     """
     if operation == "restore":
         return isinstance(rule, Identity)
-    return not isinstance(rule, _ENFORCED[engine])
+    if isinstance(rule, Invariant) and rule.expression is None:
+        return True
+    return not isinstance(rule, _ENFORCED)
 
 
 def _validate_schema(definition: TableDefinition, table: str) -> None:

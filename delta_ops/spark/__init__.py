@@ -9,9 +9,21 @@ except ImportError as error:
         "delta_ops.spark needs the package pyspark; install it with: pip install 'delta_ops[spark]'"
     ) from error
 
+from delta_ops.spark.changes import read_changes
+from delta_ops.spark.packages import packages
+from delta_ops.spark.progress import show_progress
 from delta_ops.spark.read import read
 from delta_ops.spark.rewrite import rewrite
 from delta_ops.spark.session import get_session
 from delta_ops.spark.write import stage_write, write
 
-__all__ = ["get_session", "read", "rewrite", "stage_write", "write"]
+__all__ = [
+    "get_session",
+    "packages",
+    "read",
+    "read_changes",
+    "rewrite",
+    "show_progress",
+    "stage_write",
+    "write",
+]

@@ -1,10 +1,10 @@
 """Data files: rows written by Spark's own Parquet writer, described from their footers.
 
-Each job writes into a directory of its own under the table's root: two jobs in one would share
-`_temporary`, and after a job that succeeded its listing is what was committed. That holds for the
-committers we know and where all executors write to the driver's disk. On a cluster nothing else
-tells, so there the footers must add up to the rows that Spark counted, which takes a tenth of the
-time of a plain write.
+Each job writes into a directory of its own under the table's root. What it wrote, its tasks report
+(`commit_protocol`). Where that cannot be had, Hadoop's committer writes, which renames, and the
+directory is listed; on a cluster, where an executor may write to a disk of its own, the footers
+must then add up to the rows that Spark counted. Either way the driver reads the footer of each
+file, so that none is committed which it does not see.
 The directory is visible to every engine, and below it lie Hive's `column=value` directories, as
 some readers want them.
 A job that fails leaves nothing: its directory is removed.
@@ -13,59 +13,57 @@ A job that fails leaves nothing: its directory is removed.
 from __future__ import annotations
 
 import contextlib
-import re
-import shutil
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import DataFilesWritten, OnEvent
-from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.stats import stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
+from delta_ops.spark.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.failures import translating_failures
+from delta_ops.spark.optimized_write import gather_partitions, settings_of
 from delta_ops.spark.partition_text import (
     partition_text,
     partition_text_checks,
     partition_values_of,
 )
-from delta_ops.spark.read import spark_path
+from delta_ops.spark.places import options_to_write, remove_directory, spark_path
+from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
-from delta_ops.spark.session import overriding
+from delta_ops.spark.session import is_one_process, overriding
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction.write_rules import validate_footer
 
 _WRITE_OPTIONS: Mapping[str, str] = {
     # Spark's default for timestamps is INT96, which has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Long strings have no statistics at all unless the writer may cut them.
-    "parquet.statistics.truncate.length": "64",
+    # Long strings have no statistics at all unless the writer may cut them. So many bytes hold
+    # twice the characters that statistics in the log have by default, in every script.
+    "parquet.statistics.truncate.length": "260",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # The first algorithm makes files visible when the whole job has succeeded.
+    # Of Hadoop's committer: the first algorithm shows files when the whole job has succeeded.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
-    # Hadoop's default for local files writes a checksum file beside each.
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
 }
 _WRITE_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 """Session settings that have no option of a write."""
 _CODEC = "delta.parquet.compression.codec"
-_OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
-_FOOTER_THREADS = 8
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 """Whether file systems there usually take names that differ in case only for one."""
 
@@ -88,6 +86,29 @@ class WrittenFiles:
     num_rows: int
 
 
+class _Job(NamedTuple):
+    """Rows to write as Parquet, and where."""
+
+    rows: DataFrame
+    place: str
+    """The table's root is above it."""
+    target: TableTarget
+    partition_by: Sequence[str] = ()
+    settings: Mapping[str, str] = {}
+    on_tasks: OnTasks | None = None
+
+
+class _Found(NamedTuple):
+    """What a job has written."""
+
+    files: Iterable[FileInfo]
+    num_rows: int | None
+    """None where the files are known to be all."""
+
+
+_Way = Callable[[_Job], _Found]
+
+
 def write_rows(
     frame: DataFrame, checks: Sequence[RowCheck], target: TableTarget, on_event: OnEvent
 ) -> WrittenFiles:
@@ -102,25 +123,32 @@ def write_rows(
         StorageError: The store failed.
     """
     fields = target.definition.partition_fields
+    names = [field.name for field in fields]
     all_checks = [*checks]
     for field in fields:
         all_checks += partition_text_checks(named_column(field.name), field, folds_case=_FOLDS_CASE)
-    checked, refuse_broken = _observe_checks(frame, all_checks, target)
-    rows = checked.select(
-        *(named_column(f.name) for f in target.definition.data_schema.fields),
-        *(partition_text(named_column(f.name), f.data_type).alias(f.name) for f in fields),
-    )
-    directory = f"w-{uuid.uuid4().hex}"
-    with _removing_on_failure(target.storage, directory):
-        spread = _gather(rows, [field.name for field in fields], target.definition.metadata)
-        written = _run(spread, directory, target, partition_by=[field.name for field in fields])
-        refuse_broken()
-        on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
 
-        def values_of(path: str) -> Mapping[str, str | None]:
-            return partition_values_of(path.split("/")[1:-1], fields)
+    def values_of(path: str) -> Mapping[str, str | None]:
+        return partition_values_of(path.split("/")[1:-1], fields)
 
-        return _describe_files(directory, written, values_of, target, data_change=True)
+    def write_in(way: _Way) -> WrittenFiles:
+        directory = f"w-{uuid.uuid4().hex}"
+        checked, refuse_broken = _observe_checks(frame, all_checks, target)
+        rows = checked.select(
+            *(named_column(f.name) for f in target.definition.data_schema.fields),
+            *(partition_text(named_column(f.name), f.data_type).alias(f.name) for f in fields),
+        )
+        settings = settings_of(target.definition, frame.sparkSession)
+        gathered = gather_partitions(rows, target.definition)
+        on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
+        job = _Job(gathered, directory, target, names, settings, on_tasks)
+        with _removing_on_failure(target.storage, directory):
+            found = _run(job, way)
+            refuse_broken()
+            on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
+            return _describe_files(directory, found, values_of, target, data_change=True)
+
+    return _write_in_better_way(write_in)
 
 
 def rewrite_rows(
@@ -139,17 +167,28 @@ def rewrite_rows(
         InvalidRequestError: A check found a row, or the rows could not be read.
         StorageError: The store failed.
     """
-    top = f"w-{uuid.uuid4().hex}"
     hive = hive_directory(list(partition_values), partition_values)
-    directory = f"{top}/{hive}" if hive else top
-    checked, refuse_broken = _observe_checks(frame, checks, target)
-    with _removing_on_failure(target.storage, top):
+
+    def values_of(_path: str) -> Mapping[str, str | None]:
+        return dict(partition_values)
+
+    def write_in(way: _Way) -> WrittenFiles:
+        top = f"w-{uuid.uuid4().hex}"
+        directory = f"{top}/{hive}" if hive else top
+        checked, refuse_broken = _observe_checks(frame, checks, target)
         rows = checked.select(*(named_column(f.name) for f in target.definition.data_schema.fields))
-        written = _run(rows, directory, target, partition_by=())
-        refuse_broken()
-        return _describe_files(
-            directory, written, lambda _: dict(partition_values), target, data_change=False
-        )
+        with _removing_on_failure(target.storage, top):
+            found = _run(_Job(rows, directory, target), way)
+            refuse_broken()
+            return _describe_files(directory, found, values_of, target, data_change=False)
+
+    return _write_in_better_way(write_in)
+
+
+def _write_in_better_way(write_in: Callable[[_Way], WrittenFiles]) -> WrittenFiles:
+    with contextlib.suppress(ProtocolUnavailableError):
+        return write_in(_write_by_protocol)
+    return write_in(_write_by_listing)
 
 
 def _observe_checks(
@@ -165,29 +204,49 @@ def _observe_checks(
     )
 
 
-def _run(
-    rows: DataFrame, directory: str, target: TableTarget, *, partition_by: Sequence[str]
-) -> int | None:
-    """Write the rows and count them, where it takes a count to know that all files are seen."""
-    place = spark_path(target.storage, directory)
-    observed = None if _is_one_process(rows.sparkSession) else Observation()
-    if observed is not None:
-        rows = rows.observe(observed, sf.count(sf.lit(1)).alias("rows"))
-    writer = rows.write.options(**_WRITE_OPTIONS, **_codec_option(target))
+def _run(job: _Job, way: _Way) -> _Found:
+    storage = job.target.storage
     with (
-        translating_failures(target.storage.uri, target.storage.locate(directory)),
-        overriding(rows.sparkSession, _WRITE_SETTINGS),
+        translating_failures(storage.uri, storage.locate(job.place)),
+        overriding(job.rows.sparkSession, {**_WRITE_SETTINGS, **job.settings}),
     ):
-        jobs.run(rows.sparkSession, lambda: writer.partitionBy(*partition_by).parquet(place))
-        return None if observed is None else int(observed.get["rows"])
+        return way(job)
 
 
-def _is_one_process(spark: SparkSession) -> bool:
-    """Whether the driver is its own executor and so sees the files that it wrote."""
-    try:
-        return re.fullmatch(r"local(\[[^\]]*\])?", spark.sparkContext.master or "") is not None
-    except PySparkException:  # Connect has no context
-        return False
+def _write_by_protocol(job: _Job) -> _Found:
+    spark, storage = job.rows.sparkSession, job.target.storage
+    writer, place = _writer(job, job.rows), spark_path(storage, job.place)
+    written = jobs.run(spark, lambda: write_parquet(spark, writer, place), job.on_tasks)
+    files = [FileInfo(f"{job.place}/{path}", size, at) for path, size, at in written]
+    return _Found(files, None)
+
+
+def _write_by_listing(job: _Job) -> _Found:
+    """Write, and count the rows where it takes a count to know that all files are seen."""
+    spark, storage = job.rows.sparkSession, job.target.storage
+    place = spark_path(storage, job.place)
+    observed = None if is_one_process(spark) else Observation()
+    rows = (
+        job.rows
+        if observed is None
+        else job.rows.observe(observed, sf.count(sf.lit(1)).alias("rows"))
+    )
+    writer = _writer(job, rows)
+    jobs.run(spark, lambda: writer.parquet(place), job.on_tasks)
+    num_rows = None if observed is None else int(observed.get["rows"])
+    return _Found(_list_files(storage, job.place), num_rows)
+
+
+def _list_files(storage: Storage, directory: str) -> Iterator[FileInfo]:
+    for file in storage.list_tree(directory):
+        if file.path.rpartition("/")[2][0] not in "._":
+            yield file
+
+
+def _writer(job: _Job, rows: DataFrame) -> DataFrameWriter:
+    place = spark_path(job.target.storage, job.place)
+    options = {**_WRITE_OPTIONS, **options_to_write(place), **_codec_option(job.target)}
+    return rows.write.options(**options).partitionBy(*job.partition_by)
 
 
 def _codec_option(target: TableTarget) -> dict[str, str]:
@@ -198,32 +257,18 @@ def _codec_option(target: TableTarget) -> dict[str, str]:
     return {"compression": "lz4_raw" if codec == "lz4" else codec}
 
 
-def _gather(rows: DataFrame, partition_by: Sequence[str], metadata: Metadata) -> DataFrame:
-    """The rows of a partition brought together if the table asks for it.
-
-    A shuffle makes few files of many partitions, but takes longer than the write itself where a run
-    writes one partition. A rebalance splits large partitions, which a repartition would not.
-    """
-    asked = metadata.configuration.get(_OPTIMIZE_WRITE, "").lower() == "true"
-    return (
-        rows.hint("rebalance", *map(named_column, partition_by)) if asked and partition_by else rows
-    )
-
-
 def _describe_files(
     directory: str,
-    written: int | None,
+    found: _Found,
     values_of: ValuesOf,
     target: TableTarget,
     *,
     data_change: bool,
 ) -> WrittenFiles:
     storage, definition = target.storage, target.definition
-    files = [f for f in storage.list_tree(directory) if not _is_hidden(f.path)]
 
     def describe_file(info: FileInfo) -> tuple[AddFile | None, int]:
-        with pq.ParquetFile(storage.open_input(info.path)) as file:
-            footer = file.metadata
+        footer = _footer_of(info, storage)
         if not footer.num_rows:
             return None, 0
         validate_footer(footer, definition.schema, info.path)
@@ -244,17 +289,30 @@ def _describe_files(
         )
         return add, footer.num_rows
 
+    files = list(found.files)
     try:
-        with ThreadPoolExecutor(_FOOTER_THREADS, thread_name_prefix="delta_ops") as pool:
-            found = list(pool.map(describe_file, files))
+        described = run_parallel(describe_file, files)
     except InvalidRequestError as error:
         raise InvalidRequestError(f"{storage.uri}: {error}") from error
-    num_rows = sum(n for _, n in found)
-    _validate_complete(directory, written, num_rows, storage)
-    storage.delete_many(f.path for f, (add, _) in zip(files, found, strict=True) if add is None)
-    kept = [f.path for f, (add, _) in zip(files, found, strict=True) if add is not None]
+    num_rows = sum(n for _, n in described)
+    _validate_complete(directory, found.num_rows, num_rows, storage)
+    storage.delete_many(f.path for f, (add, _) in zip(files, described, strict=True) if add is None)
+    kept = [f.path for f, (add, _) in zip(files, described, strict=True) if add is not None]
     storage.persist(kept)
-    return WrittenFiles(adds=tuple(add for add, _ in found if add is not None), num_rows=num_rows)
+    adds = tuple(add for add, _ in described if add is not None)
+    return WrittenFiles(adds=adds, num_rows=num_rows)
+
+
+def _footer_of(info: FileInfo, storage: Storage) -> pq.FileMetaData:
+    try:
+        return read_footer(storage, info).metadata
+    except (FileNotFoundError, ValueError) as error:
+        raise StorageError(
+            storage.locate(info.path),
+            "found",
+            f"Spark wrote {info.size} bytes and the driver does not see them ({error}); check that "
+            "driver and executors reach the same place by this path, and run again",
+        ) from error
 
 
 def _validate_complete(directory: str, written: int | None, found: int, storage: Storage) -> None:
@@ -267,10 +325,6 @@ def _validate_complete(directory: str, written: int | None, found: int, storage:
         )
 
 
-def _is_hidden(path: str) -> bool:
-    return path.rpartition("/")[2][0] in "._"
-
-
 @contextlib.contextmanager
 def _removing_on_failure(storage: Storage, directory: str) -> Iterator[None]:
     try:
@@ -278,9 +332,3 @@ def _removing_on_failure(storage: Storage, directory: str) -> Iterator[None]:
     except BaseException:
         remove_directory(storage, directory)
         raise
-
-
-def remove_directory(storage: Storage, directory: str) -> None:
-    """Remove a directory that a job made and no version names, with all that is in it."""
-    place = spark_path(storage, directory).removeprefix("file:")
-    shutil.rmtree(place, ignore_errors=True)

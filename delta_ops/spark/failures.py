@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
+from delta_ops.storage.failures import scrub
 
 _STORE_REASONS: Mapping[str, str] = {
     "No space left on device": "no space is left on the device; free some and run again",
@@ -33,6 +34,44 @@ _STORE_REASONS: Mapping[str, str] = {
         "runs Spark may write there, and that no partition value is longer than about 200 bytes"
     ),
 }
+_OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"UnknownStoreException|NoSuchBucket|ContainerNotFound|FilesystemNotFound|"
+            r"specified (?:bucket|container|filesystem) does not exist"
+        ),
+        "its bucket or container is not there; check its name and the endpoint",
+    ),
+    (
+        re.compile(
+            r"AccessDenied|AccountIsDisabled|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|"
+            r"InvalidToken|AuthenticationFailed|AuthorizationFailure|AuthorizationPermission|"
+            r"NoAuthWithAWS|NoAwsCredentials|KeyProviderException|Status Code: 40[13]\b|"
+            r", 40[13],|\b40[13] (?:Forbidden|Unauthorized)|InvalidConfigurationValueException|"
+            r"Unable to load credentials|TokenAccessProviderException|AzureADAuthenticator"
+        ),
+        "the store refuses the credentials; check those in storage_options, that they have not "
+        "expired, and that they may list, read and write there",
+    ),
+    (
+        re.compile(
+            r"UnknownHost|ConnectException|ConnectTimeout|SocketTimeout|NoRouteToHost|"
+            r"Connection (?:refused|reset)|NoHttpResponse|SSL(?:Handshake)?Exception"
+        ),
+        "its endpoint does not answer; check the address and the network, and run again",
+    ),
+    (
+        re.compile(
+            r"ClassNotFoundException: (?:Class )?(?:org\.apache\.hadoop\.fs|software\.amazon)|"
+            r"NoSuchMethodError|NoClassDefFoundError|NoSuchFieldError"
+        ),
+        "Hadoop's connector for the store is not there, or is not for the session's Hadoop; name "
+        "that of delta_ops.spark.packages, and no other, in spark.jars.packages",
+    ),
+)
+_IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
+"""A word like "Connection refused" may be of a user's function, and of another service."""
+_GONE = re.compile(r"FILE_NOT_EXIST|java\.io\.FileNotFoundException")
 _SQLSTATE = re.compile(r" SQLSTATE: \w{5}$")
 _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error): (.+)$", re.M)
 
@@ -58,16 +97,51 @@ def translating_failures(table: str, place: str) -> Iterator[None]:
 def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
     """The error to raise for one of Spark's."""
     text = f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
-    for sign, reason in _STORE_REASONS.items():
+    for sign, of_disk in _STORE_REASONS.items():
         if sign in text:
-            return StorageError(place, "written", reason)
+            return StorageError(place, "written", of_disk)
+    reason = _reason_of_store(text) if _IN_STORE.search(text) else None
+    if reason is not None:
+        hint = "the rows may come from another store, of which the same may be true"
+        return StorageError(place, "written", f"{reason}; {hint}")
+    if _GONE.search(text):
+        return InvalidRequestError(
+            f"{table}: a file that the rows come from is gone, and nothing was committed: "
+            f"{_reason(error, text)}. Read the table again, in which a vacuum may have removed it, "
+            "and write again"
+        )
     return InvalidRequestError(
         f"{table}: Spark could not compute the rows, and nothing was committed: "
         f"{_reason(error, text)}. Correct the DataFrame or its input, and write again"
     )
 
 
+def store_failure(error: Exception, place: str) -> StorageError | None:
+    """The error to raise for what a store answered; None where something is not there."""
+    text = str(error)
+    reason = _reason_of_store(text)
+    if reason is not None:
+        return StorageError(place, "reached by Spark", reason)
+    return (
+        None
+        if _GONE.search(text)
+        else StorageError(
+            place,
+            "reached by Spark",
+            f"{_reason(error, text)}; check storage_options and the session's settings of Hadoop",
+        )
+    )
+
+
+def _reason_of_store(text: str) -> str | None:
+    return next((reason for pattern, reason in _OF_STORES if pattern.search(text)), None)
+
+
 def _reason(error: Exception, text: str) -> str:
+    return scrub(_first_reason(error, text), {})
+
+
+def _first_reason(error: Exception, text: str) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if "Traceback (most recent call last):" in lines:  # a Python function's own words come last
         return lines[-1].rstrip(".")

@@ -37,22 +37,30 @@ def scan(
     data: StructType,
     partitions: StructType,
     options: Mapping[str, str],
+    of_spark: Mapping[str, str],
 ) -> DataFrame:
-    """A scan of exactly these files; columns of `data`, then of `partitions`.
+    """A scan of exactly these files; columns of `data`, then of `partitions` and `of_spark`.
 
-    `_metadata` can be asked for, as of any scan.
+    Args:
+        spark: Any session.
+        groups: The files; one may be in several groups.
+        data: Columns that files have.
+        partitions: Columns of which groups have the values.
+        options: Passed to Spark's Parquet reader.
+        of_spark: Fields of Spark's metadata of rows, by the names that they get.
     """
-    paths = [path for group in groups for path, *_ in group.files]
+    named = [path for group in groups for path, *_ in group.files]
+    paths = list(dict.fromkeys(named))
     # Letters such as [ in a path stand for themselves, and directories do not speak of columns.
     reader = spark.read.options(**options, recursiveFileLookup="true", __globPaths__="false")
     with overriding(spark, _LISTING):
-        rows = reader.schema(data).parquet(*paths)
+        rows = add_metadata(reader.schema(data).parquet(*paths), of_spark)
     if not partitions.fields:
         return rows
-    located = rows.withColumn(_PATH, rows.metadataColumn("_metadata").getField("file_path"))
-    if len(paths) <= _MAP_FILES:
+    located = add_metadata(rows, {_PATH: "file_path"})
+    if len(named) == len(paths) <= _MAP_FILES:
         grouped = located.withColumn(_GROUP, _group_by_map(groups))
-    else:
+    else:  # a file of several groups has its rows in each of them
         grouped = located.join(sf.broadcast(_group_by_path(spark, groups)), _PATH, "left")
     return grouped.select(
         *(named_column(field.name) for field in data.fields),
@@ -60,7 +68,21 @@ def scan(
             parse_physical_text(_text(groups, i), field.data_type).alias(field.name)
             for i, field in enumerate(schema_from_json(partitions.json()).fields)
         ),
+        *map(named_column, of_spark),
     )
+
+
+def add_metadata(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
+    """A scan with fields of Spark's metadata beside its columns, by the names that they get."""
+    for name, field in fields.items():
+        rows = rows.withColumn(name, rows.metadataColumn("_metadata").getField(field))
+    return rows
+
+
+def is_hidden(path: str) -> bool:
+    """Whether Spark's reader leaves the file out, without a word, though its path is given."""
+    name = path.rpartition("/")[2]
+    return (name[0] in "_." and "=" not in name) or name.endswith("._COPYING_")
 
 
 def _group_by_map(groups: Sequence[FileGroup]) -> Column:

@@ -8,15 +8,20 @@ own, and the one that is interrupted can cancel it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TypeVar
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
 
 from pyspark import inheritable_thread_target
-from pyspark.sql import SparkSession, is_remote
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from delta_ops.spark.progress import INTERVAL_S, OnTasks, watch_tasks
+from delta_ops.spark.session import is_connect
 
 _T = TypeVar("_T")
 _LONGEST_WAIT_S = 60
@@ -24,11 +29,16 @@ _LONGEST_WAIT_S = 60
 _BETWEEN_CANCELS_S = 0.5
 
 
-def run(spark: SparkSession, call: Callable[[], _T]) -> _T:
-    """What the call returns or raises; an interrupt of this thread cancels its jobs first."""
-    if is_remote():  # no JVM to lose the connection to, and no way to its jobs
-        return call()
+def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = None) -> _T:
+    """What the call returns or raises; an interrupt of this thread cancels its jobs first.
+
+    Args:
+        on_tasks: Told in this thread, now and then, how far the call's jobs are; what it raises
+            cancels them.
+    """
     tag = f"delta_ops-{uuid.uuid4().hex}"
+    if is_connect(spark):
+        return _run_remotely(spark, call, tag, on_tasks)
     outcome: Future[_T] = Future()
 
     def call_tagged() -> _T:
@@ -50,11 +60,41 @@ def run(spark: SparkSession, call: Callable[[], _T]) -> _T:
     thread = threading.Thread(target=work, name=tag, daemon=True)
     try:
         thread.start()
+        if on_tasks is not None:
+            _report_until_done(spark, tag, outcome, on_tasks)
         return outcome.result()
     except BaseException:
         if not outcome.done():
             _cancel(spark, tag, thread)
         raise
+
+
+def _report_until_done(
+    spark: SparkSession, tag: str, outcome: Future[_T], on_tasks: OnTasks
+) -> None:
+    # A thread of its own asks, for an interrupt may come in the middle of an answer.
+    latest: list[tuple[int, int]] = []
+    with watch_tasks(spark, lambda done, total: latest.append((done, total)), tag):
+        while not wait([outcome], timeout=INTERVAL_S).done:
+            if latest:
+                on_tasks(*latest[-1])
+                latest.clear()
+
+
+def _run_remotely(spark: Any, call: Callable[[], _T], tag: str, on_tasks: OnTasks | None) -> _T:
+    """What the call returns or raises, of a session without a JVM to lose the connection to."""
+    with contextlib.ExitStack() as entered:
+        spark.addTag(tag)
+        entered.callback(spark.removeTag, tag)
+        if on_tasks is not None:
+            entered.enter_context(watch_tasks(spark, on_tasks))
+        try:
+            return call()
+        except PySparkException:  # of the server, where nothing is at work any more
+            raise
+        except BaseException:
+            spark.interruptTag(tag)
+            raise
 
 
 def _cancel(spark: SparkSession, tag: str, thread: threading.Thread) -> None:

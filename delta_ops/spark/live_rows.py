@@ -1,4 +1,4 @@
-"""Live rows: rows of files without those that deletion vectors name.
+"""Live rows: rows of files without those that deletion vectors name, or these alone.
 
 Source: PROTOCOL.md, "Deletion Vectors".
 
@@ -11,10 +11,11 @@ and neither a Python worker nor a shuffle. A row whose block is not there is liv
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
@@ -23,35 +24,52 @@ from delta_ops.spark.expressions import named_column
 
 FILE = StructField("delta_ops file", LONG)
 """The number of the file, in each of its rows; no table's name, for the space."""
-_ROW, _BLOCK, _WORDS = "delta_ops row", "delta_ops block", "delta_ops words"
+ROW = "delta_ops row"
+"""The number of the row in its file, from 0."""
+_BLOCK, _WORDS = "delta_ops block", "delta_ops words"
 _FILE_BITS = 40
 """Blocks of a file have numbers below 2 to the power of this."""
+_HELPERS = (FILE.name, ROW, _BLOCK, _WORDS)
 _WORD_BITS = 64
 
 
 def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
-    """The rows that no vector names, without the column `FILE`.
+    """The rows that no vector names, without the columns `FILE` and `ROW`.
 
     Args:
-        rows: A scan, with the column `FILE`.
+        rows: A scan, with these columns.
         vectors: The deleted rows of each file, in the order of the files' numbers.
     """
-    numbered = rows.withColumn(_ROW, rows.metadataColumn("_metadata").getField("row_index"))
-    row, words = named_column(_ROW), named_column(_WORDS)
+    joined, bit = _join_bits(rows, vectors, "left")
+    return joined.filter(bit.isNull() | (bit == 0)).drop(*_HELPERS)
+
+
+def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
+    """The rows that a vector names; as `keep_live`."""
+    joined, bit = _join_bits(rows, vectors, "inner")
+    return joined.filter(bit == 1).drop(*_HELPERS)
+
+
+def _join_bits(
+    rows: DataFrame, vectors: Sequence[BitMap64], how: Literal["left", "inner"]
+) -> tuple[DataFrame, Column]:
+    """The rows beside the words of their blocks, and the bit of each row in them."""
+    row = named_column(ROW)
     block = sf.shiftleft(named_column(FILE.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
-    deleted = rows.sparkSession.createDataFrame(_deleted_blocks(vectors))
-    joined = numbered.withColumn(_BLOCK, block).join(sf.broadcast(deleted), _BLOCK, "left")
+    named = rows.sparkSession.createDataFrame(_named_blocks(vectors))
+    joined = rows.withColumn(_BLOCK, block).join(sf.broadcast(named), _BLOCK, how)
     place = row.bitwiseAND(sf.lit((1 << BLOCK_BITS) - 1)).cast("int")
-    word = sf.get(words, sf.shiftright(place, 6))
-    is_live = words.isNull() | (sf.getbit(word, place.bitwiseAND(sf.lit(_WORD_BITS - 1))) == 0)
-    return joined.filter(is_live).drop(FILE.name, _ROW, _BLOCK, _WORDS)
+    word = sf.get(named_column(_WORDS), sf.shiftright(place, 6))
+    return joined, sf.getbit(word, place.bitwiseAND(sf.lit(_WORD_BITS - 1)))
 
 
-def _deleted_blocks(vectors: Sequence[BitMap64]) -> pa.Table:
+def _named_blocks(vectors: Sequence[BitMap64]) -> pa.Table:
     schema = pa.schema({_BLOCK: pa.int64(), _WORDS: pa.list_(pa.int64())})
     batches = []
     for file, vector in enumerate(vectors):
         numbers, words = blocks_of(vector)
+        if not len(numbers):
+            continue  # PySpark passes over all that follows an empty batch
         keys = pa.array([(file << _FILE_BITS) + number for number in numbers.to_pylist()])
         batches.append(pa.record_batch([keys.cast(pa.int64()), words], schema))
-    return pa.Table.from_batches(batches, schema)
+    return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)])

@@ -2,6 +2,10 @@
 
 Counting takes no second pass over the rows and does not depend on how Spark orders expressions, as
 an error raised by one does. What is found broken is written all the same, and deleted again.
+
+The conditions of constraints and invariants are Spark's own SQL, so Spark reads them. What it finds
+in them is looked at before: they may speak of the row's columns only, and of nothing that a session
+has and another one has not.
 """
 
 from __future__ import annotations
@@ -11,15 +15,31 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.row_rules import NotNull, RowRule
+from delta_ops.protocol.row_rules import Check, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
+from delta_ops.spark.schema import spark_schema_from_schema
 
 _IsBroken = Callable[[Column], Column]
+_OF_SESSION = frozenset(
+    {
+        "PythonUDF",
+        "ScalaUDF",
+        "HiveSimpleUDF",
+        "HiveGenericUDF",
+        "VariableReference",
+        "OuterReference",
+        "CurrentUser",
+    }
+)
+"""Catalyst's expressions for what is defined in a session, or outside of the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +82,67 @@ def null_checks(schema: StructType) -> Iterator[RowCheck]:
                 ),
                 rule=NotNull(path),
             )
+
+
+def expression_checks(
+    definition: TableDefinition, spark: SparkSession, table: str
+) -> Iterator[RowCheck]:
+    """A check for each CHECK constraint and invariant of the table.
+
+    Raises:
+        InvalidRequestError: One cannot be evaluated over the table's columns alone, the same in
+            every session.
+    """
+    rules = [rule for rule in definition.row_rules if isinstance(rule, Check | Invariant)]
+    if not rules:
+        return
+    empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
+    for rule in rules:
+        text = rule.expression or ""
+        if reason := _why_unusable(text, empty):
+            raise InvalidRequestError(
+                f"{table}: {rule} ({text}) cannot be checked: {reason}. Drop it, or write with the "
+                "engine that added it"
+            )
+        yield RowCheck(
+            num_broken=sf.count_if(~sf.coalesce(sf.expr(text), sf.lit(False))),
+            message=(
+                f"{rule} ({text}) is not true; correct these rows or leave them out, nothing was "
+                "committed"
+            ),
+            rule=rule,
+        )
+
+
+def _why_unusable(text: str, empty: DataFrame) -> str:
+    """What keeps an expression from being checked; nothing if it can be."""
+    if is_remote():
+        return "a session of Spark Connect does not tell what is in it, use a classic one"
+    try:
+        selected = empty.select(sf.expr(text))
+        fields = selected.schema.fields
+    except PySparkException as error:
+        said = str(error).strip().splitlines()[0].partition(" SQLSTATE")[0].rstrip(".")
+        return f"Spark does not understand it ({said})"
+    if [type(field.dataType) for field in fields] != [BooleanType]:
+        return "it is no condition"
+    plan = selected._jdf.queryExecution().analyzed()
+    if plan.getClass().getSimpleName() != "Project" or plan.child().children().nonEmpty():
+        return "it looks at more than one row, or calls a function of this session"
+    expression = plan.projectList().head()
+    if not expression.deterministic():
+        return "it is not the same each time it is evaluated"
+    found = {node.getClass().getSimpleName() for node in _nodes(expression)}
+    if found & _OF_SESSION or plan.subqueries().nonEmpty():
+        return "it looks at something other than the row"
+    return ""
+
+
+def _nodes(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for i in range(children.length()):
+        yield from _nodes(children.apply(i))
 
 
 def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:

@@ -14,7 +14,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
@@ -59,6 +62,24 @@ def get_session(
         return builder.getOrCreate()
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of a Connect server and so has no JVM of its own."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def session_time_zone(spark: SparkSession) -> str:
+    """In which partition values of type timestamp are read that name no zone."""
+    return spark.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def is_one_process(spark: SparkSession) -> bool:
+    """Whether the driver is its own executor."""
+    try:
+        return re.fullmatch(r"local(\[[^\]]*\])?", spark.sparkContext.master or "") is not None
+    except PySparkException:  # Connect has no context
+        return False
+
+
 def validate_java() -> None:
     """Check that the Java which Spark would start is there and new enough.
 
@@ -91,7 +112,7 @@ class _Overrides:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.before: dict[tuple[int, str], tuple[int, str | None]] = {}
+        self.before: dict[tuple[object, str], tuple[int, str | None]] = {}
 
 
 _overrides = _Overrides()
@@ -112,15 +133,25 @@ def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
 
     Settings belong to the session, so what else runs in it meanwhile sees them too.
     """
+    session = _identity(spark)
     with contextlib.ExitStack() as entered:
         for name, value in settings.items():
-            _enter(spark, name, value)
-            entered.callback(_leave, spark, name)
+            _enter(spark, (session, name), value)
+            entered.callback(_leave, spark, (session, name))
         yield
 
 
-def _enter(spark: SparkSession, name: str, value: str) -> None:
-    key = (id(spark), name)
+def _identity(spark: SparkSession) -> object:
+    """Equal for all objects of Python that stand for one session."""
+    session: Any = spark
+    try:
+        return session.session_id if is_connect(spark) else session._jsparkSession.sessionUUID()
+    except (AttributeError, Py4JError):
+        return id(spark)
+
+
+def _enter(spark: SparkSession, key: tuple[object, str], value: str) -> None:
+    name = key[1]
     with _overrides.lock:
         users, before = _overrides.before.get(key, (0, spark.conf.get(name)))
         if users == 0 and before != value:
@@ -128,13 +159,15 @@ def _enter(spark: SparkSession, name: str, value: str) -> None:
         _overrides.before[key] = (users + 1, before)
 
 
-def _leave(spark: SparkSession, name: str) -> None:
-    key = (id(spark), name)
+def _leave(spark: SparkSession, key: tuple[object, str]) -> None:
+    name = key[1]
     with _overrides.lock:
         users, before = _overrides.before.pop(key)
         if users > 1:
             _overrides.before[key] = (users - 1, before)
-        elif before is not None and before != spark.conf.get(name):
+        elif before is None:
+            spark.conf.unset(name)
+        elif before != spark.conf.get(name):
             spark.conf.set(name, before)
 
 

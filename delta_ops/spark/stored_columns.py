@@ -13,10 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column
+from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
 from delta_ops.protocol.column_mapping import field_id, physical_name, rename_columns
-from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from delta_ops.protocol.schema import (
+    STRING,
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.schema import spark_schema_from_schema
@@ -33,20 +42,110 @@ def scan_options(definition: TableDefinition) -> Mapping[str, str]:
 def stored_schema(
     definition: TableDefinition, fields: Sequence[StructField]
 ) -> spark_types.StructType:
-    """Columns of the table for a scan of its files: all nullable, by names that files have."""
+    """Columns of the table for a scan of its files: all nullable, by names that files have.
+
+    What is of type void is in no file, and left out at every depth.
+    """
     kept = (_SPARKS_ID,) if definition.mapping_mode == "id" else ()
-    return spark_schema_from_schema(_rename_as_stored(definition, fields), kept)
+    return spark_schema_from_schema(_drop_void(_rename_as_stored(definition, fields)), kept)
+
+
+def log_schema(
+    definition: TableDefinition, fields: Sequence[StructField]
+) -> spark_types.StructType:
+    """Columns of which the log has the values, by the names that stand beside those of files."""
+    typed = [
+        replace(each, data_type=STRING) if is_void(each.data_type) else each for each in fields
+    ]
+    return spark_schema_from_schema(_rename_as_stored(definition, typed), ())
 
 
 def table_column(definition: TableDefinition, field: StructField) -> Column:
-    """The table's column, of the columns of `stored_schema`."""
-    stored = _rename_as_stored(definition, (field,))
-    column = named_column(stored.fields[0].name)
-    given, wanted = (
-        spark_schema_from_schema(each, ())[0].dataType for each in (stored, StructType((field,)))
+    """The table's column, of the columns of `stored_schema` and `log_schema`."""
+    stored = _drop_void(_rename_as_stored(definition, (field,)))
+    if not stored.fields:
+        return _null(field.data_type).alias(field.name)
+    (given,) = stored.fields
+    column = _convert(named_column(given.name), given.data_type, field.data_type)
+    return column.alias(field.name)
+
+
+def is_void(data_type: DataType) -> bool:
+    """Whether no file can have a column of the type, since nothing in it has a type of its own."""
+    match data_type:
+        case StructType(fields=fields):
+            return all(is_void(each.data_type) for each in fields)
+        case ArrayType(element_type=element_type):
+            return is_void(element_type)
+        case MapType(key_type=key_type, value_type=value_type):
+            return is_void(key_type) or is_void(value_type)
+    return data_type == VOID
+
+
+def _drop_void(schema: StructType) -> StructType:
+    return StructType(
+        tuple(
+            replace(each, data_type=_drop_void_in(each.data_type))
+            for each in schema.fields
+            if not is_void(each.data_type)
+        )
     )
-    # Fields of structs change their names by their places.
-    return (column if given == wanted else column.cast(wanted)).alias(field.name)
+
+
+def _drop_void_in(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return _drop_void(data_type)
+        case ArrayType():
+            return replace(data_type, element_type=_drop_void_in(data_type.element_type))
+        case MapType():
+            key_type, value_type = (
+                _drop_void_in(data_type.key_type),
+                _drop_void_in(data_type.value_type),
+            )
+            return replace(data_type, key_type=key_type, value_type=value_type)
+    return data_type
+
+
+def _convert(column: Column, given: DataType, wanted: DataType) -> Column:
+    """The column with the fields that no file has, and the others by the table's names."""
+    if _drop_void_in(wanted) == wanted:
+        given_type, wanted_type = _spark_type(given), _spark_type(wanted)
+        # Fields of structs change their names by their places.
+        return column if given_type == wanted_type else column.cast(wanted_type)
+    match given, wanted:
+        case StructType(), StructType():
+            stored = iter(given.fields)
+            members = [
+                _null(each.data_type).alias(each.name)
+                if is_void(each.data_type)
+                else _member(column, next(stored), each)
+                for each in wanted.fields
+            ]
+            return sf.when(column.isNotNull(), sf.struct(*members))
+        case ArrayType(element_type=element), ArrayType(element_type=wanted_element):
+            return sf.transform(column, lambda each: _convert(each, element, wanted_element))
+        case MapType(), MapType():
+            keys, values = (
+                (given.key_type, wanted.key_type),
+                (given.value_type, wanted.value_type),
+            )
+            column = sf.transform_keys(column, lambda key, _: _convert(key, *keys))
+            return sf.transform_values(column, lambda _, item: _convert(item, *values))
+    return column
+
+
+def _member(parent: Column, given: StructField, wanted: StructField) -> Column:
+    member = _convert(parent.getField(given.name), given.data_type, wanted.data_type)
+    return member.alias(wanted.name)
+
+
+def _null(data_type: DataType) -> Column:
+    return sf.lit(None).cast(_spark_type(data_type))
+
+
+def _spark_type(data_type: DataType) -> spark_types.DataType:
+    return spark_schema_from_schema(StructType((StructField("_", data_type),)), ())[0].dataType
 
 
 def _rename_as_stored(definition: TableDefinition, fields: Sequence[StructField]) -> StructType:

@@ -9,7 +9,6 @@ that do not fit are made null here and counted.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,13 +16,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.row_rules import Check, Invariant
 from delta_ops.protocol.schema import (
+    BINARY,
     BYTE,
     DOUBLE,
     FLOAT,
     INTEGER,
     LONG,
     SHORT,
+    STRING,
     ArrayType,
     DataType,
     DecimalType,
@@ -31,8 +33,9 @@ from delta_ops.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
-    walk,
 )
+from delta_ops.protocol.schema_evolution import validate_given_once
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
@@ -64,8 +67,9 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
             fit.
     """
     given = data_schema_from_spark(frame.schema)
-    _refuse_duplicates(given, table)
+    validate_given_once(given, table)
     _refuse_unknown(given, schema, table)
+    frame = _drop_collations(frame, given)
     values: list[Column] = []
     misfits: list[tuple[Column, str]] = []
     for each in schema.fields:
@@ -74,6 +78,10 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
         if source and _is_narrowed(source[0].data_type, each.data_type):
             narrowed = value.try_cast(each.data_type.name)
             is_changed = ~narrowed.try_cast(source[0].data_type.name).eqNullSafe(value)
+            if each.data_type == LONG and source[0].data_type in _EXACT_IN:
+                is_changed |= _is_past_longs(value)
+            elif source[0].data_type == LONG and each.data_type in _EXACT_IN:
+                is_changed |= _is_past_longs(narrowed)
             why = ", and a value does not fit"
             misfits.append(
                 (is_changed, _misfit(each.name, source[0].data_type, each.data_type, why))
@@ -95,25 +103,48 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     )
 
 
-def _refuse_duplicates(given: StructType, table: str) -> None:
-    for path, data_type in [((), given), *walk(given)]:
-        if not isinstance(data_type, StructType):
-            continue
-        for name, n in Counter(field.name.lower() for field in data_type.fields).items():
-            if n > 1:
-                raise InvalidRequestError(
-                    f"{table}: column {'.'.join((*path, name))!r} is in the data twice (case does "
-                    "not count); rename or drop one"
-                )
+def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
+    """The rows as readers will see them, where an expression of the table may look at them.
+
+    An empty partition value is stored as null. What must not be null is refused as empty later.
+    """
+    if not any(isinstance(rule, Check | Invariant) for rule in definition.row_rules):
+        return frame
+    return frame.withColumns(
+        {
+            each.name: sf.when(sf.length(named_column(each.name)) > 0, named_column(each.name))
+            for each in definition.partition_fields
+            if each.data_type in (STRING, BINARY) and each.nullable
+        }
+    )
 
 
 def _refuse_unknown(given: StructType, schema: StructType, table: str) -> None:
     for each in given.fields:
         if each.name.lower() not in schema.fields_by_lower_name:
             raise InvalidRequestError(
-                f"{table} has no column {each.name!r}; drop it from the data, or add it to the "
-                f"table first. Its columns are {', '.join(f.name for f in schema.fields)}"
+                f"{table} has no column {each.name!r}; drop it from the data, or write with "
+                "merge_schema=True to add it. Its columns are "
+                f"{', '.join(f.name for f in schema.fields)}"
             )
+
+
+def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
+    """The rows with texts that compare by their bytes, as those of a table do.
+
+    Rules of the table would else be judged by the collations of the data.
+    """
+    collated = {
+        each.name: named_column(each.name).cast(as_stored.dataType)
+        for each, as_stored in zip(frame.schema, spark_schema_from_schema(given), strict=True)
+        if " collate " in each.dataType.simpleString()
+    }
+    return frame.withColumns(collated) if collated else frame
+
+
+def _is_past_longs(value: Column) -> Column:
+    """Whether a floating-point number is beyond the largest long, to which Spark casts it."""
+    return sf.coalesce(value >= sf.lit(2.0**63), sf.lit(False))
 
 
 def _convert(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
@@ -150,8 +181,8 @@ def _converted_struct(
     for each in source.fields:
         if each.name.lower() not in target.fields_by_lower_name:
             raise InvalidRequestError(
-                f"{table} has no column {path}.{each.name}; drop it from the data, or add it to "
-                "the table first"
+                f"{table} has no column {path}.{each.name}; drop it from the data, or write with "
+                "merge_schema=True to add it"
             )
     members = []
     for each in target.fields:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql import types as spark_types
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
@@ -20,13 +21,15 @@ from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructType
-from delta_ops.spark.data_files import TableTarget, remove_directory, write_rows
+from delta_ops.protocol.schema import NO_COLUMNS, StructType
+from delta_ops.spark.data_files import TableTarget, write_rows
 from delta_ops.spark.expressions import matches
-from delta_ops.spark.read import read_files, session_time_zone, spark_path
-from delta_ops.spark.row_checks import RowCheck, checked_rules, null_checks
+from delta_ops.spark.places import reach, remove_directory
+from delta_ops.spark.read import read_files
+from delta_ops.spark.row_checks import RowCheck, checked_rules, expression_checks, null_checks
 from delta_ops.spark.schema import schema_from_spark
-from delta_ops.spark.table_columns import fit
+from delta_ops.spark.session import session_time_zone
+from delta_ops.spark.table_columns import fit, stored_rows
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -37,6 +40,7 @@ from delta_ops.transaction import (
 )
 from delta_ops.transaction.write import (
     Mode,
+    PartitionOverwriteMode,
     Target,
     WriteRequest,
     stage,
@@ -52,6 +56,9 @@ def write(
     partition_by: Sequence[str] | None = None,
     *,
     replace_where: Predicate | None = None,
+    partition_overwrite_mode: PartitionOverwriteMode = "static",
+    merge_schema: bool = False,
+    overwrite_schema: bool = False,
     txn: Txn | tuple[str, int] | None = None,
     configuration: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
@@ -64,10 +71,18 @@ def write(
     Args:
         df: May read the table itself.
         target: Where the table is or shall be, or a transaction to add to and commit.
-        mode: "overwrite" replaces all rows, or those for which `replace_where` is true.
+        mode: "overwrite" replaces all rows, or those for which `replace_where` is true; "error"
+            and "ignore" only make a new table: where there is one they raise, or do nothing.
         partition_by: For a new table; for one that exists, its own partitioning or None.
+        replace_where: Rows of the data for which it is not true are refused.
+        partition_overwrite_mode: "dynamic" replaces the partitions of which the data have rows; of
+            a table without partitions, all rows.
+        merge_schema: Add columns, and fields of structs, that only the data have. What the table
+            has keeps its type.
+        overwrite_schema: The columns of the data become the table's, and `partition_by`, where it
+            is given, its partitioning; for an overwrite of all rows.
         txn: Application id and version: a write that the table holds already is not done again.
-        configuration: Table properties of a new table.
+        configuration: Table properties of a new table; one that exists keeps its own.
         hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
 
     Raises:
@@ -75,13 +90,18 @@ def write(
         CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
+        TableExistsError: There is a table, and the mode is "error".
     """
     validate_arguments(write, locals())
-    transaction = _transaction(target, storage_options, on_event)
+    _refuse_stream(df)
+    transaction = _transaction(df.sparkSession, target, storage_options, on_event)
     request = WriteRequest(
         mode=mode,
         partition_by=partition_by,
         replace_where=replace_where,
+        partition_overwrite_mode=partition_overwrite_mode,
+        merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
         txn=txn,
         configuration=configuration,
         user_metadata=user_metadata,
@@ -107,15 +127,26 @@ def stage_write(
         TableNotFoundError: There is no table to fit them to.
     """
     validate_arguments(stage_write, locals())
-    transaction = _transaction(target, storage_options, on_event)
+    _refuse_stream(df)
+    transaction = _transaction(df.sparkSession, target, storage_options, on_event)
     return stage(transaction, SparkWrite(transaction, df), partition_by, None)
 
 
+def _refuse_stream(df: DataFrame) -> None:
+    if df.isStreaming:
+        raise InvalidRequestError(
+            "a streaming DataFrame is written by foreachBatch, batch by batch"
+        )
+
+
 def _transaction(
-    target: Target, storage_options: Mapping[str, Any] | None, on_event: OnEvent
+    spark: SparkSession,
+    target: Target,
+    storage_options: Mapping[str, Any] | None,
+    on_event: OnEvent,
 ) -> Transaction:
     transaction = transaction_on(target, storage_options, on_event, "spark")
-    spark_path(transaction.log.storage, "")  # refuses what Spark cannot reach
+    reach(spark, transaction.log.storage)
     return transaction
 
 
@@ -125,20 +156,44 @@ class SparkWrite:
     def __init__(self, transaction: Transaction, df: DataFrame) -> None:
         self._transaction, self._df = transaction, df
 
-    def schema_of_data(self) -> StructType:
+    def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
-        return schema_from_spark(self._df.schema)
+        return schema_from_spark(
+            spark_types.StructType(
+                [
+                    field
+                    for field in self._df.schema.fields
+                    if _is_nested(field.dataType)
+                    or field.name.lower() not in known.fields_by_lower_name
+                ]
+            )
+        )
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
-        if self._df.isStreaming:
-            raise InvalidRequestError(
-                "a streaming DataFrame is written by foreachBatch, batch by batch"
-            )
-        schema = self._transaction.schema
-        rows = fit(self._df, schema, self._transaction.log.uri)
-        checks = [*rows.checks, *null_checks(schema), *_match_checks(must_match, schema)]
-        return _stage_rows(self._transaction, rows.frame, checks)
+        return self._stage(self._df, must_match)
+
+    def _stage(self, df: DataFrame, must_match: Predicate | None) -> Staged:
+        transaction, definition = self._transaction, self._transaction.definition
+        schema, table = definition.schema, transaction.log.uri
+        rows = fit(df, schema, table)
+        checks = [
+            *rows.checks,
+            *null_checks(schema),
+            *expression_checks(definition, df.sparkSession, table),
+            *_match_checks(must_match, schema),
+        ]
+        target = TableTarget(storage=transaction.log.storage, definition=definition)
+        written = write_rows(
+            stored_rows(rows.frame, definition), checks, target, transaction.on_event
+        )
+        return Staged(
+            adds=written.adds,
+            schema=schema,
+            partition_columns=definition.partition_columns,
+            num_rows=written.num_rows,
+            row_rules=checked_rules(checks),
+        )
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
         """See `WriteEngine`."""
@@ -150,14 +205,20 @@ class SparkWrite:
         snapshot = self._transaction.snapshot
         assert snapshot
         rows = read_files(self._df.sparkSession, snapshot, files)
-        survivors = rows.filter(~matches(predicate, snapshot.schema))
-        return _stage_rows(self._transaction, survivors, tuple(null_checks(snapshot.schema)))
+        # The table may have more columns by now, which are null in rows that were there before.
+        return self._stage(rows.filter(~matches(predicate, snapshot.schema)), None)
 
     def discard(self, adds: Sequence[AddFile]) -> None:
         """See `WriteEngine`; directories of this engine hold nothing else."""
         uri = self._transaction.log.uri
         for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:
             remove_directory(self._transaction.log.storage, directory)
+
+
+def _is_nested(data_type: spark_types.DataType) -> bool:
+    return isinstance(
+        data_type, spark_types.StructType | spark_types.ArrayType | spark_types.MapType
+    )
 
 
 def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[RowCheck]:
@@ -169,15 +230,3 @@ def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[
                 "outside of what is replaced. Filter the data, or widen replace_where"
             ),
         )
-
-
-def _stage_rows(transaction: Transaction, rows: DataFrame, checks: Sequence[RowCheck]) -> Staged:
-    target = TableTarget(storage=transaction.log.storage, definition=transaction.definition)
-    written = write_rows(rows, checks, target, transaction.on_event)
-    return Staged(
-        adds=written.adds,
-        schema=target.definition.schema,
-        partition_columns=target.definition.partition_columns,
-        num_rows=written.num_rows,
-        row_rules=checked_rules(checks),
-    )

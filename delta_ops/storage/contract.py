@@ -17,9 +17,9 @@ can be swept; whoever lists takes the names they know and leaves the rest. They 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -54,6 +54,14 @@ class Readable(Protocol):
     @property
     def uri(self) -> str:
         """The root as the user named it, without credentials; for messages and `locate`."""
+
+    @property
+    def client_options(self) -> Mapping[str, Any]:
+        """Options that the store's client was opened with, by its names; credentials are there."""
+
+    @property
+    def endpoint(self) -> str | None:
+        """The address that the client goes to, where it is known; it may hold credentials."""
 
     @property
     def has_native_input(self) -> bool:

@@ -73,20 +73,24 @@ def write_new_file(
     Raises:
         FileExistsError: There is a file, which stays.
     """
-    with translating(translate, FileExistsError):
+    try:  # very many files are written so; a context manager would take as long as a step
         descriptor = os.open(target, _CREATE_FLAGS, 0o666)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise translate(error) from error
     try:
+        write(_StagedBytes(descriptor, translate))
         try:
-            write(_StagedBytes(descriptor, translate))
-            with translating(translate):
-                status = os.fstat(descriptor)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-            raise
-        with translating(translate):
-            os.close(descriptor)  # network file systems tell only here of lost bytes
+            status = os.fstat(descriptor)
+            closing, descriptor = descriptor, -1
+            os.close(closing)  # network file systems tell only here of lost bytes
+        except OSError as error:
+            raise translate(error) from error
     except BaseException:
+        with contextlib.suppress(OSError):
+            if descriptor >= 0:
+                os.close(descriptor)
         with contextlib.suppress(OSError):  # no version names it: vacuum's
             os.unlink(target)
         raise
@@ -131,10 +135,12 @@ def sync_upward(directory: str, root: str) -> None:
 
 def directories_upward(directory: str, root: str) -> Iterator[str]:
     """`directory` and each above it up to `root`."""
-    yield directory
-    parent = os.path.dirname(directory)
-    if directory not in {root, parent}:  # its own parent only at the top of the file system
-        yield from directories_upward(parent, root)
+    while True:
+        yield directory
+        parent = os.path.dirname(directory)
+        if directory in (root, parent):  # its own parent only at the top of the file system
+            return
+        directory = parent
 
 
 def sync_directory(directory: str) -> None:
@@ -179,11 +185,14 @@ class _StagedBytes(io.FileIO):
         self._translate = translate
 
     def write(self, data: Any) -> int:
-        with translating(self._translate), memoryview(data) as view:
-            written = super().write(view)
-            while written < view.nbytes:
-                written += super().write(view.cast("B")[written:])
-            return written
+        try:
+            written = super().write(data)
+            with memoryview(data) as view:
+                while written < view.nbytes:
+                    written += super().write(view.cast("B")[written:])
+        except OSError as error:
+            raise self._translate(error) from error
+        return written
 
 
 def _write_through(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, groupby, islice
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -62,6 +62,15 @@ _inherited: list[Any] = []
 for a thread that is not there, and they are the parent's."""
 
 
+class _Unseen(NamedTuple):
+    """A value that a traceback with variables does not show."""
+
+    value: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return "..."
+
+
 class FsspecStorage:
     """A `Storage` over a fsspec file system.
 
@@ -71,6 +80,7 @@ class FsspecStorage:
         uri: The root as the user named it, without a slash at its end; credentials are dropped.
         lock: What the user supplied, see `locks`.
         cache: Where what is read of unchanging files is kept, if the user wants that.
+        options: What `fs` was opened with, as the user gave it.
     """
 
     def __init__(
@@ -80,6 +90,7 @@ class FsspecStorage:
         uri: str,
         lock: Lock | None = None,
         cache: RangeCache | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self._opened_fs = fs
         self._opened_in = os.getpid()
@@ -87,6 +98,7 @@ class FsspecStorage:
         self._uri = redact(uri)
         self._lock = lock
         self._cache = cache
+        self._options = _Unseen(options or {})
 
     def __repr__(self) -> str:
         return f"FsspecStorage({self._uri!r})"
@@ -95,6 +107,16 @@ class FsspecStorage:
     def uri(self) -> str:
         """The root as the user named it, without credentials."""
         return self._uri
+
+    @property
+    def client_options(self) -> Mapping[str, Any]:
+        """See `Storage`."""
+        return self._options.value
+
+    @property
+    def endpoint(self) -> str | None:
+        """See `Storage`."""
+        return address_of(self._protocols, self._fs)
 
     @property
     def has_native_input(self) -> bool:
@@ -199,7 +221,9 @@ class FsspecStorage:
     def holding_lock(self, path: str) -> Iterator[FsspecStorage]:
         """See `Storage`."""
         with hold_for_caller(self._lock, self._full_path(path), self._uri) as lock:
-            yield FsspecStorage(self._fs, self._root, self._uri, lock, self._cache)
+            yield FsspecStorage(
+                self._fs, self._root, self._uri, lock, self._cache, self.client_options
+            )
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:  # noqa: ARG002
         """See `Storage`; also `UnsupportedStorageError`, see `exclusive`."""
@@ -360,8 +384,9 @@ class FsspecStorage:
             files = [entry for entry in entries if entry["type"] == "file"]
             paths = [self._relative_path(e["name"]) for e in entries if e["type"] == "directory"]
             # A directory that is listed as in itself is an object that stands for it.
-            below = [path.rstrip("/") for path in paths if path.rstrip("/") != directory]
-            return files, [path for path in below if is_valid(path)]
+            # Such an object beside files below it makes a directory of Azure be listed twice.
+            below = dict.fromkeys(path.rstrip("/") for path in paths)
+            return files, [path for path in below if path != directory and is_valid(path)]
         return [], []
 
     def _stat_if_there(self, path: str) -> FileInfo | None:

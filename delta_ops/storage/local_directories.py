@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import NamedTuple
 
 HAS_DESCRIPTORS = {os.stat, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
 
@@ -22,10 +22,6 @@ class LocalDirectory(NamedTuple):
     def names(self) -> list[str]:
         """Names of all entries."""
         return os.listdir(self.place if self.descriptor is None else self.descriptor)
-
-    def scan(self) -> AbstractContextManager[Iterator[os.DirEntry[Any]]]:
-        """All that is in it."""
-        return os.scandir(self.place if self.descriptor is None else self.descriptor)
 
     def status(self) -> os.stat_result:
         """Status of the directory itself."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -26,6 +27,9 @@ from delta_ops.storage.failures import reason_of
 from delta_ops.storage.local_directories import LocalDirectory, open_place
 from delta_ops.storage.paths import is_valid, validate
 
+if sys.platform == "linux":
+    import resource
+
 R = TypeVar("R")
 
 _THREADS = 8
@@ -33,7 +37,10 @@ _AHEAD = 64
 """Directories that are listed and not taken yet."""
 _NOTICED_S = 0.05
 """Waiting that is noticed: what is over before needs no threads."""
+_TIMED_TOGETHER = 16
 _FOUND_TOGETHER = 1000
+_FEW = 4
+"""Files of which to ask the status takes less time than to open their directory."""
 
 
 class _Listed(NamedTuple):
@@ -103,17 +110,28 @@ class _Pace:
     def results(self, calls: Iterable[Callable[[], R]]) -> Iterator[R]:
         """What the calls return, in their order."""
         remaining = iter(calls)
+        together = 1  # and more later: to look at the clock takes a tenth of a short call
         while self._waited_s <= self._worked_s + _NOTICED_S:
-            call = next(remaining, None)
-            if call is None:
+            group = list(islice(remaining, together))
+            if not group:
                 return
-            began_s, began_work_s = perf_counter(), thread_time()
-            result = call()
+            began_s, began_work_s, began_waits = perf_counter(), thread_time(), _num_waits()
+            results = [call() for call in group]
             worked_s = thread_time() - began_work_s
             self._worked_s += worked_s
-            self._waited_s += perf_counter() - began_s - worked_s
-            yield result
+            # Whoever never gave up its core had to share it: more threads would not help.
+            if began_waits is None or _num_waits() != began_waits:
+                self._waited_s += perf_counter() - began_s - worked_s
+            yield from results
+            together = min(2 * together, _TIMED_TOGETHER)
         yield from run_ahead(((1, call) for call in remaining), _AHEAD, _THREADS)
+
+
+def _num_waits() -> int | None:
+    """How often this thread has waited for anything but a core; None where that is not known."""
+    if sys.platform != "linux":
+        return None
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 def _find(real_root: str, paths: list[str]) -> list[FileInfo]:
@@ -136,51 +154,58 @@ def _find(real_root: str, paths: list[str]) -> list[FileInfo]:
 
 
 def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threading.Lock) -> _Listed:
-    place = os.path.join(root, *directory.split("/")) if directory else root
     prefix = f"{directory}/" if directory else ""
+    place = f"{root}{os.sep}{prefix}"
     try:
+        paths, directories, links = _paths(place, prefix)
+        if wanted is not None:
+            if paths:
+                with one_by_one:
+                    paths = list(wanted(paths))
+            elif prefix and not (directories or links):
+                return _Listed(_empty_directory(place, prefix, wanted, one_by_one), [], [])
+        if not paths:
+            return _Listed([], directories, links)
+        if len(paths) <= _FEW:
+            return _Listed(_infos(LocalDirectory(place, None), prefix, paths), directories, links)
         with open_place(place) as open_directory:
-            return _list_open(open_directory, prefix, wanted, one_by_one)
+            return _Listed(_infos(open_directory, prefix, paths), directories, links)
     except (FileNotFoundError, NotADirectoryError):
         return _Listed([], [], [])
     except OSError as error:
-        raise StorageError(place, "listed", reason_of(error)) from error
+        raise StorageError(place.rstrip("/"), "listed", reason_of(error)) from error
 
 
-def _list_open(
-    directory: LocalDirectory, prefix: str, wanted: Wanted | None, one_by_one: threading.Lock
-) -> _Listed:
-    paths, directories, links = _paths(directory, prefix)
-    if wanted is not None:
-        is_empty = bool(prefix) and not (paths or directories or links)
-        if is_empty and not directory.names():
-            with one_by_one:
-                is_wanted = bool(wanted([prefix]))
-            return _Listed([_info_of(prefix, directory.status())] if is_wanted else [], [], [])
-        if paths:
-            with one_by_one:
-                paths = list(wanted(paths))
-    return _Listed(_infos(directory, prefix, paths), directories, links)
+def _empty_directory(
+    place: str, prefix: str, wanted: Wanted, one_by_one: threading.Lock
+) -> list[FileInfo]:
+    """The directory itself if there is nothing in it, not even what listings leave out."""
+    with open_place(place) as directory:
+        if directory.names():
+            return []
+        with one_by_one:
+            is_wanted = bool(wanted([prefix]))
+        return [_info_of(prefix, directory.status())] if is_wanted else []
 
 
-def _paths(directory: LocalDirectory, prefix: str) -> tuple[list[str], list[str], list[str]]:
+def _paths(place: str, prefix: str) -> tuple[list[str], list[str], list[str]]:
     """Paths of the files, of the directories, and of the links."""
     files: list[str] = []
     directories: list[str] = []
     links: list[str] = []
-    with directory.scan() as entries:
+    with os.scandir(place) as entries:
         for entry in entries:
             name = entry.name
+            path = prefix + name
             # Of most names it is seen at once; what is before them has been looked at.
-            is_plain = prefix and name.isascii() and "\\" not in name
-            if not is_plain and not is_valid(prefix + name):
+            if not (prefix and name.isascii() and "\\" not in name) and not is_valid(path):
                 continue
             if entry.is_file(follow_symlinks=False):
-                files.append(prefix + name)
+                files.append(path)
             elif entry.is_dir(follow_symlinks=False):
-                directories.append(prefix + name)
+                directories.append(path)
             elif entry.is_symlink():
-                links.append(prefix + name)
+                links.append(path)
     return files, directories, links
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,10 @@ from delta_ops.storage.object_stores import options_to_open
 from delta_ops.storage.option_names import client_options
 from delta_ops.storage.paths import redact, split_uri
 from delta_ops.storage.range_cache import RangeCache
+
+# `url_to_fs` imports it at its first call, where a fork would not wait for it.
+with contextlib.suppress(ImportError):  # it is new in fsspec
+    import fsspec.implementations.chained
 
 _CACHING = frozenset({"simplecache", "filecache", "blockcache", "cached"})
 _BUCKET_FIRST = frozenset({"s3", "s3a", "gs", "gcs"})
@@ -50,8 +55,9 @@ def open_remote(
     # What fsspec's own configuration adds, it would add unseen.
     file_system = fsspec.get_filesystem_class(scheme)
     given = apply_config(file_system, client_options(scheme, storage_options))
+    plain = drop_credentials(scheme, given)
     options = {
-        **options_to_open(scheme, drop_credentials(scheme, given), file_system),
+        **options_to_open(scheme, plain, file_system),
         "use_listings_cache": False,
     }
     try:
@@ -60,7 +66,7 @@ def open_remote(
         reason = f"{describe_error(error, options)}; check the address and storage_options"
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
-    return FsspecStorage(fs, root, uri, lock, cache)
+    return FsspecStorage(fs, root, uri, lock, cache, plain)
 
 
 def _validate_remote(address: str, scheme: str, rest: str) -> None:

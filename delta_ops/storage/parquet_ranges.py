@@ -17,6 +17,7 @@ import struct
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -36,8 +37,8 @@ _HOLE_BYTES = 256 << 10
 """Unwanted bytes that are read rather than asked around; one request of many takes as long."""
 _REQUEST_BYTES = 8 << 20
 WINDOW_BYTES = 64 << 20
-_PAGE_IS_MISSING = "Deserializing page header failed"
-"""What Arrow says of a page of zeros."""
+_RESERVED_BYTES = 64 << 20
+"""Addresses that are kept for files up to this size; they take no memory."""
 
 ByteRange = tuple[int, int]
 
@@ -105,8 +106,8 @@ def validate_chunks(
     """Refuse a footer of whose columns Arrow cannot even be asked: it would end the process.
 
     `RowGroupMetaData.column` aborts where the footer contradicts itself, for example by histograms
-    of another size. A reader finds the same and raises; it looks at all columns before it reads a
-    page, and of the pages there is nothing here.
+    of another size. A reader finds the same and raises: it looks at all columns before it reads a
+    page, and is asked for no rows.
 
     Args:
         metadata: What is asked of `column` afterwards, for these leaves of these row groups.
@@ -118,13 +119,15 @@ def validate_chunks(
     if not leaves or not row_groups:
         return
     with contextlib.closing(ParquetReader()) as reader:
-        nothing = pa.BufferReader(pa.py_buffer(_sparse_bytes(size)))
-        reader.open(nothing, use_memory_map=False, metadata=metadata, pre_buffer=True)
+        # Only its size is looked at; to make and free one for each file would slow the next read.
+        nothing = _reserve_bytes(max(1 << size.bit_length(), _RESERVED_BYTES)).slice(0, size)
+        reader.open(
+            pa.BufferReader(nothing), use_memory_map=False, metadata=metadata, pre_buffer=True
+        )
         try:
-            next(reader.iter_batches(1, row_groups, column_indices=leaves, use_threads=False), None)
+            next(reader.iter_batches(0, row_groups, column_indices=leaves, use_threads=False), None)
         except OSError as error:
-            if _PAGE_IS_MISSING not in str(error):
-                raise ValueError(str(error).partition("\n")[0].rstrip(".")) from error
+            raise ValueError(str(error).partition("\n")[0].rstrip(".")) from error
 
 
 def leaves_among(metadata: pq.FileMetaData, columns: Collection[str]) -> list[int]:
@@ -228,6 +231,11 @@ def _split(whole: ByteRange) -> Sequence[ByteRange]:
     return [
         (first, min(first + _REQUEST_BYTES, end)) for first in range(start, end, _REQUEST_BYTES)
     ]
+
+
+@lru_cache(maxsize=2)
+def _reserve_bytes(size: int) -> pa.Buffer:
+    return pa.py_buffer(_sparse_bytes(size))
 
 
 def _sparse_bytes(size: int) -> mmap.mmap:

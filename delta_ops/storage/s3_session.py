@@ -32,9 +32,9 @@ _OF_FSSPEC = frozenset({"use_listings_cache", "listings_expiry_time", "max_paths
 class S3Session(AioSession):  # type: ignore[misc]
     """A session of the client's own, that gives up soon where the store has never answered."""
 
-    def __init__(self, profile: str | None = None) -> None:
+    def __init__(self, profile: str | None = None, made_for: str = "") -> None:
         super().__init__(profile=profile)
-        self._made_of: tuple[Any, ...] = (profile,)
+        self._made_of: tuple[Any, ...] = (profile, made_for)
         self._has_answered = False
         self.register("needs-retry.s3", self._judge)
 
@@ -42,7 +42,8 @@ class S3Session(AioSession):  # type: ignore[misc]
         return type(self), self._made_of
 
     def __repr__(self) -> str:
-        # fsspec gives one file system to all options that look the same.
+        # fsspec gives one file system to all options that look the same. Those found in another
+        # environment, or in files that were changed since, must not.
         return f"{type(self).__name__}{self._made_of}"
 
     def _judge(
@@ -75,9 +76,9 @@ def add_session(file_system: type, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 @lru_cache(maxsize=32)
-def _session(profile: str | None, _made_for: str) -> S3Session:
+def _session(profile: str | None, made_for: str) -> S3Session:
     """A session for all tables of the same options: to make one takes some milliseconds."""
-    return S3Session(profile)
+    return S3Session(profile, made_for)
 
 
 def _session_key(options: Mapping[str, Any]) -> str:
@@ -89,4 +90,5 @@ def _session_key(options: Mapping[str, Any]) -> str:
         with suppress(OSError):
             found.append(place.stat().st_mtime_ns)
     text = repr(found)
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+    # So short that it tells nothing of the options.
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:12]

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.row_rules import Check, rules_of_expressions
 from delta_ops.protocol.schema import (
+    NO_COLUMNS,
     TIMESTAMP_NTZ,
     ArrayType,
     DataType,
     MapType,
     StructType,
+    schema_from_json,
     schema_to_json,
 )
-from delta_ops.protocol.table_properties import (
-    TableProperties,
-    table_properties_from_configuration,
-)
+from delta_ops.protocol.table_properties import table_properties_from_configuration
 
 # Parquet readers of other engines fail on these where column mapping is off; the reference refuses
 # them too.
@@ -46,7 +46,7 @@ def new_metadata(
     for what, text in (("name", name), ("description", description)):
         if not isinstance(text, str | None):
             raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
-    _validate_names(schema)
+    validate_names(schema)
     _validate_partitioning(schema, partition_by)
     table_properties_from_configuration(configuration or {})
     return Metadata(
@@ -60,13 +60,19 @@ def new_metadata(
     )
 
 
-def new_protocol(schema: StructType, properties: TableProperties) -> Protocol:
-    """The lowest protocol that the schema's types and the properties allow."""
+def new_protocol(metadata: Metadata) -> Protocol:
+    """The lowest protocol that the table's types, properties and constraints allow."""
+    schema = schema_from_json(metadata.schema_string)
+    properties = table_properties_from_configuration(metadata.configuration)
+    is_checked = any(
+        isinstance(r, Check) for r in rules_of_expressions(schema, metadata.configuration)
+    )
     for_readers = ["timestampNtz"] if any(t == TIMESTAMP_NTZ for t in _types(schema)) else []
     for_readers += ["v2Checkpoint"] if properties.checkpoint_policy == "v2" else []
     for_writers = ["inCommitTimestamp"] if properties.in_commit_timestamps else []
     if not for_readers and not for_writers:
-        return Protocol(min_reader_version=1, min_writer_version=2)
+        return Protocol(min_reader_version=1, min_writer_version=3 if is_checked else 2)
+    for_writers += ["checkConstraints"] if is_checked else []
     return Protocol(
         min_reader_version=3 if for_readers else 1,
         min_writer_version=7,
@@ -75,9 +81,19 @@ def new_protocol(schema: StructType, properties: TableProperties) -> Protocol:
     )
 
 
-def _validate_names(schema: StructType) -> None:
+def validate_names(schema: StructType, known: StructType = NO_COLUMNS) -> None:
+    """Refuse columns that cannot be made.
+
+    Args:
+        known: Columns of a table, which has their names, whatever these are.
+
+    Raises:
+        InvalidRequestError: There is none, one is there twice, or one has a name that other
+            engines cannot read.
+    """
     if not schema.fields:
         raise InvalidRequestError("a table needs at least one column")
+    kept = {f.name for t in _types(known) if isinstance(t, StructType) for f in t.fields}
     for struct in (t for t in _types(schema) if isinstance(t, StructType)):
         folded = Counter(field.name.lower() for field in struct.fields)
         for field in struct.fields:
@@ -85,7 +101,7 @@ def _validate_names(schema: StructType) -> None:
                 raise InvalidRequestError(
                     f"column {field.name!r} stands there twice (case does not count); rename one"
                 )
-            if not field.name or _FORBIDDEN & set(field.name):
+            if not field.name or (field.name not in kept and _FORBIDDEN & set(field.name)):
                 raise InvalidRequestError(
                     f"column {field.name!r} has a character that Delta tables forbid in names "
                     "(space , ; { } ( ) = tab or line end); rename it"

@@ -23,6 +23,8 @@ class CommitResult:
     """Commit files tried; 0 when `already_committed` was known beforehand."""
     metrics: Mapping[str, int] = field(default_factory=dict)
     """`numFiles`, `numOutputRows`, `numOutputBytes`, `numRemovedFiles`, ... as in commitInfo."""
+    ignored: bool = False
+    """True when there was a table and the mode is "ignore": nothing was written."""
     failed_hooks: tuple[str, ...] = ()
     """One sentence for each hook that failed; the commit stands."""
     open_snapshot: InitVar[Callable[[], Snapshot] | None] = None

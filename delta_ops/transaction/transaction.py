@@ -22,6 +22,7 @@ from delta_ops.errors import (
     CommitStateUnknownError,
     DeltaOpsError,
     InvalidRequestError,
+    TableExistsError,
     TableNotFoundError,
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
@@ -37,6 +38,7 @@ from delta_ops.protocol.actions import (
 from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
+from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
 from delta_ops.protocol.table_properties import (
@@ -150,6 +152,7 @@ class Transaction:
         self._definition: TableDefinition | None = None
         self._reads: list[Predicate] = []
         self._is_serial = False
+        self._is_only_new = False
         self.may_be_committed = False
         """Whether a version names the staged files, or can come to; if not, they may be deleted."""
 
@@ -229,18 +232,33 @@ class Transaction:
             description=description,
             created_ms=self.clock(),
         )
-        properties = table_properties_from_configuration(metadata.configuration)
-        self._define(metadata, new_protocol(schema, properties))
+        self._define(metadata, new_protocol(metadata))
+
+    def require_new_table(self) -> None:
+        """Commit only as the table's first version: nothing is added to one that stands there.
+
+        Raises:
+            TableExistsError: There is one.
+        """
+        if self.snapshot is not None:
+            raise TableExistsError(self.log.uri)
+        self._is_only_new = True
 
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
         """Set table properties, and remove those whose value is None.
 
         Raises:
-            InvalidRequestError: A value cannot be understood, or asks for a feature that the
-                table's protocol does not have.
+            InvalidRequestError: A value cannot be understood, asks for a feature that the
+                table's protocol does not have, or is a constraint.
             TableNotFoundError: There is no table, and `create_table` has not been called.
             UnsupportedFeatureError: The table could not be written any more.
         """
+        for name, value in changes.items():
+            if value is not None and name.lower().startswith(CONSTRAINTS):
+                raise InvalidRequestError(
+                    f"{self.log.uri}: {name} would be a constraint that nobody has held against "
+                    "the rows that are there; add it with an engine that checks them"
+                )
         merged = {**self.metadata.configuration, **changes}
         configuration = {name: value for name, value in merged.items() if value is not None}
         self._define(replace(self.metadata, configuration=configuration))
@@ -301,7 +319,7 @@ class Transaction:
         self._draft.apply(Describe(files=tuple(files)))
 
     def set_metadata(self, metadata: Metadata) -> None:
-        """Give the table the metadata of another of its versions.
+        """Give the table other metadata, such as those of another of its versions.
 
         Raises:
             InvalidRequestError: They ask for a feature that the table's protocol does not have.
@@ -434,6 +452,7 @@ class Transaction:
             DataFileError: It was committed, and what it brings back has been deleted meanwhile.
             InvalidRequestError: The actions break a rule of the table.
             StaleRunError: A newer run has overwritten what this one was about to write.
+            TableExistsError: Another has made the table first, and this was to be a new one.
             TableReplacedError: The table was deleted, or another was made at its place.
         """
         done = self.done_before()
@@ -489,6 +508,8 @@ class Transaction:
                 raise
         if done := self.done_before():
             return Outcome(version=done.version, attempts=1, already_committed=True)
+        if self._is_only_new:
+            raise TableExistsError(self.log.uri)
         assert self.snapshot
         validate_joinable(self.log, self.snapshot, proposal.footprint)
         actions = tuple(a for a in proposal.actions if not isinstance(a, Protocol | Metadata))
@@ -519,7 +540,7 @@ class Transaction:
         created = begin(self.log).snapshot
         if created is None or self._draft.removed:
             return False
-        if not is_same_table(self._draft.metadata, created.metadata):
+        if not self._is_only_new and not is_same_table(self._draft.metadata, created.metadata):
             return False
         self.snapshot, self._definition = created, None
         self._draft.metadata = self._draft.protocol = None

@@ -2,6 +2,9 @@
 
 The same for every engine. What differs is how rows become files, and how files that no version
 names are deleted: functions of the engine.
+
+Modes and options mean what they mean for the reference, but that `partition_by` of None always
+stands for the table's own partitioning.
 """
 
 from __future__ import annotations
@@ -12,24 +15,43 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
-from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.features import Engine
-from delta_ops.protocol.predicate import TRUE, Predicate
-from delta_ops.protocol.predicate.stored import stored_predicate
+from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.features import FEATURES, Engine
+from delta_ops.protocol.predicate import TRUE, Predicate, resolve
+from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.schema import StructType, validate_distinct
+from delta_ops.protocol.schema import (
+    NO_COLUMNS,
+    StructType,
+    find_field,
+    schema_from_json,
+    schema_to_json,
+    validate_distinct,
+    walk,
+)
+from delta_ops.protocol.schema_evolution import merge_schemas, validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import CommitResult, Hook, Staged
+from delta_ops.transaction.create_table import new_metadata, validate_names
 from delta_ops.transaction.hooks import DEFAULT_HOOKS
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.transaction import Transaction, begin
 
 Target = TableOrPlace | Transaction
-Mode = Literal["append", "overwrite"]
+Mode = Literal["append", "overwrite", "error", "ignore"]
+PartitionOverwriteMode = Literal["static", "dynamic"]
+
+_MODES: Mapping[str, str] = {
+    "append": "Append",
+    "overwrite": "Overwrite",
+    "error": "ErrorIfExists",
+    "ignore": "Ignore",
+}
+"""Every mode, with its name in commitInfo."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +60,15 @@ class WriteRequest:
 
     mode: Mode = "append"
     partition_by: Sequence[str] | None = None
-    """For a new table; None for one that exists, or its own partitioning."""
+    """For a new table, or one whose schema is overwritten; else the table's own, as is None."""
     replace_where: Predicate | None = None
     """The rows that an overwrite replaces; None: all."""
+    partition_overwrite_mode: PartitionOverwriteMode = "static"
+    """"dynamic": an overwrite replaces the partitions of which the data have rows."""
+    merge_schema: bool = False
+    """Whether the table takes in columns that only the data have."""
+    overwrite_schema: bool = False
+    """Whether the columns of the data become those of the table."""
     txn: Txn | tuple[str, int] | None = None
     configuration: Mapping[str, str] | None = None
     """Table properties of a new table."""
@@ -66,8 +94,12 @@ class WriteEngine(Protocol):
     What raises has left no file behind.
     """
 
-    def schema_of_data(self) -> StructType:
-        """The schema of a table that these rows make."""
+    def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
+        """The schema of a table that these rows make.
+
+        Args:
+            known: Columns of a table; those that it has may be left out, if they are not nested.
+        """
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """Write the rows to files.
@@ -99,15 +131,30 @@ def write_by_engine(
         CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
         CommitStateUnknownError: The store did not tell; the files are kept.
         StorageError: The store failed; what was written is deleted again.
+        TableExistsError: There is a table, and the mode is "error".
     """
-    table = transaction.log.uri
-    validate_mode(request.mode, request.replace_where)
+    validate_request(request)
     if request.txn is not None:
         transaction.set_transaction(request.txn)
     if done := transaction.done_before():
         return done
+    if request.mode not in ("error", "ignore"):
+        return _write(transaction, request, engine)
+    try:
+        transaction.require_new_table()
+        return _write(transaction, request, engine)
+    except TableExistsError:
+        if request.mode == "error":
+            raise
+        return CommitResult(version=None, already_committed=False, attempts=0, ignored=True)
+
+
+def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine) -> CommitResult:
+    table = transaction.log.uri
     transaction.on_event(WriteStarted(table=table))
-    if transaction.snapshot is None and not transaction.creates_table:
+    if transaction.snapshot is not None:
+        _change_schema(transaction, transaction.snapshot, request, engine)
+    elif not transaction.creates_table:
         transaction.create_table(
             engine.schema_of_data(),
             partition_by=request.partition_by or (),
@@ -119,7 +166,7 @@ def write_by_engine(
         written += staged.adds
         transaction.stage(staged)
         if request.mode == "overwrite":
-            replaced = TRUE if request.replace_where is None else request.replace_where
+            replaced = _replaced_rows(request, staged.adds, transaction.definition)
             survivors = _replace(transaction, engine, replaced)
             if survivors is not None:
                 written += survivors.adds
@@ -169,16 +216,114 @@ def _replace(transaction: Transaction, engine: WriteEngine, predicate: Predicate
     return engine.stage_survivors(plan.mixed, predicate) if plan.mixed else None
 
 
-def validate_mode(mode: str, replace_where: Predicate | None) -> None:
-    """Refuse a mode that there is not, and a predicate without an overwrite.
+def _change_schema(
+    transaction: Transaction, snapshot: Snapshot, request: WriteRequest, engine: WriteEngine
+) -> None:
+    """Give the table the columns that the request asks for, in the commit of its rows."""
+    table, current = transaction.log.uri, transaction.definition
+    if request.replace_where is not None:
+        resolve(request.replace_where, snapshot.schema)  # what is replaced was there before
+    if request.overwrite_schema:
+        changed = _overwrite_metadata(current, engine.schema_of_data(), request, table)
+    elif request.merge_schema:
+        given = engine.schema_of_data(current.schema)
+        validate_given_once(given, table)
+        merged = merge_schemas(current.schema, given)
+        if merged != current.schema:
+            validate_names(merged, current.schema)
+        changed = replace(current.metadata, schema_string=schema_to_json(merged))
+    else:
+        return
+    schema = schema_from_json(changed.schema_string)
+    if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
+        return
+    _validate_types(schema, current, table)
+    transaction.set_metadata(changed)
+
+
+def _overwrite_metadata(
+    current: TableDefinition, schema: StructType, request: WriteRequest, table: str
+) -> Metadata:
+    columns = request.partition_by
+    if columns is None:
+        columns = [_partition_column(schema, name, table) for name in current.partition_columns]
+    made = new_metadata(schema, partition_by=columns, created_ms=0)
+    return replace(
+        current.metadata,
+        schema_string=made.schema_string,
+        partition_columns=made.partition_columns,
+    )
+
+
+def _partition_column(schema: StructType, name: str, table: str) -> str:
+    if name.lower() not in schema.fields_by_lower_name:
+        raise InvalidRequestError(
+            f"{table} is partitioned by {name}, which the data do not have; say with partition_by "
+            "how the table shall be partitioned, [] for not at all"
+        )
+    return find_field(schema, name).name
+
+
+def _validate_types(schema: StructType, current: TableDefinition, table: str) -> None:
+    missing = {each: f.name for f in FEATURES for each in f.types if not current.has(f.name)}
+    for path, data_type in walk(schema):
+        if data_type in missing:
+            raise InvalidRequestError(
+                f"{table}: column {'.'.join(path)} would be of type {data_type.name}, which needs "
+                f"the feature {missing[data_type]} that the table's protocol does not have; cast "
+                "it, or add the feature first with an engine that can"
+            )
+
+
+def _replaced_rows(
+    request: WriteRequest, adds: Sequence[AddFile], definition: TableDefinition
+) -> Predicate:
+    """The rows of the table that an overwrite replaces."""
+    if request.replace_where is not None:
+        return request.replace_where
+    # The reference overwrites a table without partitions as a whole, too.
+    if request.partition_overwrite_mode == "dynamic" and definition.partition_columns:
+        names = definition.partition_names.values()
+        fields = dict(zip(names, definition.partition_fields, strict=True))
+        return partitions_predicate((add.partition_values for add in adds), fields)
+    return TRUE
+
+
+def validate_request(request: WriteRequest) -> None:
+    """Refuse words that there are not, and options that contradict each other.
 
     Raises:
         InvalidRequestError: With the cure.
     """
-    if mode not in ("append", "overwrite"):
-        raise InvalidRequestError(f"mode {mode!r} is unknown; choose append or overwrite")
-    if replace_where is not None and mode != "overwrite":
-        raise InvalidRequestError("replace_where goes with mode='overwrite'")
+    mode, is_dynamic = request.mode, request.partition_overwrite_mode == "dynamic"
+    if mode not in _MODES:
+        raise InvalidRequestError(f"mode {mode!r} is unknown; choose {', '.join(_MODES)}")
+    if request.partition_overwrite_mode not in ("static", "dynamic"):
+        raise InvalidRequestError(
+            f"partition_overwrite_mode {request.partition_overwrite_mode!r} is unknown; choose "
+            "static or dynamic"
+        )
+    replaces = {
+        "replace_where": request.replace_where is not None,
+        "partition_overwrite_mode='dynamic'": is_dynamic,
+        "overwrite_schema": request.overwrite_schema,
+    }
+    asked = [name for name, is_asked in replaces.items() if is_asked]
+    if asked and mode != "overwrite":
+        raise InvalidRequestError(f"{asked[0]} goes with mode='overwrite', not with {mode!r}")
+    if asked[1:] == ["overwrite_schema"]:
+        raise InvalidRequestError(
+            f"overwrite_schema replaces the whole table, and {asked[0]} a part of it; leave one "
+            "out, or add columns with merge_schema"
+        )
+    if len(asked) > 1:
+        raise InvalidRequestError(
+            f"{asked[0]} and {asked[1]} both say which rows are replaced; leave one out"
+        )
+    if request.merge_schema and request.overwrite_schema:
+        raise InvalidRequestError(
+            "merge_schema keeps the table's columns, and overwrite_schema does not; leave one out"
+        )
 
 
 def transaction_on(
@@ -215,9 +360,14 @@ def _validate_partitioning(
 def _parameters(request: WriteRequest, transaction: Transaction) -> dict[str, Any]:
     """`commitInfo.operationParameters` of a WRITE, as the reference names them."""
     parameters: dict[str, Any] = {
-        "mode": request.mode.capitalize(),
+        "mode": _MODES[request.mode],
         "partitionBy": list(transaction.definition.partition_columns),
     }
     if request.replace_where is not None:
         parameters["predicate"] = predicate_text(request.replace_where)
-    return parameters
+    flags = {
+        "isDynamicPartitionOverwrite": request.partition_overwrite_mode == "dynamic",
+        "canOverwriteSchema": request.overwrite_schema,
+        "canMergeSchema": request.merge_schema,
+    }
+    return {**parameters, **{name: True for name, is_set in flags.items() if is_set}}

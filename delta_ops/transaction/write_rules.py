@@ -41,8 +41,8 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
     for field in staged.schema.fields:
         if field.name not in columns:
             raise InvalidRequestError(
-                f"{table} has no column {field.name!r}; drop it from the data, or add it to the "
-                f"table first. Its columns are {', '.join(columns)}"
+                f"{table} has no column {field.name!r}; drop it from the data, or write with "
+                f"merge_schema=True to add it. Its columns are {', '.join(columns)}"
             )
         if _shape(columns[field.name].data_type) != _shape(field.data_type):
             raise InvalidRequestError(
@@ -50,7 +50,8 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
                 f"table and {_text(field.data_type)} in the data; cast it"
             )
     missing = sorted(str(rule) for rule in definition.row_rules if rule not in staged.row_rules)
-    if staged.adds and missing:
+    # Rows that are only rearranged were in the table, whose rules they have kept.
+    if missing and any(add.data_change for add in staged.adds):
         raise InvalidRequestError(
             f"{table} demands {', '.join(missing)}, which the engine that wrote the files "
             "did not check; write with an engine that does"

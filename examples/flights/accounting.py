@@ -34,10 +34,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+import fsspec
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import (
+    FileSystem,
+    FSSpecHandler,
+    LocalFileSystem,
+    PyFileSystem,
+    SubTreeFileSystem,
+)
 
 from examples.flights.contract import AccountError, Record, Source, read_records, read_sources
 
@@ -121,13 +128,13 @@ class Account:
         return "\n".join([*lines, "not balanced:", *found])
 
 
-def account(inputs: Path, lake: Path) -> Account:
-    """Compare the current input files with the tables under `lake`.
+def account(inputs: Path, lake: str | Path) -> Account:
+    """Compare the current input files with the tables under `lake`, a folder or an address.
 
     Raises:
         AccountError: An input or a table cannot be read, or there is no folder `lake`.
     """
-    if not lake.is_dir():
+    if not _is_remote(lake) and not Path(lake).is_dir():
         raise AccountError(str(lake), "there is no such folder")
     sources = read_sources(inputs)
     records = {source: read_records(source) for source in sources}
@@ -140,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the account; 0 when it balances, 1 when not, 2 when it cannot be drawn up."""
     parser = argparse.ArgumentParser(prog="python -m examples.flights.accounting")
     parser.add_argument("inputs", type=Path, help="an input file or the folder of input files")
-    parser.add_argument("lake", type=Path, help="the folder that holds the tables")
+    parser.add_argument("lake", help="the folder that holds the tables, or its address")
     options = parser.parse_args(arguments)
     try:
         result = account(options.inputs, options.lake)
@@ -160,21 +167,34 @@ class _Tables(NamedTuple):
     delay_by_origin: list[_Row]
 
 
-def _read_tables(lake: Path) -> _Tables:
-    return _Tables(**{name: _rows(lake / name, names) for name, names in _COLUMNS.items()})
+def _read_tables(lake: str | Path) -> _Tables:
+    return _Tables(**{name: _rows(f"{lake}/{name}", names) for name, names in _COLUMNS.items()})
 
 
-def _rows(location: Path, columns: tuple[str, ...]) -> list[_Row]:
-    if not DeltaTable.is_deltatable(str(location)):
+def _rows(location: str, columns: tuple[str, ...]) -> list[_Row]:
+    # Refused otherwise, though the environment has named the endpoint.
+    options = {"allow_http": "true"} if _is_remote(location) else None
+    if not DeltaTable.is_deltatable(location, options):
         return []
     try:
+        found = DeltaTable(location, storage_options=options)
         # With deltalake's own file system, Arrow's threads now and then abort the exiting process.
-        files = SubTreeFileSystem(str(location), LocalFileSystem())
-        table = DeltaTable(str(location)).to_pyarrow_table(columns=list(columns), filesystem=files)
+        table = found.to_pyarrow_table(columns=list(columns), filesystem=_file_system(location))
         return list(zip(*(_cells(column) for column in table.columns), strict=True))
     except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
         wanted = ", ".join(columns)
-        raise AccountError(str(location), f"{wanted} cannot be read from it ({error})") from error
+        raise AccountError(location, f"{wanted} cannot be read from it ({error})") from error
+
+
+def _is_remote(location: str | Path) -> bool:
+    return "://" in str(location)
+
+
+def _file_system(location: str) -> FileSystem:
+    if not _is_remote(location):
+        return SubTreeFileSystem(location, LocalFileSystem())
+    files, root = fsspec.url_to_fs(location)
+    return SubTreeFileSystem(root, PyFileSystem(FSSpecHandler(files)))
 
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:

@@ -21,6 +21,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.orchestration import maintenance_config
 from examples.flights.accounting import account
 from examples.flights.jobs import DayRun, ingest_runs, pending_files, refresh_runs
+from examples.flights.settings import cursor_path
 from examples.flights.sources import InputError, InputFile
 
 console = Console(soft_wrap=True)
@@ -82,11 +83,12 @@ def refresh(definitions: Any) -> int:
     raw = log_of(definitions, "flights_raw")
     if not raw.exists():
         return 0
-    cursor = Path(definitions.LAKE) / "late_records.cursor"
+    cursor = cursor_path(definitions.LAKE)
     after_version = json.loads(cursor.read_text()) if cursor.exists() else None
     runs, version = refresh_runs(raw, after_version)
     for run in runs:
         execute(definitions, run)
+    cursor.parent.mkdir(parents=True, exist_ok=True)
     cursor.write_text(json.dumps(version))
     return len(runs)
 
@@ -176,7 +178,7 @@ def report(definitions: Any, maintenance: list[str]) -> bool:
     console.print("Maintenance")
     for sentence in maintenance:
         console.print(f"  {sentence}", highlight=False)
-    result = account(Path(definitions.INPUT), Path(definitions.LAKE))
+    result = account(Path(definitions.INPUT), definitions.LAKE)
     console.print("\nAccount: input records = flights + duplicates + quarantined")
     balanced = sum(day.balanced for day in result.days)
     console.print(f"  each of {len(result.days)} flight days: {balanced} balanced")

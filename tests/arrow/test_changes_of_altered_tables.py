@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, Metadata
 from delta_ops.protocol.schema import INTEGER, LONG, STRING, StructField, StructType, schema_to_json
+from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import commit, create, data_file
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -56,8 +58,9 @@ def mapped_late(root: Path) -> DeltaLog:
     commit(log, 1, [metadata(MAPPED, ("p",), BY_NAME)])
     commit(log, 2, [rows("y", "id", 2)])
     commit(log, 3, [metadata(RENAMED, ("place",), BY_NAME)])
+    x = pa.array([5], pa.int32())
     change = data_file(
-        root, "_change_data/c", pa.table({"id": [2], "x": [5], "_change_type": ["delete"]})
+        root, "_change_data/c", pa.table({"id": [2], "x": x, "_change_type": ["delete"]})
     )
     values = {"p": "b"}
     commit(log, 4, [AddCdcFile(path=change.path, size=change.size, partition_values=values)])
@@ -76,6 +79,52 @@ def test_columns_are_found_under_all_the_names_they_had(tmp_path: Path) -> None:
 def test_a_range_has_the_names_of_its_last_version(tmp_path: Path) -> None:
     found = da.read_changes(mapped_late(tmp_path), 0, 2, columns=["id", "p"]).read_all()
     assert found.to_pylist() == [{"id": 1, "p": "a"}, {"id": 2, "p": "a"}]
+
+
+PARTITIONED_ANEW = StructType((StructField("ID", LONG), StructField("p", STRING)))
+
+
+def partitioned_anew(root: Path) -> DeltaLog:
+    """Rows by `p`, replaced by rows by `id`, and those by rows by `ID`, and then by none."""
+
+    def rows(name: str, column: str, value: Any, **partition: str) -> Any:
+        return data_file(root, name, pa.table({column: [value]}), partition_values=partition)
+
+    by_p, by_id = rows("x", "id", 1, p="a"), rows("y", "p", "b", id="2")
+    other = pa.table({"p": ["c"], "_change_type": ["delete"]})
+    change = data_file(root, "_change_data/c", other)
+    lost = AddCdcFile(path=change.path, size=change.size, partition_values={"id": "3"})
+    log = create(root, PLAIN, [by_p], FEED, ("p",))
+    silent = replace(tombstone(by_p, 0, data_change=True), partition_values=None)
+    commit(log, 1, [metadata(PLAIN, ("id",), FEED), silent, by_id])
+    commit(log, 2, [lost])
+    commit(log, 3, [metadata(PARTITIONED_ANEW, ("ID",), FEED)])
+    removed = tombstone(by_id, 0, data_change=True)
+    commit(log, 4, [metadata(PARTITIONED_ANEW, (), FEED), removed])
+    return log
+
+
+def test_rows_that_an_overwrite_partitions_in_another_way_keep_their_values(
+    tmp_path: Path,
+) -> None:
+    found = da.read_changes(
+        partitioned_anew(tmp_path), 0, columns=["ID", "p", "_change_type", "_commit_version"]
+    )
+    assert [tuple(row.values()) for row in found.read_all().to_pylist()] == [
+        (1, "a", "insert", 0),
+        (1, "a", "delete", 1),
+        (2, "b", "insert", 1),
+        (3, "c", "delete", 2),
+        (2, "b", "delete", 4),
+    ]
+
+
+def test_a_column_that_is_called_in_files_like_one_of_the_feed_is_refused(tmp_path: Path) -> None:
+    kind = mapped("kind", STRING, "_change_type", 2)
+    schema = StructType((mapped("id", LONG, "id", 1), kind))
+    log = create(tmp_path, schema, [], BY_NAME)
+    with pytest.raises(InvalidRequestError, match="a column kind that is _change_type in its file"):
+        da.read_changes(log, 0)
 
 
 def test_mapping_that_was_given_up_is_refused(tmp_path: Path) -> None:

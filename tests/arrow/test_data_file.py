@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -150,6 +151,45 @@ def test_a_file_of_a_few_rows_has_no_dictionary_and_one_of_many_does(tmp_path: P
     (few,), (many,) = (list((tmp_path / f"p={each}").iterdir()) for each in ("few", "many"))
     encodings = [pq.read_metadata(each).row_group(0).column(0).encodings for each in (few, many)]
     assert ["RLE_DICTIONARY" in each for each in encodings] == [False, True]
+
+
+CHOSEN = {"delta.parquet.compression.codec": "zstd"}
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "configuration", "codec"),
+    [
+        pytest.param(1, {}, "snappy", id="a row is not worth what zstd takes to begin"),
+        pytest.param(127, {}, "snappy", id="nor are columns of less than a kilobyte"),
+        pytest.param(128, {}, "zstd", id="larger ones are"),
+        pytest.param(1, CHOSEN, "zstd", id="the table's property decides"),
+    ],
+)
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["one file", "a partition"])
+def test_a_small_file_has_a_codec_that_is_quick_to_begin(
+    tmp_path: Path,
+    num_rows: int,
+    configuration: dict[str, str],
+    codec: str,
+    partition_by: list[str],
+) -> None:
+    values = pa.array(range(num_rows))
+    data = pa.table({"x": values, "y": values})
+    if partition_by:
+        data = data.append_column("p", pa.array([2**40] * num_rows))
+    da.write(tmp_path, data, partition_by=partition_by, configuration=configuration)
+    (file,) = tmp_path.rglob("part-*.parquet")
+    group = pq.read_metadata(file).row_group(0)
+    assert {group.column(i).compression for i in range(2)} == {codec.upper()}
+    assert file.name.endswith(f"-c000.{codec}.parquet")
+
+
+def test_files_are_named_by_random_uuids(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"p": range(100), "x": range(100)}), partition_by=["p"])
+    names = [path.name for path in tmp_path.rglob("part-*.parquet")]
+    found = {uuid.UUID(name.removeprefix("part-00000-")[:36]) for name in names}
+    assert len(found) == 100
+    assert {(each.version, each.variant) for each in found} == {(4, uuid.RFC_4122)}
 
 
 def test_partitions_too_large_to_be_encoded_in_memory_are_written_alike(tmp_path: Path) -> None:

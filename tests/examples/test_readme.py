@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from tests.servers.connectors import connector_jars
+from tests.servers.s3 import S3Server
 
 PROJECT = Path(__file__).resolve().parents[2]
 README = PROJECT / "README.md"
@@ -71,14 +73,19 @@ def run(command: list[str], folder: Path, settings: dict[str, str]) -> str:
 
 
 def test_the_examples_run_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, s3_server: S3Server
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    s3_server.make_bucket("my-bucket")
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
     settings = {"PYTHONPATH": str(PROJECT), "DAGSTER_HOME": "", "DAGSTER_DISABLE_TELEMETRY": "yes"}
     for example in IN_A_PROJECT:
         if example.language == "bash":
             run(["bash", "-euo", "pipefail", "-c", example.code], tmp_path, settings)
-        elif "pyspark" in example.code:
+        elif "s3://" in example.code and not connector_jars():
+            continue
+        elif "spark" in example.code:
             # A second JVM beside that of the session would take too much memory.
             code = compile(example.code, f"README.md, {example.section}", "exec")
             exec(code, {"__name__": "__main__"})

@@ -8,9 +8,9 @@ them at one moment.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -39,6 +39,14 @@ class SteppedStorage:
     @property
     def uri(self) -> str:
         return self._inner.uri
+
+    @property
+    def client_options(self) -> Mapping[str, Any]:
+        return self._inner.client_options
+
+    @property
+    def endpoint(self) -> str | None:
+        return self._inner.endpoint
 
     @property
     def has_native_input(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
 from tests.lost_commits import replace_commit
@@ -60,6 +61,65 @@ def test_what_the_ui_shows_of_a_table_is_there(
     assert metadata["delta/rows_written"].value == 2
     assert metadata["dagster/uri"].value == str(tmp_path / "numbers")
     assert [c.name for c in metadata["dagster/column_schema"].value.columns] == ["id"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        pytest.param(
+            {"delta/mode": "append", "delta/merge_schema": True},
+            [{"id": 1, "n": None}, {"id": 2, "n": "x"}],
+            id="columns are added",
+        ),
+        pytest.param({"delta/merge_schema": True}, [{"id": 2, "n": "x"}], id="and rows replaced"),
+        pytest.param(
+            {"delta/overwrite_schema": True, "partition_expr": "n"},
+            [{"id": 2, "n": "x"}],
+            id="columns are replaced",
+        ),
+    ],
+)
+def test_an_output_may_change_the_columns(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    metadata: dict[str, Any],
+    expected: list[dict[str, Any]],
+) -> None:
+    outputs = [pa.table({"id": [1]}), pa.table({"id": [2], "n": ["x"]})]
+
+    @dg.asset(metadata={**metadata, "partition_expr": None})
+    def first() -> pa.Table:
+        return outputs[0]
+
+    @dg.asset(name="first", metadata=metadata)
+    def second() -> pa.Table:
+        return outputs[1]
+
+    for asset in (first, second):
+        assert dg.materialize([asset], instance=instance, resources=io(tmp_path)).success
+    log = DeltaLog(tmp_path / "first")
+    assert rows(da.to_table(log)) == expected
+    assert log.snapshot().partition_columns == (("n",) if "partition_expr" in metadata else ())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ({"delta/mode": "ignore"}, "delta/mode 'ignore'; choose append or overwrite"),
+        ({"delta/mode": "append", "delta/overwrite_schema": True}, "goes with mode='overwrite'"),
+        ({"delta/merge_schema": "true"}, "merge_schema is 'true', of type str"),
+    ],
+)
+def test_metadata_that_make_no_sense_are_refused(
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
+) -> None:
+    @dg.asset(metadata=metadata)
+    def wrong() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    with pytest.raises(InvalidRequestError) as refused:
+        dg.materialize([wrong], instance=instance, resources=io(tmp_path))
+    assert says in str(refused.value)
 
 
 def test_a_commit_that_was_lost_is_a_warning_of_the_next_run(

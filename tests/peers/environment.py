@@ -51,7 +51,7 @@ def ensure_delta_spark(peers: Path = PEERS) -> DeltaSparkEnvironment:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            _copy_jars(jars)
+            copy_jars(_HERE / "pom.xml", jars)
             _run([sys.executable, "-m", "venv", str(folder)])
             install = ["-m", "pip", "install", "--quiet", "--requirement"]
             _run([str(python), *install, str(_HERE / "constraints.txt")])
@@ -59,11 +59,17 @@ def ensure_delta_spark(peers: Path = PEERS) -> DeltaSparkEnvironment:
     return DeltaSparkEnvironment(python=python, jars=tuple(sorted(jars.glob("*.jar"))))
 
 
-def _copy_jars(into: Path) -> None:
+def copy_jars(pom: Path, into: Path) -> None:
+    """Copy what a pom depends on into a folder.
+
+    Raises:
+        MavenMissingError: With what is missing.
+        RuntimeError: Maven failed; with the end of what it said.
+    """
     maven = shutil.which("mvn")
     if maven is None:
-        raise MavenMissingError("delta-spark's jars come by Maven, and there is no mvn on the path")
-    command = [maven, "--batch-mode", "--quiet", "--file", str(_HERE / "pom.xml")]
+        raise MavenMissingError(f"{pom} gets jars by Maven, and there is no mvn on the path")
+    command = [maven, "--batch-mode", "--quiet", "--file", str(pom)]
     copy = ["dependency:copy-dependencies", f"-DoutputDirectory={into}", "-DincludeScope=runtime"]
     try:
         _run([*command, *copy])

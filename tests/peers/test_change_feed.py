@@ -16,11 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
+import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
+from tests.spark.frames import rows_of
 from tests.tables import rows
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
@@ -30,6 +33,10 @@ CHANGED = "_commit_version"
 
 def ours(table: Path, *args: Any, **options: Any) -> pa.Table:
     return da.read_changes(DeltaLog(table), *args, **options).read_all()
+
+
+def by_spark(spark: SparkSession, table: Path, *args: Any, **options: Any) -> list[dict[str, Any]]:
+    return rows_of(ds.read_changes(spark, DeltaLog(table), *args, **options))
 
 
 def by_version(found: pa.Table) -> Mapping[int, list[dict[str, Any]]]:
@@ -61,7 +68,7 @@ def run(delta_spark: DeltaSpark, table: Path, *statements: str) -> None:
     ],
 )
 def test_every_operation_has_the_same_changes(
-    delta_spark: DeltaSpark, tmp_path: Path, properties: str
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, properties: str
 ) -> None:
     table = tmp_path / "t"
     run(
@@ -87,7 +94,7 @@ def test_every_operation_has_the_same_changes(
 
     found, wanted = ours(table, 0), delta_spark.changes(table, startingVersion="0")
     assert found.column_names == wanted.column_names
-    assert rows(found) == rows(wanted)
+    assert rows(found) == rows(wanted) == by_spark(spark, table, 0)
     kinds = set(found["_change_type"].to_pylist())
     assert kinds == {"insert", "delete", "update_preimage", "update_postimage"}
 
@@ -98,12 +105,14 @@ def test_every_operation_has_the_same_changes(
             {name: value for name, value in row.items() if name in single.column_names}
             for row in wanted_of.get(version, [])
         ]
-        assert rows(single) == known
+        assert rows(single) == known == by_spark(spark, table, version, version)
     part = delta_spark.changes(table, startingVersion="2", endingVersion="5")
     assert rows(ours(table, 2, 5)) == rows(part.select(ours(table, 2, 5).column_names))
 
 
-def test_times_choose_the_same_commits(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+def test_times_choose_the_same_commits(
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
+) -> None:
     table = tmp_path / "t"
     run(delta_spark, table, f"CREATE TABLE {{t}} (id BIGINT) USING delta TBLPROPERTIES ({FEED})")
     for number in range(3):
@@ -124,7 +133,9 @@ def test_times_choose_the_same_commits(delta_spark: DeltaSpark, tmp_path: Path) 
             startingTimestamp=begin.strftime("%Y-%m-%d %H:%M:%S.%f"),
             endingTimestamp=end.strftime("%Y-%m-%d %H:%M:%S.%f"),
         )
-        assert rows(ours(table, start_timestamp=begin, end_timestamp=end)) == rows(wanted)
+        chosen = {"start_timestamp": begin, "end_timestamp": end}
+        found = by_spark(spark, table, **chosen)
+        assert rows(ours(table, **chosen)) == rows(wanted) == found
 
 
 REFUSED: list[tuple[dict[str, str], str, dict[str, Any], type[DeltaOpsError]]] = [
@@ -213,7 +224,7 @@ def test_what_it_refuses_is_refused(delta_spark: DeltaSpark, tmp_path: Path) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_changes_pass_through_renamed_and_dropped_columns(
-    delta_spark: DeltaSpark, tmp_path: Path, mode: str
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path, mode: str
 ) -> None:
     """delta-spark refuses ranges in which a column got another name, or was dropped."""
     table = tmp_path / "t"
@@ -248,11 +259,12 @@ def test_changes_pass_through_renamed_and_dropped_columns(
     through = [*map(under_later_names, before.to_pylist()), *after.to_pylist()]
     found = ours(table, 0)
     assert rows(found) == rows(pa.Table.from_pylist(through, found.schema))
+    assert by_spark(spark, table, 0) == rows(found)
 
 
 @pytest.mark.long
 def test_types_that_grew_and_types_that_became_others(
-    delta_spark: DeltaSpark, tmp_path: Path
+    delta_spark: DeltaSpark, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = tmp_path / "t"
     run(
@@ -272,6 +284,7 @@ def test_types_that_grew_and_types_that_became_others(
         delta_spark.changes(table, startingVersion="0")
     assert rows(ours(table, 4)) == rows(delta_spark.changes(table, startingVersion="4"))
     found = ours(table, 0)
+    assert by_spark(spark, table, 0) == rows(found)
     inserted = found.filter(pc.field("_commit_version") == 1).select(["id", "d", "s"])
     assert inserted.to_pylist() == [
         {"id": number, "d": Decimal("1.2500"), "s": {"f": 0.10000000149011612}}

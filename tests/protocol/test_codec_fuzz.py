@@ -22,7 +22,7 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE
-from delta_ops.protocol.json_codec import LineError, decode_commits, encode_action
+from delta_ops.protocol.json_codec import LineError, decode_commits, encode_commit
 from tests.mutations import mutate
 
 ENDS = (b"\n", b"\n", b"\r\n", b"\n\n")
@@ -54,7 +54,7 @@ def line(rnd: random.Random) -> bytes:
         Metadata(id="i", schema_string="{}", created_time=1),
     ]
     actions: list[Action] = [adds, adds, removes, rnd.choice(others)]
-    return encode_action(rnd.choice(actions))
+    return encode_commit([rnd.choice(actions)]).removesuffix(b"\n")
 
 
 def commit(rnd: random.Random) -> bytes:
@@ -163,8 +163,10 @@ def test_whatever_the_bytes_every_line_says_the_same_among_others(seed: int) -> 
 )
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_a_line_nested_beyond_all_measure_among_many_is_named(nested: bytes, place: str) -> None:
-    many = [encode_action(AddFile(path=str(i), size=i, partition_values={}, modification_time=0))
-            for i in range(100)]  # fmt: skip
+    adds = (
+        AddFile(path=str(i), size=i, partition_values={}, modification_time=0) for i in range(100)
+    )
+    many = encode_commit(adds).splitlines()
     deep = b'{"add":{"path":"z","size":1,"novelty":' + nested + b"}}"
     many.insert(0 if place == "first" else 100, deep)
     with pytest.raises(LineError) as raised:

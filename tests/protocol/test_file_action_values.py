@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import ADD, STRING_MAP, add_files, remove_files
-from delta_ops.protocol.json_codec import decode_commit, encode_action, encode_commit
+from delta_ops.protocol.json_codec import decode_commit, encode_commit
 from tests.protocol.test_json_file_actions import LINES
 from tests.tables import add
 
@@ -33,28 +33,27 @@ def test_what_was_written_is_read_as_it_was(actions: list[AddFile | RemoveFile])
 @given(LINES)
 @settings(max_examples=200, deadline=None)
 def test_lines_are_those_of_the_standard_library(actions: list[AddFile | RemoveFile]) -> None:
-    for action in actions:
-        line = encode_action(action)
+    for line in encode_commit(actions).splitlines():
         again = json.dumps(json.loads(line), ensure_ascii=False, separators=(",", ":"))
         assert line == again.encode()
 
 
 def test_fields_stand_in_the_order_of_the_reference() -> None:
     each = add("a b", tags={"t": None}, stats="{}", deletion_vector=VECTOR, base_row_id=1)
-    assert encode_action(each) == (
+    assert encode_commit([each]) == (
         b'{"add":{"path":"a b","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true'
         b',"stats":"{}","tags":{"t":null},"deletionVector":{"storageType":"u","pathOrInlineDv":"ab"'
-        b',"offset":1,"sizeInBytes":3,"cardinality":2},"baseRowId":1}}'
+        b',"offset":1,"sizeInBytes":3,"cardinality":2},"baseRowId":1}}\n'
     )
     gone = RemoveFile(path="x", deletion_timestamp=7, data_change=False, partition_values={})
-    assert encode_action(gone) == (
-        b'{"remove":{"path":"x","deletionTimestamp":7,"dataChange":false,"partitionValues":{}}}'
+    assert encode_commit([gone]) == (
+        b'{"remove":{"path":"x","deletionTimestamp":7,"dataChange":false,"partitionValues":{}}}\n'
     )
 
 
 def test_a_mapping_that_is_no_dict_is_written_too() -> None:
     values = MappingProxyType({"p": "1"})
-    assert b'"partitionValues":{"p":"1"}' in encode_action(add("x", partition_values=values))
+    assert b'"partitionValues":{"p":"1"}' in encode_commit([add("x", partition_values=values)])
 
 
 @pytest.mark.parametrize(

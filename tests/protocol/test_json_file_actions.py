@@ -24,7 +24,6 @@ from delta_ops.protocol.json_codec import (
     CommitActions,
     LineError,
     decode_commits,
-    encode_action,
     encode_commit,
 )
 
@@ -69,7 +68,7 @@ LINES = st.lists(ADDS | REMOVES, min_size=1, max_size=12)
 
 def expected(action: AddFile | RemoveFile) -> dict[str, Any]:
     """The row of an action, by the standard library's parser."""
-    (body,) = json.loads(encode_action(action)).values()
+    (body,) = json.loads(encode_commit([action])).values()
     schema = ADD if isinstance(action, AddFile) else REMOVE
     row = {field.name: body.get(field.name) for field in schema}
     if row["deletionVector"] is not None:
@@ -106,8 +105,9 @@ def add_line(**changes: Any) -> bytes:
     return json.dumps({"add": body}).encode()
 
 
-MANY = [encode_action(AddFile(path=f"{i}", size=i, partition_values={}, modification_time=0))
-        for i in range(100)]  # fmt: skip
+MANY = encode_commit(
+    AddFile(path=f"{i}", size=i, partition_values={}, modification_time=0) for i in range(100)
+).splitlines()
 
 
 def decoded_among_many(*lines: bytes) -> CommitActions:

@@ -19,6 +19,7 @@ _FOLDER = Path(__file__).resolve().parents[2] / ".servers" / f"azurite-{VERSION}
 _PROGRAM = _FOLDER / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 _LISTENS = re.compile(rb"listens on http://[^:]*:([0-9]+)")
 _ACCOUNT = "devstoreaccount1"
+OTHER_ACCOUNT = "otheraccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The key of every Azurite, by its documentation."""
 
@@ -55,7 +56,10 @@ def azure_server() -> Iterator[AzureServer]:
     place = ["--blobHost", "127.0.0.1", "--blobPort", "0"]
     quietly = ["--inMemoryPersistence", "--disableTelemetry", "--silent", "--skipApiVersionCheck"]
     with subprocess.Popen(
-        [node, str(_PROGRAM), *place, *quietly], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        [node, str(_PROGRAM), *place, *quietly],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "AZURITE_ACCOUNTS": f"{_ACCOUNT}:{_KEY};{OTHER_ACCOUNT}:{_KEY}"},
     ) as process:
         try:
             assert process.stdout is not None

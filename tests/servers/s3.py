@@ -53,11 +53,24 @@ class S3Server:
     def storage_options(self) -> dict[str, Any]:
         return {"key": ACCESS_KEY, "secret": SECRET_KEY, "endpoint_url": self.url}
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables by which clients find the server."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_REGION": "us-east-1",
+        }
+
     def new_bucket(self, prefix: str = "") -> str:
         """An empty bucket; `s3_program` tells what "careless-" and "half-careless-" do."""
         name = f"{prefix}bucket-{uuid.uuid4().hex}"
-        self._ask("PUT", f"/{name}", b"")
+        self.make_bucket(name)
         return name
+
+    def make_bucket(self, name: str) -> None:
+        self._ask("PUT", f"/{name}", b"")
 
     def put(self, bucket: str, objects: Mapping[str, bytes]) -> None:
         """Objects by key, in one request."""

@@ -5,6 +5,8 @@ the last DELETE of it, PUT /_objects puts many objects at once, PUT /_hold holds
 object until so many are under way or a second has passed, PUT /_hold_lists does so with listings,
 and PUT /_answers says how the next conditional writes fail.
 
+An access key that begins with "wrong-" is refused; any other is known to moto.
+
 moto looks first and writes then, so conditional writes are let through one by one. To a bucket
 whose name begins with "careless-" they are made unconditional, and with "half-careless-" only those
 that complete an upload in parts.
@@ -60,6 +62,8 @@ class RecordingApp:
         }
         with self._lock:
             self._requests.append(request)
+        if "Credential=wrong-" in request["authorization"]:
+            return _answer(start_response, "403 Forbidden", "InvalidAccessKeyId")
         is_list = "list-type" in request["query"]
         if request["method"] == "GET" and is_list == self._holds_lists:
             self._hold()
@@ -81,10 +85,7 @@ class RecordingApp:
                 list(self._s3(environ, lambda *_: None))
         else:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        answer = f"<Error><Code>{failure['code']}</Code><Message>as told</Message></Error>".encode()
-        headers = [("Content-Length", str(len(answer))), ("Content-Type", "application/xml")]
-        start_response(f"{failure['status']} {failure['code']}", headers)
-        return [answer]
+        return _answer(start_response, f"{failure['status']} {failure['code']}", failure["code"])
 
     def _hold(self) -> None:
         with self._lock:
@@ -121,6 +122,13 @@ class RecordingApp:
                 with self._lock:
                     return json.dumps(self._most_under_way).encode()
         return b""
+
+
+def _answer(start_response: Any, status: str, code: str) -> Iterable[bytes]:
+    answer = f"<Error><Code>{code}</Code><Message>as told</Message></Error>".encode()
+    headers = [("Content-Length", str(len(answer))), ("Content-Type", "application/xml")]
+    start_response(status, headers)
+    return [answer]
 
 
 class QuietHandler(MotoRequestHandler):

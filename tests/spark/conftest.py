@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
-from delta_ops.spark import file_index
+from delta_ops.spark import file_index, file_list
 from delta_ops.spark.file_index import IndexUnavailableError
 
 
 @pytest.fixture(params=["file index", "file list"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways to read."""
+    if request.param == "file index":
+        refuse(monkeypatch, file_list, "scan", AssertionError)
+    else:
+        switch_off_file_index(monkeypatch)
+    return str(request.param)
 
-    def refused(error: type[Exception], *_args: object) -> None:
+
+def switch_off_file_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read by the list of files."""
+    refuse(monkeypatch, file_index, "relation", IndexUnavailableError)
+
+
+def refuse(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str, error: type[Exception]
+) -> None:
+    """Let a function of a module raise this error."""
+
+    def refused(*_args: object, **_options: object) -> None:
         raise error("the other way was asked for")
 
-    if request.param == "file index":
-        monkeypatch.setattr("delta_ops.spark.file_list.scan", partial(refused, AssertionError))
-    else:
-        monkeypatch.setattr(file_index, "relation", partial(refused, IndexUnavailableError))
-    return str(request.param)
+    monkeypatch.setattr(module, name, refused)

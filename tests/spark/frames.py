@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 from pyspark.sql import DataFrame
 
+from delta_ops.spark.session import is_connect
 from tests.tables import rows
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows, times in UTC; by Arrow, since PySpark's own rows pass through local time."""
-    table = frame.toArrow()
-    schema = pa.schema([field.with_type(_to_utc_type(field.type)) for field in table.schema])
+    if is_connect(frame.sparkSession):
+        table = frame.toArrow()
+    else:
+        # What `toArrow` does before it casts, which fails where a variant is null inside of others.
+        collect: Any = frame._collect_as_arrow
+        table = pa.Table.from_batches(collect(empty_list_if_zero_records=False))
+    schema = pa.schema([(each.name, _to_utc_type(each.type)) for each in table.schema])
     return rows(table.cast(schema))
+
+
+def sorted_texts(found: Iterable[Any]) -> list[str]:
+    """Rows as texts to compare, in whatever order structs have their fields."""
+    return sorted(repr(_in_order(row)) for row in found)
+
+
+def plan_of(frame: DataFrame) -> str:
+    """The text of the plan that Spark would run."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 def files_under(root: Path) -> set[str]:
@@ -24,6 +42,22 @@ def files_under(root: Path) -> set[str]:
 
 
 def _to_utc_type(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(data_type) and data_type.tz is not None:
+    """The type with its times in UTC, and null where Spark says that nothing is."""
+    if pt.is_struct(data_type):
+        return pa.struct([(each.name, _to_utc_type(each.type)) for each in data_type])
+    if pt.is_map(data_type):
+        return pa.map_(*map(_to_utc_type, (data_type.key_type, data_type.item_type)))
+    if pt.is_list(data_type):
+        return pa.list_(_to_utc_type(data_type.value_type))
+    if pt.is_timestamp(data_type) and data_type.tz is not None:
         return pa.timestamp(data_type.unit, "UTC")
     return data_type
+
+
+def _in_order(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _in_order(value[name]) for name in sorted(value)}
+        case list() | tuple():
+            return [_in_order(each) for each in value]
+    return value

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,15 +19,20 @@ from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
+    VARIANT,
+    VOID,
     ArrayType,
     MapType,
     StructField,
     StructType,
 )
+from delta_ops.protocol.variant import field_names
+from tests import variants
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector, vector_file
-from tests.spark.frames import rows_of
+from tests.spark.frames import plan_of, rows_of
 from tests.tables import rows
+from tests.variants import dictionary, encode
 
 pytestmark = pytest.mark.spark
 
@@ -73,6 +79,39 @@ def test_deleted_rows_are_those_of_the_vectors(
     assert ds.read(spark, log, ["p"]).count() == da.count_rows(log)
 
 
+def test_more_files_have_vectors_than_a_map_of_paths_holds(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    adds = [
+        data_file(
+            tmp_path,
+            f"{number}.parquet",
+            numbers(10 * number, 3),
+            partition_values={"p": str(number)},
+            deletion_vector=inline_vector([number % 3]),
+        )
+        for number in range(70)
+    ]
+    assert_as_by_arrow(spark, create(tmp_path, N, adds, partition_by=("p",)))
+
+
+@pytest.mark.parametrize("vectors", [[[1], [], [0, 2], []], [[]]], ids=["beside others", "alone"])
+def test_a_vector_that_deletes_nothing_does_not_hide_those_after_it(
+    tmp_path: Path, spark: SparkSession, way: str, vectors: list[list[int]]
+) -> None:
+    adds = [
+        data_file(
+            tmp_path,
+            f"{number}.parquet",
+            numbers(10 * number, 3),
+            partition_values={"p": "x"},
+            deletion_vector=inline_vector(deleted),
+        )
+        for number, deleted in enumerate(vectors)
+    ]
+    assert_as_by_arrow(spark, create(tmp_path, N, adds, partition_by=("p",)))
+
+
 def test_a_column_of_the_name_of_sparks_own_does_not_tell_the_rows(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -96,12 +135,28 @@ def test_a_scan_with_vectors_stays_native(tmp_path: Path, spark: SparkSession) -
         partition_by=("p",),
     )
     frame = ds.read(spark, log, ["p"], col("n") > 2)
-    plan = frame._jdf.queryExecution().executedPlan().toString()
+    plan = plan_of(frame)
     assert plan.count("GreaterThan(n,2)") >= 2
     assert plan.count("ReadSchema: struct<n:bigint") >= 1
     assert "Python" not in plan
     assert "SortMergeJoin" not in plan
     assert frame.count() == 15
+
+
+@pytest.mark.parametrize("deleted", [None, [1]], ids=["", "with a vector"])
+def test_fields_of_structs_are_read_and_compared_alone(
+    tmp_path: Path, spark: SparkSession, deleted: list[int] | None
+) -> None:
+    point = StructType((StructField("x", LONG), StructField("y", LONG)))
+    schema = StructType((StructField("s", point), StructField("l", ArrayType(point))))
+    one = {"x": 1, "y": 2}
+    data = pa.table({"s": [one, None], "l": [[one], None]})
+    vector = None if deleted is None else inline_vector(deleted)
+    log = create(tmp_path, schema, [data_file(tmp_path, "f", data, deletion_vector=vector)])
+    plan = plan_of(ds.read(spark, log, predicate=col("s", "x") > 0).select("s.x", "l.y"))
+    assert "GreaterThan(s.x,0)" in plan
+    assert "ReadSchema: struct<s:struct<x:bigint>,l:array<struct<y:bigint>>" in plan
+    assert not [each for each in ("Python", "InArrow", "InPandas") if each in plan]
 
 
 def test_a_vector_that_is_gone_is_an_error_before_any_row(
@@ -194,13 +249,146 @@ def test_columns_are_found_by_what_files_call_them(
         spark.conf.unset(IDS)
 
 
+ONLY_VOID = StructType((StructField("n", VOID),))
+WITH_VOID = StructType((StructField("a", LONG), StructField("n", VOID), StructField("b", LONG)))
+VOIDS = StructType(
+    (
+        StructField("v", VOID),
+        StructField("id", LONG),
+        StructField("s", WITH_VOID),
+        StructField("l", ArrayType(WITH_VOID)),
+        StructField("m", MapType(STRING, StructType((StructField("s", WITH_VOID),)))),
+        StructField("only", ONLY_VOID),
+        StructField("p", VOID),
+    )
+)
+
+
+@pytest.mark.parametrize("deleted", [None, [1]], ids=["", "with a vector"])
+def test_a_column_of_no_type_is_null_at_every_depth(
+    tmp_path: Path, spark: SparkSession, way: str, deleted: list[int] | None
+) -> None:
+    point = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    one = {"a": 1, "b": 2}
+    stored = pa.table(
+        {
+            "id": [1, 2, 3],
+            "s": pa.array([one, None, {"a": None, "b": None}], point),
+            "l": pa.array([[one, None], [], None], pa.list_(point)),
+            "m": pa.array(
+                [[("k", {"s": one}), ("l", None)], [], None],
+                pa.map_(pa.string(), pa.struct([("s", point)])),
+            ),
+        }
+    )
+    vector = None if deleted is None else inline_vector(deleted)
+    add = data_file(
+        tmp_path, "f.parquet", stored, partition_values={"p": None}, deletion_vector=vector
+    )
+    log = create(tmp_path, VOIDS, [add], partition_by=("p",))
+    assert_as_by_arrow(spark, log)
+    first, *_ = rows_of(ds.read(spark, log))
+    void = {"a": 1, "n": None, "b": 2}
+    assert (first["v"], first["s"], first["l"]) == (None, void, [void, None])
+    assert (first["m"], first["only"]) == ([("k", {"s": void}), ("l", None)], None)
+    assert ds.read(spark, log, ["v"], col("v").is_null()).count() == da.count_rows(log)
+    kept = col("s", "a") == 1
+    assert ds.read(spark, log, ["v", "id"], kept).count() == da.count_rows(log, kept) == 1
+
+
+def test_a_table_of_columns_of_no_type_has_its_rows(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    schema = StructType((StructField("v", VOID), StructField("only", ONLY_VOID)))
+    log = create(tmp_path, schema, [data_file(tmp_path, "f.parquet", numbers(0, 3))])
+    assert_as_by_arrow(spark, log)
+    assert ds.read(spark, log).count() == 3
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_fields_of_no_type_and_of_other_names_in_files(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
+    place = StructType((*POINT.fields, mapped("nothing", "col-n", 13, VOID)))
+    schema = StructType((mapped("b", "a", 2), mapped("place", "col-p", 3, place)))
+    add = data_file(tmp_path, "f.parquet", stored({}))
+    log = create(tmp_path, schema, [add], {"delta.columnMapping.mode": mode})
+    assert_as_by_arrow(spark, log)
+    assert rows_of(ds.read(spark, log))[0]["place"] == {"x": 2, "y": 1, "nothing": None}
+
+
+@pytest.fixture
+def shredded(tmp_path: Path) -> DeltaLog:
+    """Variants of which numbers, and two fields of objects, have columns of their own."""
+    known = field_names(dictionary(["a", "b", "c"]))
+    names = dictionary(["a", "b", "c"])
+    number = [variants.row(5), variants.row(None, encode("x", known), names), None]
+    of_fields = variants.fields(a=pa.int64(), b=pa.string())
+    whole = {"a": {"value": None, "typed_value": 1}, "b": {"value": None, "typed_value": "é"}}
+    part = {
+        "a": {"value": encode([None, True], known), "typed_value": None},
+        "b": {"value": None, "typed_value": None},
+    }
+    objects = [
+        variants.row(whole, None, names),
+        variants.row(part, encode({"c": 1.5}, known), names),
+        variants.row(None, encode(7, known), names),
+    ]
+    stored = pa.table(
+        {
+            "v": pa.array(number, variants.shredded_type(pa.int64())),
+            "o": pa.array(objects, variants.shredded_type(of_fields)),
+        }
+    )
+    schema = StructType((StructField("v", VARIANT), StructField("o", VARIANT)))
+    return variants.write(tmp_path, stored, schema)
+
+
+SAID = [
+    [5, {"a": 1, "b": "é"}],
+    ["x", {"a": [None, True], "c": 1.5}],
+    [None, 7],
+]
+
+
+def say(found: list[dict[str, Any]]) -> list[Any]:
+    """What the variants say, as JSON has it."""
+    return [
+        [each and variants.decode(each["value"], each["metadata"]) for each in row.values()]
+        for row in found
+    ]
+
+
+def test_shredded_variants_say_what_they_say_by_arrow(
+    shredded: DeltaLog, spark: SparkSession, way: str
+) -> None:
+    key = repr
+    assert sorted(say(da.to_table(shredded).to_pylist()), key=key) == sorted(SAID, key=key)
+    assert sorted(say(rows_of(ds.read(spark, shredded))), key=key) == sorted(SAID, key=key)
+    field = ds.read(spark, shredded).selectExpr("try_variant_get(o, '$.a', 'int') AS a")
+    assert {row["a"] for row in rows_of(field)} == {1, None}
+
+
+def test_a_session_that_would_miss_parts_of_variants_is_told(
+    shredded: DeltaLog, spark: SparkSession
+) -> None:
+    setting = "spark.sql.variant.allowReadingShredded"
+    spark.conf.set(setting, "false")
+    try:
+        with pytest.raises(InvalidRequestError, match=f"set {setting} to true"):
+            ds.read(spark, shredded)
+    finally:
+        spark.conf.unset(setting)
+
+
 def test_a_mapped_column_is_pushed_down(tmp_path: Path, spark: SparkSession) -> None:
     add = data_file(tmp_path, "f.parquet", stored({}), partition_values={"col-part": "x"})
     configuration = {"delta.columnMapping.mode": "name"}
     log = create(tmp_path, MAPPED, [add], configuration, partition_by=("part",))
-    plan = ds.read(spark, log, ["b"], col("b") > 10)._jdf.queryExecution().executedPlan()
-    assert "GreaterThan(a,10)" in plan.toString()
-    assert "ReadSchema: struct<a:bigint>" in plan.toString()
+    plan = plan_of(ds.read(spark, log, ["b"], col("b") > 10))
+    assert "GreaterThan(a,10)" in plan
+    assert "ReadSchema: struct<a:bigint>" in plan
+    assert "Python" not in plan
 
 
 def test_a_file_without_ids_is_refused_where_columns_go_by_id(

@@ -23,7 +23,7 @@ from delta_ops.spark.partition_text import partition_text_checks
 from tests.spark.frames import files_under, rows_of
 from tests.tables import rows, rows_by_deltalake, rows_by_polars
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 
 VALUES = {
     "texts": "'a/b', '50%', 'x=y', 'a b', 'züri 東京', '[*]{?}', ' ', 'A', null",
@@ -61,7 +61,7 @@ def frame_of(spark: SparkSession, values: str) -> DataFrame:
 
 @contextmanager
 def without_file_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def unavailable(*_args: object) -> None:
+    def unavailable(*_args: object, **_options: object) -> None:
         raise IndexUnavailableError("switched off")
 
     with monkeypatch.context() as patch:

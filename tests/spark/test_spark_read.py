@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import types as spark_types
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -32,13 +36,17 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
-from delta_ops.protocol.table_definition import validate
+from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
+from delta_ops.spark.file_index import FileGroup
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.transaction import Staged
+from tests.arrow.foreign_table import create as create_foreign
 from tests.arrow.foreign_table import data_file as foreign_file
+from tests.arrow.foreign_table import inline_vector
 from tests.clones import content_of, prefix_naming, shallow_clone
-from tests.spark.frames import rows_of
+from tests.spark.conftest import switch_off_file_index
+from tests.spark.frames import plan_of, rows_of, sorted_texts
 from tests.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
 
 pytestmark = pytest.mark.spark
@@ -46,38 +54,41 @@ pytestmark = pytest.mark.spark
 ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["a", "a", "b", None], "x": [1.0, None, 3.0, 4.0]})
 TIME_ZONE = "spark.sql.session.timeZone"
 IDS = "spark.sql.parquet.fieldId.read.enabled"
+CASE_SENSITIVE = "spark.sql.caseSensitive"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
-def readable_tables() -> list[Path]:
-    """Tables by other writers of whose rows we know, and which we do not refuse."""
-    return sorted(
-        expected.parent
-        for expected in SHARED.glob("data/tables/*/*/expected")
-        if sum(f.stat().st_size for f in expected.rglob("*.parquet")) < 1_000_000
-        and is_readable(expected.parent)
-    )
+def tables_by_other_writers() -> list[Path]:
+    folders = sorted(SHARED.glob("data/tables/*/*"))
+    return [each / "delta" if (each / "delta").exists() else each for each in folders]
 
 
-def is_readable(folder: Path) -> bool:
-    try:
-        snapshot = DeltaLog(folder / "delta").snapshot()
-        validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
-    except DeltaOpsError:
-        return False
-    return True
+def name_of(table: Path) -> str:
+    return table.parent.name if table.name == "delta" else table.name
 
 
 @needs_shared
-@pytest.mark.parametrize("folder", readable_tables(), ids=lambda folder: folder.name)
-def test_tables_by_other_writers_have_the_expected_rows(
-    spark: SparkSession, way: str, folder: Path
+@pytest.mark.parametrize("table", tables_by_other_writers(), ids=name_of)
+def test_tables_by_other_writers_have_the_rows_of_arrow(
+    spark: SparkSession, way: str, table: Path
 ) -> None:
     spark.conf.set(IDS, str(way == "file list").lower())
     try:
-        read = ds.read(spark, folder / "delta")
-        expected = pq.read_table(folder / "expected", coerce_int96_timestamp_unit="us")
-        assert repr(rows_of(read)) == repr(rows(expected.select(read.columns)))
+        by_arrow = da.to_table(DeltaLog(table))
+    except DeltaOpsError as error:
+        # Spark tells by errors of its own of files that are gone.
+        told = Exception if isinstance(error, DataFileError) else type(error)
+        with pytest.raises(told):
+            ds.read(spark, table).collect()
+    else:
+        read = ds.read(spark, table)
+        assert read.columns == by_arrow.column_names
+        if len(by_arrow) > 50_000:  # these are flat
+            order = [(name, "ascending") for name in read.columns]
+            found = read.toArrow().cast(by_arrow.schema)
+            assert found.sort_by(order).equals(by_arrow.sort_by(order))
+        else:
+            assert sorted_texts(rows_of(read)) == sorted_texts(by_arrow.to_pylist())
     finally:
         spark.conf.unset(IDS)
 
@@ -100,7 +111,9 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
     assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
 
 
-def test_a_version_is_read_by_its_number_or_its_time(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_version_is_read_by_its_number_or_its_time(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
     for number in range(3):
         da.write(tmp_path, pa.table({"id": [number]}))
     times = {entry.version: entry.timestamp_ms for entry in DeltaLog(tmp_path).history()}
@@ -289,19 +302,147 @@ def test_a_file_outside_that_spark_may_not_or_cannot_read_is_named(
     with pytest.raises(OutsideFileError, match='outside="read"') as error:
         ds.read(spark, DeltaLog(clone.uri, outside="refuse"))
     assert error.value.file == f"{source.uri}/{add.path}"
-    in_s3 = shallow_clone(source.snapshot(), DeltaLog(tmp_path / "d"), prefix_naming("s3://b/t"))
-    with pytest.raises(InvalidRequestError, match=r"s3a://b/t/.*use delta_ops\.arrow"):
-        ds.read(spark, in_s3)
+    log = DeltaLog(tmp_path / "d", outside={"memory://b/": {}})
+    in_memory = shallow_clone(source.snapshot(), log, prefix_naming("memory://b/t"))
+    with pytest.raises(InvalidRequestError, match=r"memory://b.*use delta_ops\.arrow"):
+        ds.read(spark, in_memory)
 
 
-@pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet"])
-def test_a_file_that_spark_would_leave_out_is_refused(
-    tmp_path: Path, spark: SparkSession, way: str, name: str
+def test_a_pipe_outside_of_the_table_is_not_waited_for(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    add = replace(foreign_file(tmp_path, "t/x", ROWS), path=f"file:{tmp_path}/pipe")
+    log = DeltaLog(tmp_path / "t")
+    da.write(log, ROWS)
+    create_commit(log.storage, log.log_directory, 1, [add])
+    with pytest.raises(OutsideFileError, match="it is no regular file"):
+        ds.read(spark, log)
+
+
+HIDDEN = ["_hidden.parquet", ".hidden.parquet", "_metadata", "_common_metadata", "x._COPYING_"]
+
+
+@pytest.mark.parametrize("name", [*HIDDEN, "_dir/f.parquet", ".dir/f.parquet", "_a=b.parquet"])
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["", "partitioned"])
+def test_a_file_is_read_whatever_its_name_as_delta_spark_does(
+    tmp_path: Path, spark: SparkSession, way: str, name: str, partition_by: list[str]
+) -> None:
+    da.write(tmp_path, ROWS, partition_by=partition_by)
+    data = ROWS.drop_columns(partition_by)
+    add_file(tmp_path, data, name, **dict.fromkeys(partition_by, "a"))
+    if name in HIDDEN and way == "file list":
+        with pytest.raises(DataFileError, match="has a hidden name, and this session has no file"):
+            ds.read(spark, tmp_path)
+        return
+    log = DeltaLog(tmp_path)
+    for predicate in (None, col("p") == "a", col("id") > 2):
+        found = ds.read(spark, log, predicate=predicate)
+        assert rows_of(found) == rows(da.to_table(log, predicate=predicate))
+
+
+def test_a_file_with_a_hidden_name_is_known_to_sparks_metadata(
+    tmp_path: Path, spark: SparkSession
 ) -> None:
     da.write(tmp_path, ROWS)
-    add_file(tmp_path, ROWS, name)
-    with pytest.raises(DataFileError, match="has a hidden name"):
-        ds.read(spark, tmp_path)
+    add_file(tmp_path, ROWS.slice(0, 3), "_hidden.parquet")
+    read = ds.read(spark, tmp_path)
+    name = read.metadataColumn("_metadata").getField("file_name")
+    assert read.filter(name == "_hidden.parquet").count() == 3
+    assert read.filter(name != "_hidden.parquet").count() == 4
+
+
+def test_a_session_that_ignores_names_loses_no_file(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS)
+    setting = "spark.sql.files.ignoredPathSegmentRegex"
+    spark.conf.set(setting, "part")
+    try:
+        assert ds.read(spark, tmp_path).count() == 4
+    finally:
+        spark.conf.unset(setting)
+
+
+def test_a_file_of_no_size_has_the_rows_that_are_in_it(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS)
+    log = DeltaLog(tmp_path)
+    untold = foreign_file(tmp_path, "untold.parquet", ROWS)
+    create_commit(log.storage, log.log_directory, 1, [replace(untold, size=0)])
+    assert rows_of(ds.read(spark, log)) == rows(da.to_table(log))
+    (tmp_path / "untold.parquet").write_bytes(b"")
+    assert rows_of(ds.read(spark, log)) == rows(ROWS)  # as by delta-spark
+    (tmp_path / "untold.parquet").unlink()
+    with pytest.raises(DataFileError, match=r"data file untold\.parquet is gone"):
+        ds.read(spark, log)
+
+
+@pytest.fixture
+def telling_case(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, to which names that differ in case are two names."""
+    spark.conf.set(CASE_SENSITIVE, "true")
+    yield spark
+    spark.conf.unset(CASE_SENSITIVE)
+
+
+def in_other_cases(root: Path, **changes: Any) -> DeltaLog:
+    """A table with files that write its columns in other cases."""
+    point = StructType((StructField("x", LONG), StructField("Y", LONG)))
+    schema = StructType((StructField("Id", LONG), StructField("s", ArrayType(point))))
+    data = pa.table({"S": [[{"X": 1, "y": 2}, None], None], "iD": [3, 4]})
+    return create_foreign(root, schema, [foreign_file(root, "f.parquet", data, **changes)])
+
+
+@pytest.mark.parametrize("deleted", [None, [0]], ids=["", "with a vector"])
+def test_columns_are_found_whatever_their_case_in_files(
+    tmp_path: Path, telling_case: SparkSession, deleted: list[int] | None
+) -> None:
+    vector = None if deleted is None else inline_vector(deleted)
+    log = in_other_cases(tmp_path, deletion_vector=vector)
+    assert rows_of(ds.read(telling_case, log)) == rows(da.to_table(log))
+    found = ds.read(telling_case, log, ["ID"], col("ID") == 4)
+    assert rows_of(found) == [{"Id": 4}]
+    assert "EqualTo(Id,4)" in plan_of(found)
+    assert telling_case.conf.get(CASE_SENSITIVE) == "true"
+
+
+def test_a_session_that_would_miss_columns_of_another_case_is_told(
+    tmp_path: Path, telling_case: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = in_other_cases(tmp_path)
+    switch_off_file_index(monkeypatch)
+    with pytest.raises(InvalidRequestError, match=r"set spark\.sql\.caseSensitive to false"):
+        ds.read(telling_case, log)
+    telling_case.conf.set(CASE_SENSITIVE, "false")
+    assert rows_of(ds.read(telling_case, log)) == rows(da.to_table(log))
+
+
+def test_columns_that_only_their_case_tells_apart(
+    tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest
+) -> None:
+    schema = StructType((StructField("id", LONG), StructField("ID", LONG)))
+    data = pa.table({"id": [1], "ID": [2]})
+    log = create_foreign(tmp_path, schema, [foreign_file(tmp_path, "f.parquet", data)])
+    told = r"has the columns id and ID, which this session takes for one; set spark\.sql\.case"
+    with pytest.raises(InvalidRequestError, match=told):
+        ds.read(spark, log)
+    telling: SparkSession = request.getfixturevalue("telling_case")
+    assert rows_of(ds.read(telling, log)) == [{"id": 1, "ID": 2}] == rows(da.to_table(log))
+    of_log = foreign_file(tmp_path, "p/f", data.drop_columns(["ID"]), partition_values={"ID": "3"})
+    partitioned = create_foreign(tmp_path / "p", schema, [replace(of_log, path="f")], {}, ("ID",))
+    assert rows_of(ds.read(telling, partitioned)) == [{"id": 1, "ID": 3}]
+
+
+def test_a_column_that_spark_would_match_twice_is_an_error(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    schema = StructType((StructField("id", LONG),))
+    data = pa.table({"id": [1], "ID": [2]})
+    log = create_foreign(tmp_path, schema, [foreign_file(tmp_path, "f.parquet", data)])
+    with pytest.raises(Exception, match=r'Found duplicate field\(s\) "id": \[id, ID\]'):
+        ds.read(spark, log).collect()
 
 
 def test_a_file_that_is_gone_fails_the_read_whatever_the_session_says(
@@ -507,3 +648,19 @@ def add_file(root: Path, data: pa.Table, path: str, **partition_values: str) -> 
         )
     )
     transaction.commit(operation="WRITE")
+
+
+def test_an_index_makes_the_map_of_its_partitions_once(spark: SparkSession) -> None:
+    # Spark asks for it once for each partition: made anew, it took 98 s for 20,000 of them.
+    partitions = spark_types.StructType().add("p", "long")
+    data = spark_types.StructType().add("x", "long")
+    groups = [FileGroup(values=(str(i),), files=[(f"file:/t/{i}", 1, 0)]) for i in range(3)]
+    scan = file_index.relation(spark, "file:/t", groups, data, partitions, {}, folds_case=True)
+    jvm: Any = spark._jvm
+    index = scan._jdf.queryExecution().analyzed().relation().location()
+    none = spark._sc._gateway.new_array(jvm.java.lang.Class, 0)  # type: ignore[union-attr]
+    method = index.getClass().getDeclaredMethod("leafDirToChildrenFiles", none)
+    method.setAccessible(True)
+    nothing = spark._sc._gateway.new_array(jvm.java.lang.Object, 0)  # type: ignore[union-attr]
+    made = {jvm.java.lang.System.identityHashCode(method.invoke(index, nothing)) for _ in range(3)}
+    assert len(made) == 1

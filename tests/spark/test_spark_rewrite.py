@@ -23,7 +23,7 @@ from tests.counting_storage import CountingStorage
 from tests.spark.frames import files_under, rows_of
 from tests.tables import rows, rows_by_deltalake
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 
 MEGABYTE = 1024 * 1024
 

@@ -27,6 +27,7 @@ from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
 from tests.forked import call_in_child, needs_fork
 from tests.gate import Gate
+from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server
 
 SECRET = "sig-0123456789"
@@ -454,3 +455,21 @@ def test_a_directory_that_cannot_be_listed_is_an_error(monkeypatch: pytest.Monke
     monkeypatch.setattr(ShelfFileSystem, "ls", ls)
     with pytest.raises(StorageError, match="access is denied"):
         list(open_storage("shelf://t").list_tree(""))
+
+
+def test_a_directory_of_azure_is_listed_once_where_an_object_stands_for_it(
+    azure_server: AzureServer,
+) -> None:
+    from azure.storage.blob import BlobServiceClient
+
+    options = azure_server.storage_options
+    container = azure_server.new_container()
+    storage = open_storage(f"az://{container}/t", options)
+    with BlobServiceClient.from_connection_string(options["connection_string"]) as client:
+        for directory in ("t", "t/a", "t/a/b"):  # as Hadoop's connector makes them
+            client.get_container_client(container).upload_blob(
+                directory, b"", metadata={"hdi_isfolder": "true"}
+            )
+    storage.create("a/b/c", b"c")
+    for directory in ("", "a", "a/b"):
+        assert [file.path for file in storage.list_tree(directory)] == ["a/b/c"]

@@ -411,13 +411,13 @@ def test_a_directory_that_cannot_be_listed_is_an_error(
     storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Left out, its files would look as if they were gone."""
-    open_place = os.open
+    list_place = os.scandir
 
-    def opened(path: str, *given: int) -> object:
-        return refuse_with(errno.EACCES)() if path.endswith("closed") else open_place(path, *given)
+    def listed(path: str) -> object:
+        return refuse_with(errno.EACCES)() if path.endswith("closed/") else list_place(path)
 
     storage.create("closed/a", b"")
     storage.create("open/a", b"")
-    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "scandir", listed)
     with pytest.raises(StorageError, match="closed could not be listed: permission is denied"):
         list(storage.list_tree(""))

@@ -197,3 +197,19 @@ def test_a_name_that_xml_changes_is_deleted_alone(s3_server: S3Server, name: str
     with s3_server.recording() as recorded:
         storage.delete_many([name, "b", "c"])
     assert kinds(recorded) == {"BUCKET POST": 1, "DELETE": 1}
+
+
+def test_credentials_that_the_environment_gets_later_are_taken(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"s3://{s3_server.new_bucket()}/t"
+    keys = []
+    for key in ("first-key", "second-key"):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.url)
+        with s3_server.recording() as requests:
+            assert not list(open_storage(address).list_tree(""))
+        keys += [key for each in requests for key in [each.authorization] if "Credential=" in key]
+    assert "first-key" in keys[0]
+    assert "second-key" in keys[-1]

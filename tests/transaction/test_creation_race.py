@@ -129,3 +129,27 @@ def test_who_joins_a_table_keeps_its_rules(tmp_path: Path) -> None:
     assert da.write(tmp_path, data(2), on_event=other).version == 1
     second, first = (entry.commit_info for entry in DeltaLog(tmp_path).history())
     assert second["inCommitTimestamp"] > first["inCommitTimestamp"]
+
+
+def test_a_table_with_a_constraint_that_the_rows_were_not_held_against_is_not_joined(
+    tmp_path: Path,
+) -> None:
+    checked = {"delta.constraints.positive": "id > 0"}
+
+    def others() -> None:
+        da.write(tmp_path, data(100), configuration=checked)
+
+    with pytest.raises(CommitConflictError, match="created the table"):
+        da.write(tmp_path, data(-1), on_event=overtaken_by(others))
+    assert ids(tmp_path) == [100]
+    assert files(tmp_path) == 1
+
+
+def test_a_table_with_the_same_constraint_is_joined(tmp_path: Path) -> None:
+    checked = {"delta.constraints.positive": "id > 0"}
+
+    def others() -> None:
+        da.write(tmp_path, data(100), configuration=checked)
+
+    da.write(tmp_path, data(1), configuration=checked, on_event=overtaken_by(others))
+    assert ids(tmp_path) == [1, 100]

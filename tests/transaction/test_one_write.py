@@ -139,5 +139,6 @@ def test_a_result_goes_to_another_process_without_its_table(tmp_path: Path) -> N
         "already_committed",
         "attempts",
         "metrics",
+        "ignored",
         "failed_hooks",
     }

@@ -50,9 +50,8 @@ ASKS: Mapping[str, tuple[Protocol, dict[str, Any]]] = {
             Protocol(min_reader_version=1, min_writer_version=version),
             {},
         )
-        for version in (3, 4, 5, 6, 8)
+        for version in (4, 5, 6, 8)
     },
-    "CHECK constraint": (PROTOCOL, {"configuration": {"delta.constraints.c": "id > 0"}}),
     "invariant": (PROTOCOL, {"schema_string": schema_with(**{"delta.invariants": "{}"})}),
     "generated": (PROTOCOL, {"schema_string": schema_with(**{"delta.generationExpression": "1"})}),
     "identity": (PROTOCOL, {"schema_string": schema_with(**{"delta.identity.start": 1})}),
@@ -85,12 +84,8 @@ def test_nothing_is_written_where_a_rule_is_not_known(
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    "configuration", [{"delta.constraints.c": "id > 0"}, {"delta.columnMapping.mode": "name"}]
-)
-def test_no_table_is_made_one_that_could_not_be_written(
-    tmp_path: Path, configuration: dict[str, str]
-) -> None:
+def test_no_table_is_made_one_that_could_not_be_written(tmp_path: Path) -> None:
+    configuration = {"delta.columnMapping.mode": "name"}
     with pytest.raises(UnsupportedFeatureError):
         da.write(tmp_path, pa.table({"id": [1]}), configuration=configuration)
     assert not contents(tmp_path)

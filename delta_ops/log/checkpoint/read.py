@@ -268,6 +268,8 @@ def _stream(
         files = files[1:]
         if len(known):
             yield known.select(schema.names)
+    if not files:
+        return
     choose = partial(_columns_of, action=action, wanted=schema.names)
     try:
         for piece in iter_pieces(storage, files, checkpoint.footers, choose):

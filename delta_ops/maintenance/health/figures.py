@@ -22,7 +22,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import CommitMark, read_txn_id
 from delta_ops.log.commit_times import monotone_times
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
-from delta_ops.log.repeated_files import all_differ, drop_repeated, marks_of
+from delta_ops.log.repeated_files import all_differ, drop_repeated
 from delta_ops.log.segment import (
     LogListing,
     earliest_version,
@@ -186,15 +186,18 @@ def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
 def _live_sums(snapshot: Snapshot, target_size_bytes: int) -> _Live:
     """The sums; a file that a checkpoint names twice counts once, as for whoever reads it."""
     columns = [CANONICAL_PATH, *_ADDS]
-    live, marks = _Live(target_size_bytes), []
-    for files in snapshot.stream_live(columns):
-        live.count(files)
-        marks.append(marks_of(files, snapshot.uri))
-    if all_differ(marks):
-        return live
     live = _Live(target_size_bytes)
-    live.count(drop_repeated(pa.concat_tables(snapshot.stream_live(columns)), snapshot.uri))
-    return live
+
+    def stream_tables() -> Iterator[pa.Table]:
+        for files in snapshot.stream_live(columns):
+            live.count(files)
+            yield files
+
+    if all_differ(stream_tables(), snapshot.uri):
+        return live
+    once = _Live(target_size_bytes)
+    once.count(drop_repeated(pa.concat_tables(snapshot.stream_live(columns)), snapshot.uri))
+    return once
 
 
 class _Live:

@@ -234,6 +234,8 @@ def _expired_version(
     listing: LogListing, cutoff_ms: int, now_ms: int, in_commit: InCommitTimes | None
 ) -> int | None:
     """The last version that is known to be committed at or before the cutoff."""
+    if in_commit is None and _is_all_younger(listing, cutoff_ms):
+        return None
     times = latest_times(listing, now_ms)
     # A checkpoint is written after its commit, so that its own time is none too early.
     latest_ms = 0
@@ -253,6 +255,13 @@ def _expired_version(
         }
         times.update(in_commit.by_version)
     return max((version for version, time in times.items() if time <= cutoff_ms), default=None)
+
+
+def _is_all_younger(listing: LogListing, cutoff_ms: int) -> bool:
+    """Whether no file of the log is so old; versions count as no older than their files."""
+    of_checkpoints = (part for each in listing.checkpoints for part in each.parts)
+    infos = (*listing.commits.values(), *of_checkpoints)
+    return all(info.modified_ms > cutoff_ms for info in infos)
 
 
 def _boundary(

@@ -54,9 +54,10 @@ def is_hidden_directory(path: str, names: HiddenNames) -> bool:
     Args:
         path: Relative to the table, decoded; "" is the table, which is not.
     """
-    return bool(path) and any(
-        is_hidden_name(part, names) or part in names.directories for part in path.split("/")
-    )
+    for part in path.split("/"):  # asked of very many
+        if part in names.directories or (part[:1] in HIDING and is_hidden_name(part, names)):
+            return True
+    return False
 
 
 def is_hidden_name(name: str, names: HiddenNames) -> bool:

@@ -49,14 +49,14 @@ class PreFilter:
         if self._is_in_hidden(directory) or self._facts.kept:
             return list(self._one_by_one(paths))
         # Else only what begins like a hidden name needs a closer look.
-        hiding = tuple(directory + slash + first for first in HIDING)
-        plain = [path for path in paths if not path.startswith(hiding)]
+        start = len(directory) + len(slash)
+        plain = [path for path in paths if path[start : start + 1] not in HIDING]
         needed = self._facts.needed
         found = [path for path in plain if path not in needed]
         if len(found) < len(plain):
             self.left_out["reachable"] += len(plain) - len(found)
         if len(plain) < len(paths):
-            found += self._one_by_one([path for path in paths if path.startswith(hiding)])
+            found += self._one_by_one([path for path in paths if path[start : start + 1] in HIDING])
         return found
 
     def leave_out(self, reason: Reason) -> None:

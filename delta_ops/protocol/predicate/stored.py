@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from delta_ops.protocol.predicate import Predicate, col, resolve
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.predicate import Always, Or, Predicate, all_of, col, resolve
 from delta_ops.protocol.predicate.resolution import columns
-from delta_ops.protocol.schema import BINARY, STRING, DataType, StructType, find_field
+from delta_ops.protocol.schema import (
+    BINARY,
+    STRING,
+    DataType,
+    StructField,
+    StructType,
+    find_field,
+)
 
 _EMPTY: Mapping[DataType, str | bytes] = {STRING: "", BINARY: b""}
 
@@ -26,3 +34,38 @@ def stored_predicate(
         if empty is not None:
             predicate &= col(name).is_null() | (col(name) != empty)
     return predicate
+
+
+def partitions_predicate(
+    partitions: Iterable[Mapping[str, str | None]], fields: Mapping[str, StructField]
+) -> Predicate:
+    """True of the rows of these partitions.
+
+    Args:
+        partitions: Values as the log has them, by their names there; each as often as it likes.
+        fields: The partition columns by these names.
+    """
+    given = {tuple(values[name] for name in fields): None for values in partitions}
+    # Each alternative is judged for each file: the column with the most values goes into lists.
+    num_values = [len(set(texts)) for texts in zip(*given, strict=True)]
+    order = sorted(range(len(num_values)), key=num_values.__getitem__)
+    *outer, last = (list(fields.values())[i] for i in order or range(len(fields)))
+    found: dict[tuple[str | None, ...], dict[str | None, None]] = {}
+    for partition in given:
+        *texts, text = (partition[i] for i in order)
+        found.setdefault(tuple(texts), {})[text] = None
+    named = tuple(
+        all_of((*map(_equals, outer, texts), _membership(last, lasts)))
+        for texts, lasts in found.items()
+    )
+    return Or(named) if named else Always(False)
+
+
+def _equals(field: StructField, text: str | None) -> Predicate:
+    return _membership(field, (text,))
+
+
+def _membership(field: StructField, texts: Iterable[str | None]) -> Predicate:
+    values = [parse(text, field.data_type) for text in texts]
+    is_value = col(field.name).isin([value for value in values if value is not None])
+    return is_value | col(field.name).is_null() if None in values else is_value

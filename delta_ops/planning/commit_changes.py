@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from delta_ops.arrow.data_file_read import Deleted, Difference
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files
@@ -22,6 +21,19 @@ from delta_ops.protocol.file_paths import canonical_path
 _INSERT, _DELETE = "insert", "delete"
 _REPAIR = "FSCK"
 """The operation by which delta-rs and we commit that; the reference has none."""
+
+
+class Deleted(NamedTuple):
+    """All rows of a file but those of a vector."""
+
+    vector: DeletionVector
+
+
+class Difference(NamedTuple):
+    """The rows that one vector has and another has not."""
+
+    vector: DeletionVector
+    other: DeletionVector | None
 
 
 class FileChange(NamedTuple):

@@ -1,0 +1,327 @@
+"""The change feed: which files give the rows that the commits of a range changed.
+
+Source: PROTOCOL.md, "Change Data Files", "Reader Requirements for AddCDCFile", "Deletion Vectors".
+
+Where a commit has change data files, they are all there is to read of it. Else its rows follow from
+its adds and removes that change data, see `commit_changes`. Rows come as the last version of the
+range has its columns, or the latest version, through whatever they were called before;
+where the feed was off for a version, a column had a type that is none of its own, or column mapping
+was given up, the range is refused. Every engine reads what is chosen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.log.commit_times import CommitTimes
+from delta_ops.log.time_travel import timestamp_ms, version_at, version_from
+from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
+from delta_ops.protocol.actions import Metadata, RemoveFile
+from delta_ops.protocol.column_mapping import is_mapped, physical_name
+from delta_ops.protocol.features import Engine
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.schema import (
+    LONG,
+    STRING,
+    TIMESTAMP,
+    StructField,
+    StructType,
+    schema_from_json,
+)
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.type_widening import unreadable_columns
+
+CHANGE_TYPE = StructField("_change_type", STRING)
+"""insert, delete, update_preimage or update_postimage."""
+COMMIT_VERSION = StructField("_commit_version", LONG)
+COMMIT_TIMESTAMP = StructField("_commit_timestamp", TIMESTAMP)
+_OF_CHANGES = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+_ENABLED = "delta.enableChangeDataFeed"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A file of which rows are in the feed."""
+
+    path: str
+    """Canonical."""
+    size: int
+    """Bytes; 0 where the log does not tell."""
+    version: int
+    """The commit's."""
+    partition_columns: frozenset[str]
+    """Columns of the feed whose values stand in the log, by name; the file need not have them."""
+    partition_values: Mapping[str, str | None]
+    """As the log has them."""
+    change: Mapping[str, Any]
+    """Values of the feed's own columns for all rows; a change data file tells the type itself."""
+    rows: Deleted | Difference | None = None
+    """Which of its rows; None: all."""
+
+    @property
+    def is_change_data(self) -> bool:
+        """Whether each row of the file says how it changed."""
+        return CHANGE_TYPE.name not in self.change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFeed:
+    """The changes of a range of versions."""
+
+    log: DeltaLog
+    first: int
+    """The first version of the range; after `end` where the range has no commit."""
+    end: Snapshot
+    """The last version of the range."""
+    shape: Snapshot
+    """The version whose columns the changes have."""
+    schema: StructType = field(init=False)
+    """Columns of the changes: the table's, then those of the feed."""
+    _names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        fields = (*self.shape.schema.fields, *_OF_CHANGES)
+        object.__setattr__(self, "schema", StructType(fields))
+        object.__setattr__(self, "_names", frozenset(each.name for each in fields))
+
+    @property
+    def definition(self) -> TableDefinition:
+        """The table at the version whose columns the changes have."""
+        return self.shape.definition
+
+    def files(self) -> Iterator[ChangedFile]:
+        """All that is to be read, in the order of the commits.
+
+        Raises:
+            InvalidRequestError: At once, if the range cannot be read from its first version on, or
+                not to its last one; for a version in between when it is reached.
+            VersionNotFoundError: A commit of the range was cleaned up.
+        """
+        if self.first > self.end.version:
+            return iter(())
+        metadata = self.log.snapshot(self.first).metadata
+        self._validate(self.first, metadata)
+        self._validate(self.end.version, self.end.metadata)
+        return self._files(metadata)
+
+    def _files(self, metadata: Metadata) -> Iterator[ChangedFile]:
+        partitions = self._partition_columns(metadata)
+        times = CommitTimes(self.end)
+        expected = self.first
+        for commit in self.log.commits(self.first, self.end.version):
+            if commit.version != expected:
+                break
+            expected += 1
+            if commit.metadata is not None and commit.version > self.first:
+                self._validate(commit.version, commit.metadata)
+                partitions = self._partition_columns(commit.metadata)
+            yield from self._files_of(commit, partitions, _commit_values(commit, times))
+        if expected <= self.end.version:
+            raise VersionNotFoundError(
+                self.end.uri, f"version {expected}", "its commit file was cleaned up"
+            )
+
+    def _files_of(
+        self, commit: Commit, partitions: frozenset[str], values: Mapping[str, Any]
+    ) -> Iterator[ChangedFile]:
+        uri = self.end.uri
+        for cdc in commit.cdc:
+            yield ChangedFile(
+                path=canonical_path(cdc.path, uri),
+                size=cdc.size,
+                version=commit.version,
+                partition_columns=partitions,
+                partition_values=self._rename_for_feed(cdc.partition_values),
+                change=values,
+            )
+        if commit.cdc:
+            return
+        before: Mapping[str, Mapping[str, str | None]] = {}
+        for change, action, rows in changes_of_files(commit, uri):
+            # What this commit removes was written before it partitioned the table in another way.
+            is_older = commit.metadata is not None and isinstance(action, RemoveFile)
+            in_log = action.partition_values
+            if in_log is None and (partitions or is_older):
+                before = before or self._values_by_path(commit.version - 1)
+                in_log = self._values_of_add(commit.version, action.path, before)
+            in_log = self._rename_for_feed(in_log or {})
+            yield ChangedFile(
+                path=canonical_path(action.path, uri),
+                size=action.size or 0,
+                version=commit.version,
+                partition_columns=self._columns_in(in_log) if is_older else partitions,
+                partition_values=in_log,
+                change={**values, CHANGE_TYPE.name: change},
+                rows=rows,
+            )
+
+    @property
+    def _key(self) -> Callable[[StructField], str]:
+        """By which columns of two versions are the same."""
+        # Where mapping came in the middle of the range, physical names are those of before it.
+        return physical_name if self.definition.is_mapped else lambda each: each.name.lower()
+
+    def _partition_columns(self, metadata: Metadata) -> frozenset[str]:
+        """The columns of the feed by which the table was partitioned."""
+        keys = {
+            self._key(each)
+            for each in schema_from_json(metadata.schema_string).fields
+            if each.name in metadata.partition_columns
+        }
+        return frozenset(each.name for each in self.shape.schema.fields if self._key(each) in keys)
+
+    def _rename_for_feed(self, values: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Partition values, of columns that were written in another case too."""
+        if self.definition.is_mapped or values.keys() <= self._names:
+            return values
+        by_key = {name.lower(): text for name, text in values.items()}
+        return {name: by_key[name.lower()] for name in self._names if name.lower() in by_key}
+
+    def _columns_in(self, values: Mapping[str, str | None]) -> frozenset[str]:
+        """The columns of the feed that have one of these partition values."""
+        fields = self.shape.schema.fields
+        if not self.definition.is_mapped:
+            return self._names.intersection(values)
+        return frozenset(each.name for each in fields if physical_name(each) in values)
+
+    def _values_by_path(self, version: int) -> Mapping[str, Mapping[str, str | None]]:
+        adds = self.log.snapshot(version).add_files()
+        return {canonical_path(add.path, self.end.uri): add.partition_values for add in adds}
+
+    def _values_of_add(
+        self, version: int, path: str, before: Mapping[str, Mapping[str, str | None]]
+    ) -> Mapping[str, str | None]:
+        """Partition values of the add that a remove without any cancels."""
+        found = before.get(canonical_path(path, self.end.uri))
+        if found is not None:
+            return found
+        raise LogCorruptError(
+            self.end.uri,
+            f"version {version}",
+            f"it removes {path} without partitionValues, and that file was not there before",
+        )
+
+    def _validate(self, number: int, metadata: Metadata) -> None:
+        uri = self.end.uri
+        if metadata.configuration.get(_ENABLED, "").lower() != "true":
+            raise InvalidRequestError(
+                f"{uri}: the changes of version {number} cannot be read, because {_ENABLED} was "
+                "off; begin after it, or end before it"
+            )
+        if is_mapped(metadata) and not self.definition.is_mapped:
+            raise InvalidRequestError(
+                f"{uri}: the changes of version {number} cannot be read with those of version "
+                f"{self.shape.version}: column mapping was given up in between; end before that "
+                "version, or begin with it"
+            )
+        schema = schema_from_json(metadata.schema_string)
+        for path, was, becomes in unreadable_columns(schema, self.shape.schema, self._key):
+            raise InvalidRequestError(
+                f"{uri}: the changes of version {number} cannot be read with those of version "
+                f"{self.shape.version}: column {path} was {was.name} and became {becomes.name}; "
+                "end before the commit that changed it, or begin after it"
+            )
+
+
+def plan_changes(
+    log: DeltaLog,
+    start_version: int | None,
+    end_version: int | None,
+    start_timestamp: str | datetime | None,
+    end_timestamp: str | datetime | None,
+    schema: str,
+    *,
+    engine: Engine,
+) -> ChangeFeed:
+    """The changes of a range; arguments as those of the engines' `read_changes`.
+
+    Raises:
+        InvalidRequestError: The range is none, or a column has a name of the feed's own.
+        VersionNotFoundError: A version of the range is not there.
+        UnsupportedFeatureError: The engine cannot read the rows.
+    """
+    latest = log.snapshot()
+    first, last = _range(latest, start_version, end_version, start_timestamp, end_timestamp)
+    end = latest if last == latest.version else log.snapshot(last)
+    shape = _shape(end, latest, schema)
+    validate(end.definition, "read", table=end.uri, engine=engine)
+    validate(shape.definition, "read", table=end.uri, engine=engine)
+    _validate_names(shape)
+    return ChangeFeed(log=log, first=first, end=end, shape=shape)
+
+
+def _shape(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
+    """The version whose columns the changes have."""
+    match schema:
+        case "end":
+            return end
+        case "latest":
+            return latest
+    raise InvalidRequestError(f'there is no schema {schema!r} of changes; give "end" or "latest"')
+
+
+def _range(
+    latest: Snapshot,
+    start_version: int | None,
+    end_version: int | None,
+    start_timestamp: str | datetime | None,
+    end_timestamp: str | datetime | None,
+) -> tuple[int, int]:
+    if (start_version is None) == (start_timestamp is None):
+        raise InvalidRequestError("give either start_version or start_timestamp")
+    if end_version is not None and end_timestamp is not None:
+        raise InvalidRequestError("give end_version or end_timestamp, not both")
+    first = start_version if start_timestamp is None else version_from(latest, start_timestamp)
+    assert first is not None
+    last = latest.version if end_version is None else min(end_version, latest.version)
+    if end_timestamp is not None:
+        last = version_at(latest, end_timestamp)
+    if first < 0 or first > latest.version:
+        raise VersionNotFoundError(
+            latest.uri, f"version {first}", f"its latest version is {latest.version}"
+        )
+    if last < first and not _is_pause(start_timestamp, end_timestamp):
+        raise InvalidRequestError(
+            f"{latest.uri}: the changes from version {first} to version {last} are no range"
+        )
+    return first, last
+
+
+def _is_pause(start: str | datetime | None, end: str | datetime | None) -> bool:
+    """Whether a range without a commit is one nevertheless: that of a time when nobody wrote."""
+    return start is not None and end is not None and timestamp_ms(start) <= timestamp_ms(end)
+
+
+def _validate_names(shape: Snapshot) -> None:
+    fields = shape.schema.fields
+    taken = {each.name.lower() for each in fields}
+    # A column that was renamed keeps its name in files, where those of the feed are looked for too.
+    is_by_name = shape.definition.mapping_mode == "name"
+    in_files = {physical_name(each).lower(): each.name for each in fields if is_by_name}
+    for each in _OF_CHANGES:
+        if each.name in taken:
+            raise InvalidRequestError(
+                f"{shape.uri} has a column {each.name}, which is a name of the change data feed; "
+                "copy it to a new column, and drop it"
+            )
+        if each.name in in_files:
+            raise InvalidRequestError(
+                f"{shape.uri} has a column {in_files[each.name]} that is {each.name} in its files, "
+                "which is a name of the change data feed; copy it to a new column, and drop it"
+            )
+
+
+def _commit_values(commit: Commit, times: CommitTimes) -> Mapping[str, Any]:
+    own = commit.in_commit_timestamp
+    time_ms = times.time_at(commit.version) if own is None else own
+    return {
+        COMMIT_VERSION.name: commit.version,
+        COMMIT_TIMESTAMP.name: _EPOCH + timedelta(milliseconds=time_ms),
+    }

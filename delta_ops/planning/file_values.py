@@ -1,0 +1,49 @@
+"""File values: columns that are the same in all rows of a file, and stand in the log.
+
+Source: PROTOCOL.md, "Partition Value Serialization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError, LogCorruptError
+from delta_ops.protocol.column_mapping import physical_name
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.schema import StructField
+
+
+def parse_partition_values(
+    columns: Iterable[StructField],
+    partition_values: Mapping[str, str | None],
+    *,
+    is_mapped: bool,
+    time_zone: str,
+    table: str,
+    path: str,
+) -> dict[str, Any]:
+    """The values of a file in these partition columns, by the columns' names.
+
+    Args:
+        columns: Partition columns, by their logical names.
+        partition_values: As the log has them.
+        is_mapped: Whether they stand under physical names.
+        time_zone: Time zone of timestamps that name none.
+        table: The table's root, for messages.
+        path: The file's, for messages.
+
+    Raises:
+        LogCorruptError: One of them is none of its column's type.
+    """
+    found = {}
+    for each in columns:
+        text = partition_values.get(physical_name(each) if is_mapped else each.name)
+        try:
+            found[each.name] = parse(text, each.data_type, time_zone=time_zone)
+        except InvalidRequestError as error:
+            reason = error.message.rstrip(".")
+            raise LogCorruptError(
+                table, f"data file {path}", f"{reason}, the type of column {each.name}"
+            ) from error
+    return found

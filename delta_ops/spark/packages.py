@@ -1,0 +1,69 @@
+"""Packages: Hadoop's connectors to object stores, for the Hadoop that PySpark brings.
+
+A connector of another Hadoop fails in the middle of a job, so versions go by PySpark's own jars.
+For S3 the parts of Amazon's client that the connector uses are named in the place of the bundle of
+all of it, which is forty times as large.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import pyspark
+
+from delta_ops.errors import InvalidRequestError, MissingDependencyError
+
+Store = Literal["s3", "gcs", "azure"]
+
+_MODULES: Mapping[str, str] = {"s3": "hadoop-aws", "gcs": "hadoop-gcp", "azure": "hadoop-azure"}
+_AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+_AWS_VERSIONS: Mapping[str, str] = {"3.5.0": "2.35.4"}
+"""Versions of Amazon's client, by Hadoop's, as `hadoop-aws` itself asks for them."""
+_EXCLUDED = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*", "commons-logging:*")
+"""The bundle, and what PySpark brings in versions of its own."""
+_HADOOP_JAR = re.compile(r"hadoop-client-api-(\d+(?:\.\d+)+)\.jar")
+
+
+def packages(*stores: Store) -> dict[str, str]:
+    """Settings with which a new session gets what it needs for these stores by Maven coordinates.
+
+    For `get_session(configuration=packages("s3"))`, `LazyPySparkResource(spark_config=...)`, or
+    `spark-submit --conf`. A session that has begun takes no packages.
+
+    Args:
+        stores: One or more of "s3", "gcs" and "azure".
+
+    Raises:
+        InvalidRequestError: No store is named, or one that there is not.
+        MissingDependencyError: PySpark brings a Hadoop that these connectors are not known for.
+    """
+    if not stores or any(not isinstance(each, str) or each not in _MODULES for each in stores):
+        raise InvalidRequestError(
+            f"packages takes one or more of the stores {', '.join(_MODULES)}, as texts"
+        )
+    hadoop = _hadoop_version(Path(pyspark.__file__).parent / "jars")
+    named = [f"org.apache.hadoop:{_MODULES[store]}:{hadoop}" for store in stores]
+    excluded: tuple[str, ...] = _EXCLUDED
+    if "s3" in stores:
+        version = _AWS_VERSIONS.get(hadoop)
+        if version is None:
+            excluded = _EXCLUDED[1:]  # the bundle is large, and always the right one
+        else:
+            named += [f"software.amazon.awssdk:{module}:{version}" for module in _AWS_MODULES]
+    return {
+        "spark.jars.packages": ",".join(named),
+        "spark.jars.excludes": ",".join(excluded),
+    }
+
+
+def _hadoop_version(jars: Path) -> str:
+    found = [match[1] for jar in jars.glob("*.jar") if (match := _HADOOP_JAR.fullmatch(jar.name))]
+    if not found:
+        raise MissingDependencyError(
+            "packages reads the version of Hadoop from PySpark's own jars, and there are none; "
+            "name the connectors of your cluster's Hadoop in spark.jars.packages"
+        )
+    return found[0]

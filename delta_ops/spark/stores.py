@@ -1,0 +1,363 @@
+"""Stores: what a session is told, once for each bucket, so that it reaches the tables there.
+
+1. Settings go into the context's Hadoop configuration, which Spark sends to executors with each
+   job. Options of a scan or a write would be printed with its plan, and settings of the session
+   with every query in the event log. The environment page shows Hadoop's settings with values of
+   credentials taken out, by the session's `spark.redaction.regex`, which is widened where it does
+   not know a name of ours.
+2. What a session configures for a bucket itself counts alone.
+3. Hadoop keeps a client for each bucket, whatever is set later. Other credentials for a bucket
+   replace those before them where driver and executor are one process, for DataFrames that were
+   made before too; elsewhere, and where another service would answer, they are refused.
+4. The first time, one client of our own looks for the table, with few tries, so that what is wrong
+   is told in seconds; jobs keep to Hadoop's own patience.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from delta_ops.errors import InvalidRequestError, MissingDependencyError
+from delta_ops.spark.compiled import instance_of
+from delta_ops.spark.failures import store_failure
+from delta_ops.spark.session import is_connect, is_one_process
+from delta_ops.storage import Readable
+from delta_ops.storage.hadoop_options import (
+    HadoopStore,
+    hadoop_root,
+    hadoop_store,
+    settings_pattern,
+)
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+_AZURE = ("azure", "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem")
+_FILE_SYSTEMS: Mapping[str, tuple[str, str]] = {
+    "s3a": ("s3", "org.apache.hadoop.fs.s3a.S3AFileSystem"),
+    "gs": ("gcs", "org.apache.hadoop.fs.gs.GoogleHadoopFileSystem"),
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+}
+"""What `packages` calls the store, and the class of Hadoop's, by the scheme."""
+_JAR = re.compile(r"/hadoop-(?:aws|gcp|azure)-(\d[\w.]*)\.jar$")
+_FEW_TRIES: Mapping[str, str] = {
+    "fs.s3a.attempts.maximum": "1",
+    "fs.s3a.retry.limit": "1",
+    "fs.s3a.connection.establish.timeout": "15s",  # it takes no less
+    "fs.azure.io.retry.max.retries": "1",
+    "fs.azure.io.retry.max.backoff.interval": "1000",
+}
+_REDACTION = "spark.redaction.regex"
+_SPARKS_REDACTION = "(?i)secret|password|token|access[.]?key"
+_CREDENTIALS = "account[.]key"
+"""Names of settings that hold a credential and that Spark's own expression does not know."""
+_CLIENTS = """
+import java.lang.reflect.Field;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.hadoop.fs.FileSystem;
+
+public class StoreClients {
+  public int forget(String scheme, String authority) throws Exception {
+    Object cache = field(FileSystem.class, "CACHE").get(null);
+    int forgotten = 0;
+    synchronized (cache) {
+      Map clients = (Map) field(cache.getClass(), "map").get(cache);
+      Iterator keys = clients.keySet().iterator();
+      while (keys.hasNext()) {
+        Object key = keys.next();
+        if (scheme.equals(field(key.getClass(), "scheme").get(key))
+            && authority.equals(field(key.getClass(), "authority").get(key))) {
+          keys.remove();
+          forgotten++;
+        }
+      }
+    }
+    return forgotten;
+  }
+
+  private static Field field(Class type, String name) throws Exception {
+    Field field = type.getDeclaredField(name);
+    field.setAccessible(true);
+    return field;
+  }
+}
+"""
+
+
+class _Known:
+    """What a context has been told."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_root: dict[str, HadoopStore] = {}
+        self.left: set[str] = set()
+        """Buckets that sessions configure themselves."""
+        self.seen: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
+        """Buckets of which it is known whether a session configures them itself."""
+
+
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+
+
+def root_of(storage: Readable) -> str | None:
+    """The URI by which Hadoop knows the bucket of a storage; None if it knows none.
+
+    Raises:
+        InvalidRequestError: Hadoop cannot name it.
+    """
+    return _hide_variables(lambda: hadoop_root(storage.uri, storage.client_options, os.environ))
+
+
+def reach(spark: SparkSession, storage: Readable, place: str) -> None:
+    """Let the session's jobs reach a storage; done once for each bucket and its options.
+
+    Args:
+        place: The storage's root as Hadoop names it; something there is looked for.
+
+    Raises:
+        InvalidRequestError: The session or Hadoop cannot do so, with the cure.
+        MissingDependencyError: The session lacks Hadoop's connector, or has another Hadoop's.
+        StorageError: The store did not answer, or refused.
+    """
+    root = root_of(storage)
+    if root is None:
+        return
+    if is_connect(spark):
+        raise InvalidRequestError(
+            f"{storage.uri} is in an object store, for which delta_ops.spark needs a classic "
+            "session; start one without Spark Connect, or use delta_ops.arrow"
+        )
+    known = _known.setdefault(spark.sparkContext, _Known())
+    with known.lock:
+        seen = known.seen.setdefault(spark, set())
+        if root not in seen:
+            _validate_connector(spark, root, storage.uri)
+            _validate_configuration(spark, root, known, storage.uri)
+            seen.add(root)
+        if root in known.left:
+            return
+        store = _hide_variables(
+            lambda: hadoop_store(storage.uri, storage.client_options, os.environ, storage.endpoint)
+        )
+        assert store is not None
+        before = known.by_root.get(root)
+        if before == store:
+            return
+        _validate_change(spark, before, store, known, storage.uri)
+        _tell(spark, before, store, known)
+        try:
+            _look(spark, store, storage.uri, place)
+        except BaseException:
+            _tell(spark, store, before, known)
+            raise
+        known.by_root[root] = store
+
+
+def _validate_configuration(spark: SparkSession, root: str, known: _Known, uri: str) -> None:
+    """Leave a bucket to a session that configures it, if it is the same for the others."""
+    is_own = _is_configured(spark, root, known)
+    if root in known.by_root if is_own else root in known.left:
+        raise InvalidRequestError(
+            f"{uri}: one Spark session configures {root} by settings of its own, and another one "
+            "of the same application does not, but Hadoop has one client for both; give both the "
+            "same settings when the application begins, or none"
+        )
+    if is_own and root not in known.left:
+        _forget_clients(spark, root)
+        known.left.add(root)
+
+
+def _is_configured(spark: SparkSession, root: str, known: _Known) -> bool:
+    """Whether the session has settings for the bucket that are not ours."""
+    ours = {name: text for store in known.by_root.values() for name, text in store.settings.items()}
+    with quiet_py4j():
+        configuration = _settings_of_jobs(spark)
+        found = dict(configuration.getValByRegex(settings_pattern(root)))
+        own = [name for name, text in found.items() if ours.get(name) != text]
+        return not all(_is_default(configuration, name) for name in own)
+
+
+def _validate_connector(spark: SparkSession, root: str, uri: str) -> None:
+    store, file_system = _FILE_SYSTEMS[root.partition("://")[0]]
+    cure = (
+        f'start the session with get_session(configuration=packages("{store}")), both of '
+        "delta_ops.spark"
+    )
+    found = _configuration(spark).getClassByNameOrNull(file_system)
+    if found is None:
+        raise MissingDependencyError(
+            f"{uri} needs Hadoop's connector for its store, which this Spark session lacks; {cure}."
+        )
+    source = found.getProtectionDomain().getCodeSource()
+    jar = _JAR.search(str(source.getLocation())) if source is not None else None
+    jvm: Any = spark.sparkContext._jvm
+    hadoop = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+    if jar is not None and jar[1] != hadoop:
+        raise MissingDependencyError(
+            f"{uri} cannot be reached because the session has Hadoop {hadoop} and a connector of "
+            f"Hadoop {jar[1]}; {cure}."
+        )
+
+
+def _validate_change(
+    spark: SparkSession, before: HadoopStore | None, store: HadoopStore, known: _Known, uri: str
+) -> None:
+    cure = "use one set of options for all of them, or read each in a session of its own"
+    if _is_contradicted(store, known):
+        raise InvalidRequestError(
+            f"{uri}: this Spark session reaches other tables by the same settings of Hadoop with "
+            f"other values, and Hadoop has one value for all; {cure}"
+        )
+    if before is None:
+        return
+    if before.place != store.place:
+        raise InvalidRequestError(
+            f"{uri}: this Spark session reaches a bucket of the same name at another endpoint; "
+            f"{cure}"
+        )
+    if not is_one_process(spark):
+        raise InvalidRequestError(
+            f"{uri}: this Spark session has reached {store.root} with other credentials, which its "
+            "executors keep; start another session, or let a profile or a role give credentials "
+            "that renew themselves"
+        )
+    logger.warning(
+        "%s has other credentials from here on, also for DataFrames that were made before",
+        store.root,
+    )
+
+
+def _is_contradicted(store: HadoopStore, known: _Known) -> bool:
+    """Whether a setting has another value for another bucket."""
+    others = _settings_of_others(known, store.root)
+    return any(others.get(name, value) != value for name, value in store.settings.items())
+
+
+def _settings_of_others(known: _Known, root: str) -> dict[str, str]:
+    return {
+        name: value
+        for other, store in known.by_root.items()
+        if other != root
+        for name, value in store.settings.items()
+    }
+
+
+def _tell(
+    spark: SparkSession, before: HadoopStore | None, after: HadoopStore | None, known: _Known
+) -> None:
+    """Put the settings of a store, if any, in the place of those before it."""
+    configuration = _configuration(spark)
+    settings = after.settings if after else {}
+    with quiet_py4j():
+        if before is not None:
+            others = _settings_of_others(known, before.root)
+            certain = settings.keys() - (after.unless.keys() if after else set())
+            for name in before.settings.keys() - certain - others.keys():
+                configuration.unset(name)
+        _hide(spark, settings)
+        for name, value in settings.items():
+            assert after
+            general = after.unless.get(name)
+            if general is None or _is_default(configuration, general):
+                configuration.set(name, value)
+    for root in {store.root for store in (before, after) if store is not None}:
+        _forget_clients(spark, root)
+
+
+def _forget_clients(spark: SparkSession, root: str) -> None:
+    """Take clients out of Hadoop's cache; another context of this JVM may have left one too."""
+    scheme, _, authority = root.lower().partition("://")
+    instance_of(spark, "StoreClients", _CLIENTS).forget(scheme, authority)
+
+
+def _is_default(configuration: Any, name: str) -> bool:
+    """Whether nobody has given the setting a value but Hadoop itself."""
+    sources = configuration.getPropertySources(name) or ()
+    return all(str(each).endswith("-default.xml") for each in sources)
+
+
+def _hide(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Let Spark take credentials for some that it would show on its environment page."""
+    if not any(re.search(_CREDENTIALS, name) for name in settings):
+        return
+    context: Any = spark.sparkContext
+    live = context._jsc.sc().conf()
+    known = live.get(_REDACTION, _SPARKS_REDACTION)
+    if _CREDENTIALS not in known:
+        live.set(_REDACTION, f"{known}|{_CREDENTIALS}")
+
+
+def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None:
+    """Ask the store for the table, which may not be there yet."""
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        if store.root.startswith("abfs://"):
+            # An emulator: Hadoop sets up for HTTPS alone what its client wants of HTTP too.
+            ssl = jvm.org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory
+            ssl.initializeDefaultFactory(ssl.SSLChannelMode.Default_JSSE)
+        own = _settings_of_jobs(spark)
+        for name, value in _FEW_TRIES.items():
+            own.set(name, value)
+        client = jvm.org.apache.hadoop.fs.FileSystem.newInstance(
+            jvm.java.net.URI.create(store.root), own
+        )
+        try:
+            client.getFileStatus(jvm.org.apache.hadoop.fs.Path(place))
+        finally:
+            client.close()
+    except (Py4JError, PySparkException) as error:
+        failure = store_failure(error, uri)
+        if failure is not None:
+            raise failure from None
+
+
+def _configuration(spark: SparkSession) -> Any:
+    context: Any = spark.sparkContext
+    return context._jsc.hadoopConfiguration()
+
+
+def _settings_of_jobs(spark: SparkSession) -> Any:
+    """A copy of what a job of the session gets: the context's, and what the session says itself."""
+    session: Any = spark._jsparkSession
+    return session.sessionState().newHadoopConf()
+
+
+def _hide_variables(call: Callable[[], R]) -> R:
+    """Call, and leave who has options or the environment in variables out of a traceback."""
+    try:
+        return call()
+    except InvalidRequestError as error:
+        raise error.with_traceback(None) from None
+
+
+_silenced = threading.local()
+
+
+def _is_wanted(_record: logging.LogRecord) -> bool:
+    return not getattr(_silenced, "depth", 0)
+
+
+@contextlib.contextmanager
+def quiet_py4j() -> Iterator[None]:
+    """Keeps Py4J from writing what this thread sends to its debug log."""
+    for name in ("py4j.java_gateway", "py4j.clientserver"):
+        logging.getLogger(name).addFilter(_is_wanted)  # a second time it changes nothing
+    _silenced.depth = getattr(_silenced, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _silenced.depth -= 1

@@ -1,0 +1,32 @@
+"""Hadoop's connectors to the servers, as jars in a folder of the checkout that is made once."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+from functools import cache
+from pathlib import Path
+
+from tests.peers.environment import PEERS, MavenMissingError, copy_jars
+
+_POM = Path(__file__).with_name("connectors.xml")
+
+
+@cache
+def connector_jars() -> tuple[Path, ...]:
+    """The jars; none where Maven cannot be had."""
+    pins = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
+    folder = PEERS / f"hadoop-connectors-{pins}"
+    complete = folder / "complete"
+    PEERS.mkdir(exist_ok=True)
+    with (PEERS / "lock-of-connectors").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                copy_jars(_POM, folder / "jars")
+            except MavenMissingError:
+                return ()
+            complete.touch()
+    return tuple(sorted((folder / "jars").glob("*.jar")))

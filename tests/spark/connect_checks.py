@@ -1,0 +1,143 @@
+"""Checks on a session of Spark Connect, run by the test of Connect in a process of their own.
+
+The server is PySpark's, started for them; a process has sessions of one kind only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, col
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import Event, Progress
+from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from tests.arrow import foreign_table
+from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
+from tests.spark.frames import files_under, rows_of
+from tests.tables import SHARED, needs_shared, rows
+
+GOLDEN = SHARED / "data" / "tables" / "golden"
+N = StructType((StructField("n", LONG), StructField("p", STRING)))
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[SparkSession]:
+    builder = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "America/New_York")
+    )
+    with warnings.catch_warnings():
+        # The server starts with all of them, and then says of some that they cannot change.
+        warnings.simplefilter("ignore", UserWarning)
+        session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def assert_as_by_arrow(remote: SparkSession, log: DeltaLog) -> None:
+    by_spark, by_arrow = rows_of(ds.read(remote, log)), rows(da.to_table(log))
+    assert sorted(map(repr, by_spark)) == sorted(map(repr, by_arrow))
+
+
+def test_rows_that_were_written_are_read(tmp_path: Path, remote: SparkSession) -> None:
+    made = remote.range(100).selectExpr(
+        "id", "id % 3 AS p", "timestamp_micros(id * 3600000001) AS at", "array(id, null) AS many"
+    )
+    ds.write(made, tmp_path, partition_by=["p"], txn=("loader", 1))
+    again = ds.write(made, tmp_path, txn=("loader", 1))
+    assert again.already_committed
+    assert_as_by_arrow(remote, DeltaLog(tmp_path))
+    assert ds.read(remote, tmp_path, ["id"], col("p") == 1).count() == 33
+    assert ds.read(remote, tmp_path, predicate=col("id") >= 90).count() == 10
+
+
+def test_rows_are_replaced(tmp_path: Path, remote: SparkSession) -> None:
+    ds.write(remote.range(10).selectExpr("id", "id % 2 AS p"), tmp_path, partition_by=["p"])
+    sevens = remote.range(7, 8).selectExpr("id", "1L AS p")
+    ds.write(sevens, tmp_path, "overwrite", replace_where=(col("p") == 1) & (col("id") > 3))
+    assert [row["id"] for row in sorted(rows(da.to_table(tmp_path)), key=str)] == [
+        0, 1, 2, 3, 4, 6, 7, 8,
+    ]  # fmt: skip
+    with pytest.raises(InvalidRequestError, match="replace_where"):
+        ds.write(sevens, tmp_path, "overwrite", replace_where=col("p") == 0)
+    ds.write(sevens, tmp_path, "overwrite")
+    assert rows(da.to_table(tmp_path)) == [{"id": 7, "p": 1}]
+    assert ds.read(remote, tmp_path, version=0).count() == 10
+
+
+def test_deleted_rows_are_left_out(tmp_path: Path, remote: SparkSession) -> None:
+    adds = []
+    for number, vector in enumerate((None, inline_vector([0, 9]), stored_vector(tmp_path, [3]))):
+        data = pa.table({"n": pa.array(range(number * 10, number * 10 + 10), pa.int64())})
+        add = data_file(tmp_path, f"f {number}.parquet", data, partition_values={"p": "x y"})
+        adds.append(replace(add, deletion_vector=vector))
+    log = foreign_table.create(
+        tmp_path, N, adds, partition_by=("p",), features=("deletionVectors",)
+    )
+    assert_as_by_arrow(remote, log)
+
+
+@needs_shared
+def test_tables_of_other_writers_have_their_rows(remote: SparkSession) -> None:
+    for name in (
+        "data-reader-escaped-chars",
+        "dv-partitioned-with-checkpoint",
+        "data-reader-timestamp_ntz-name-mode",
+    ):
+        (root,) = {path.parent for path in (GOLDEN / name).rglob("_delta_log")}
+        assert_as_by_arrow(remote, DeltaLog(root))
+
+
+def test_a_failing_row_leaves_nothing(tmp_path: Path, remote: SparkSession) -> None:
+    bad = remote.range(10).selectExpr("id", "if(id = 7, raise_error('boom'), 'x') AS s")
+    with pytest.raises(InvalidRequestError, match="boom"):
+        ds.write(bad, tmp_path)
+    assert files_under(tmp_path) == set()
+
+
+def test_an_interrupt_ends_the_work_of_the_server(tmp_path: Path, remote: SparkSession) -> None:
+    endless = remote.range(0, 10**15, 1, 2).filter("id % 1000000 = 0")
+
+    def interrupt() -> None:
+        while not files_under(tmp_path):
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    sender = threading.Thread(target=interrupt)
+    sender.start()
+    with pytest.raises(KeyboardInterrupt):
+        ds.write(endless, tmp_path)
+    sender.join()
+    time.sleep(2)
+    assert files_under(tmp_path) == set()
+    assert remote.range(3).count() == 3
+
+
+def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
+    events: list[Event] = []
+    with ds.show_progress(remote, events.append):
+        slowly = sf.udf(lambda x: (threading.Event().wait(1), x)[1], "long", useArrow=False)
+        assert remote.range(0, 10, 1, 10).filter(slowly("id") >= 0).count() == 10
+    told = [event for event in events if isinstance(event, Progress)]
+    assert told
+    assert told[-1].total is not None
+    assert told[-1].done <= told[-1].total

@@ -1,0 +1,54 @@
+"""Run by the test of killed writes to a store: one batch, written as one transaction.
+
+    python -m tests.spark.killed_writers CLASS_PATH URI OPTIONS EVENT
+
+The process and its JVM are killed at the event of that name, or when it is "a file is there", as
+soon as a data file is; "" lets them live.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from tests.spark.cluster_program import kill_driver, killer
+
+NUM_ROWS = 20_000
+A_FILE = "a file is there"
+DEATHS = ("WriteStarted", A_FILE, "DataFilesWritten", "DataFilesStaged", "Committed")
+
+
+def main(class_path: str, uri: str, options: dict[str, Any], point: str) -> None:
+    """Write the batch."""
+    spark = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraClassPath", class_path)
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    log = DeltaLog(uri, options)
+    rows = spark.range(0, NUM_ROWS, 1, 40)
+    if point == A_FILE:
+        threading.Thread(target=die_beside_file, args=(spark, log), daemon=True).start()
+    ds.write(rows, log, txn=("batches", 7), on_event=killer(spark, point))
+
+
+def die_beside_file(spark: SparkSession, log: DeltaLog) -> None:
+    """Wait for the first of many files."""
+    while not any(file.path.endswith(".parquet") for file in log.storage.list_tree("")):
+        time.sleep(0.02)
+    kill_driver(spark)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,25 @@
+"""Spark Connect: reads and writes on a client of a real server, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+CHECKS = Path(__file__).with_name("connect_checks.py")
+
+
+def test_all_checks_hold_on_a_session_of_connect(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, f"--basetemp={tmp_path / 'checks'}", str(CHECKS)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]

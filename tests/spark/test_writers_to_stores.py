@@ -1,0 +1,86 @@
+"""Writes by Spark to S3 that are killed, and that meet each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.maintenance import vacuum
+from tests.servers.connectors import connector_jars
+from tests.servers.s3 import S3Server
+from tests.spark.killed_writers import DEATHS, NUM_ROWS
+
+pytestmark = pytest.mark.spark
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
+    class_path = os.pathsep.join(map(str, connector_jars()))
+    program = [sys.executable, "-m", "tests.spark.killed_writers", class_path, log.uri]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(
+        [*program, json.dumps(options), point],
+        env=environment,
+        cwd=PROJECT,
+        timeout=240,
+        check=False,
+    ).returncode
+
+
+@pytest.mark.usefixtures("store_spark")
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(DEATHS[1:4:2], id="two points"),
+        pytest.param(DEATHS, id="every point", marks=pytest.mark.long),
+    ],
+)
+def test_a_batch_is_there_once_whenever_its_writer_is_killed(
+    s3_server: S3Server, points: Sequence[str]
+) -> None:
+    options = s3_server.storage_options
+    log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", options)
+    for point in points:
+        assert write_and_die(log, options, point) == -signal.SIGKILL
+        assert log.exists() == (point == "Committed")
+    assert write_and_die(log, options, "") == 0
+    assert log.snapshot().version == 0
+    ids = da.to_table(log)["id"]
+    assert (len(ids), pc.count_distinct(ids).as_py()) == (NUM_ROWS, NUM_ROWS)
+    left = {file.path for file in log.storage.list_tree("") if file.path.endswith(".parquet")}
+    live = set(log.snapshot().files(["path"])["path"].to_pylist())
+    assert left > live  # what the killed ones wrote
+    vacuum(log, clock=lambda: system_clock() + 10 * DAY_MS)
+    left = {file.path for file in log.storage.list_tree("") if file.path.endswith(".parquet")}
+    assert left == live
+
+
+def test_writers_at_the_same_time_all_commit(
+    store_spark: SparkSession, s3_server: S3Server
+) -> None:
+    log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    ds.write(store_spark.range(0), log)
+
+    def append(number: int) -> int | None:
+        rows = store_spark.range(number * 10, number * 10 + 10, 1, 2)
+        return ds.write(rows, DeltaLog(log.uri, s3_server.storage_options)).version
+
+    with ThreadPoolExecutor(4) as pool:
+        versions = list(pool.map(append, range(8)))
+    assert sorted(version or 0 for version in versions) == list(range(1, 9))
+    assert sorted(da.to_table(log)["id"].to_pylist()) == list(range(80))

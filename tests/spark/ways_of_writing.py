@@ -1,0 +1,27 @@
+"""The two ways in which Spark writes data files, as a fixture."""
+
+from __future__ import annotations
+
+import pytest
+
+PROTOCOL, LISTING = "commit protocol", "listing"
+
+
+@pytest.fixture(params=[PROTOCOL, LISTING])
+def way_of_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two ways to write; the other one is not to be had."""
+    from delta_ops.spark import data_files
+    from delta_ops.spark.commit_protocol import ProtocolUnavailableError, write_parquet
+
+    def refuse(*_args: object) -> object:
+        raise ProtocolUnavailableError("the other way was asked for")
+
+    def require(*args: object) -> object:
+        try:
+            return write_parquet(*args)  # type: ignore[arg-type]
+        except ProtocolUnavailableError as error:
+            raise AssertionError("the protocol is to be had here") from error
+
+    way = str(request.param)
+    monkeypatch.setattr(data_files, "write_parquet", require if way == PROTOCOL else refuse)
+    return way
