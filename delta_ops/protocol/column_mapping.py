@@ -14,12 +14,10 @@ from typing import Literal
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.predicate.nodes import And, Comparison, In, IsNull, Not, Or, Predicate
 from delta_ops.protocol.schema import (
-    ArrayType,
-    DataType,
-    MapType,
     StructField,
     StructType,
     find_field,
+    map_structs,
 )
 from delta_ops.protocol.stats import ColumnPath
 
@@ -54,26 +52,10 @@ def field_id(field: StructField) -> int | None:
 def rename_columns(schema: StructType, name_of: Callable[[StructField], str]) -> StructType:
     """Rename the columns, at every depth."""
 
-    def rename_type(data_type: DataType) -> DataType:
-        match data_type:
-            case StructType():
-                return rename_columns(data_type, name_of)
-            case ArrayType():
-                return replace(data_type, element_type=rename_type(data_type.element_type))
-            case MapType():
-                key_type, value_type = (
-                    rename_type(data_type.key_type),
-                    rename_type(data_type.value_type),
-                )
-                return replace(data_type, key_type=key_type, value_type=value_type)
-        return data_type
+    def rename(struct: StructType) -> StructType:
+        return StructType(tuple(replace(each, name=name_of(each)) for each in struct.fields))
 
-    return StructType(
-        tuple(
-            replace(field, name=name_of(field), data_type=rename_type(field.data_type))
-            for field in schema.fields
-        )
-    )
+    return map_structs(schema, rename)
 
 
 def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:

@@ -11,11 +11,12 @@ read is decided in `features`, which can name the column.
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from delta_ops.errors import InvalidRequestError
 
@@ -113,6 +114,7 @@ class StructType:
 NO_COLUMNS = StructType()
 
 DataType = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+T = TypeVar("T", bound=DataType)
 
 STRING = PrimitiveType("string")
 LONG = PrimitiveType("long")
@@ -230,6 +232,37 @@ def leaves(schema: StructType) -> Iterator[tuple[tuple[str, ...], DataType]]:
                 yield (each.name, *path), data_type
         else:
             yield (each.name,), each.data_type
+
+
+def map_members(data_type: DataType, change: Callable[[DataType], DataType]) -> DataType:
+    """The type with types of its fields, its element, or its key and value changed; of no others.
+
+    A field or a type of which nothing changes stays the same object.
+    """
+    match data_type:
+        case StructType(fields=fields):
+            changed = tuple(_with_type(each, change(each.data_type)) for each in fields)
+            is_same = all(map(operator.is_, changed, fields))
+            return data_type if is_same else StructType(changed)
+        case ArrayType(element_type=element_type):
+            return replace(data_type, element_type=change(element_type))
+        case MapType(key_type=key_type, value_type=value_type):
+            return replace(data_type, key_type=change(key_type), value_type=change(value_type))
+    return data_type
+
+
+def map_structs(data_type: T, change: Callable[[StructType], StructType]) -> T:
+    """The type with every struct in it changed, at every depth, inner ones first."""
+
+    def map_type(each: DataType) -> DataType:
+        inner = map_members(each, map_type)
+        return change(inner) if isinstance(inner, StructType) else inner
+
+    return cast(T, map_type(data_type))
+
+
+def _with_type(field: StructField, data_type: DataType) -> StructField:
+    return field if data_type is field.data_type else replace(field, data_type=data_type)
 
 
 def _some_names(schema: StructType) -> str:

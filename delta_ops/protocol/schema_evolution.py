@@ -16,8 +16,8 @@ from delta_ops.protocol.schema import (
     ArrayType,
     DataType,
     MapType,
-    StructField,
     StructType,
+    map_members,
     walk,
 )
 
@@ -31,8 +31,12 @@ def merge_schemas(table: StructType, data: StructType) -> StructType:
         else each
         for each in table.fields
     )
-    added = (e for e in data.fields if e.name.lower() not in table.fields_by_lower_name)
-    return StructType((*kept, *map(_nullable_field, added)))
+    added = (
+        replace(each, data_type=_with_nulls(each.data_type), nullable=True)
+        for each in data.fields
+        if each.name.lower() not in table.fields_by_lower_name
+    )
+    return StructType((*kept, *added))
 
 
 def validate_given_once(data: StructType, table: str) -> None:
@@ -64,16 +68,13 @@ def _merge(current: DataType, given: DataType) -> DataType:
     return current
 
 
-def _nullable_field(field: StructField) -> StructField:
-    return replace(field, data_type=_nullable_type(field.data_type), nullable=True)
-
-
-def _nullable_type(data_type: DataType) -> DataType:
-    match data_type:
+def _with_nulls(data_type: DataType) -> DataType:
+    """The type with nulls allowed wherever it can have them."""
+    match map_members(data_type, _with_nulls):
         case StructType(fields=fields):
-            return StructType(tuple(map(_nullable_field, fields)))
-        case ArrayType(element_type=element_type):
-            return ArrayType(_nullable_type(element_type), True)
-        case MapType(key_type=key_type, value_type=value_type):
-            return MapType(_nullable_type(key_type), _nullable_type(value_type), True)
+            return StructType(tuple(replace(each, nullable=True) for each in fields))
+        case ArrayType() as array:
+            return replace(array, contains_null=True)
+        case MapType() as pairs:
+            return replace(pairs, value_contains_null=True)
     return data_type

@@ -31,14 +31,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriter, SparkSession
 
-from delta_ops.spark.compiled import instance_on_executors
+from delta_ops.spark.compiled import ClassesUnavailableError, instance_on_executors
 from delta_ops.spark.session import overriding
 
 logger = logging.getLogger(__name__)
 
 _CLASS = "DeltaOpsCommitProtocol"
 _SETTING = "spark.sql.sources.commitProtocolClass"
-_ISOLATION = "spark.sql.artifact.isolation.enabled"
 _CLASS_IS_MISSING = re.compile(rf"(ClassNotFoundException|NoClassDefFoundError):\s+{_CLASS}")
 _DIFFERS_INSIDE = re.compile(r"java\.lang\.(\w*LinkageError|\w+MethodError|IncompatibleClass\w+)")
 _WAS_NOT_ASKED = "Spark asked another commit protocol"
@@ -292,10 +291,15 @@ def _write(spark: SparkSession, writer: DataFrameWriter, place: str) -> list[Wri
 
 def _prepare(spark: SparkSession) -> Any:
     try:
-        if (spark.conf.get(_ISOLATION, "false") or "").lower() == "true":
-            raise ProtocolUnavailableError(f"{_ISOLATION} keeps jars of the driver from executors")
         writes = instance_on_executors(spark, "DeltaOpsWrites", _SOURCE)
         writes.leaveOthersTo(spark.conf.get(_SETTING))
         return writes
-    except (Py4JError, PySparkException, AttributeError, TypeError, OSError) as error:
+    except (
+        ClassesUnavailableError,
+        Py4JError,
+        PySparkException,
+        AttributeError,
+        TypeError,
+        OSError,
+    ) as error:
         raise ProtocolUnavailableError(str(error).strip().split("\n")[0]) from error

@@ -18,6 +18,12 @@ from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
 """Which executors may run, whatever the driver runs."""
+_ISOLATION = "spark.sql.artifact.isolation.enabled"
+
+
+class ClassesUnavailableError(Exception):
+    """Executors of this session would not find classes of ours."""
+
 
 _made: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -36,7 +42,12 @@ def instance_on_executors(spark: SparkSession, name: str, source: str) -> Any:
     """Like `instance_of`, of a class that Spark's own code finds by its name, on executors too.
 
     A jar joins those of the application, for as long as it runs.
+
+    Raises:
+        ClassesUnavailableError: The session has artifacts of its own, and keeps to them.
     """
+    if (spark.conf.get(_ISOLATION, "false") or "").lower() == "true":
+        raise ClassesUnavailableError(f"{_ISOLATION} keeps jars of the driver from executors")
     return _instance(spark, name, source, _send)
 
 

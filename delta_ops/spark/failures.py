@@ -13,7 +13,14 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
 from delta_ops.storage.failures import scrub
 
 _STORE_REASONS: Mapping[str, str] = {
-    "No space left on device": "no space is left on the device; free some and run again",
+    "No space left on device": (
+        "no space is left on the device, the table's or that of a worker's spark.local.dir; free "
+        "some and run again"
+    ),
+    "File too large": (
+        "a file is larger than the file system, or a limit of the process, allows; raise the "
+        "limit, or repartition the rows into more tasks"
+    ),
     "Disk quota exceeded": "the disk quota is used up; free some space or raise it and run again",
     "Permission denied": "permission is denied; grant it to the user who runs Spark",
     "Read-only file system": "the file system is mounted read-only; mount it for writing",

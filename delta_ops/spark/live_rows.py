@@ -3,9 +3,10 @@
 Source: PROTOCOL.md, "Deletion Vectors".
 
 Spark tells of each row its number in the file, and the scan by a column of its own which file it
-is. The vectors come as a table of bits, one row for each block of rows in which any is deleted,
-that is broadcast and joined: it costs 4 KB a block on each executor, whatever the number of rows,
-and neither a Python worker nor a shuffle. A row whose block is not there is live.
+is. A condition in Spark's code looks the row up (`vector_filter`). Where that cannot be had, the
+vectors come as a table of bits, one row for each block of rows in which any is deleted, that is
+broadcast and joined: it costs 4 KB a block on each executor, whatever the number of rows, and
+neither a Python worker nor a shuffle. A row whose block is not there is live.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pyspark.sql import functions as sf
 
 from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
 from delta_ops.protocol.schema import LONG, StructField
+from delta_ops.spark import vector_filter
 from delta_ops.spark.expressions import named_column
+from delta_ops.spark.vector_filter import FilterUnavailableError
 
 FILE = StructField("delta_ops file", LONG)
 """The number of the file, in each of its rows; no table's name, for the space."""
@@ -40,14 +43,27 @@ def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
         rows: A scan, with these columns.
         vectors: The deleted rows of each file, in the order of the files' numbers.
     """
-    joined, bit = _join_bits(rows, vectors, "left")
-    return joined.filter(bit.isNull() | (bit == 0)).drop(*_HELPERS)
+    try:
+        found = rows.filter(~_is_named(rows, vectors))
+    except FilterUnavailableError:
+        joined, bit = _join_bits(rows, vectors, "left")
+        found = joined.filter(bit.isNull() | (bit == 0))
+    return found.drop(*_HELPERS)
 
 
 def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
     """The rows that a vector names; as `keep_live`."""
-    joined, bit = _join_bits(rows, vectors, "inner")
-    return joined.filter(bit == 1).drop(*_HELPERS)
+    try:
+        found = rows.filter(_is_named(rows, vectors))
+    except FilterUnavailableError:
+        joined, bit = _join_bits(rows, vectors, "inner")
+        found = joined.filter(bit == 1)
+    return found.drop(*_HELPERS)
+
+
+def _is_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> Column:
+    file, row = named_column(FILE.name), named_column(ROW)
+    return vector_filter.is_named(rows.sparkSession, vectors, file, row)
 
 
 def _join_bits(

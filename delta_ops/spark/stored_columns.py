@@ -25,6 +25,8 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    T,
+    map_structs,
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
@@ -82,34 +84,18 @@ def is_void(data_type: DataType) -> bool:
     return data_type == VOID
 
 
-def _drop_void(schema: StructType) -> StructType:
-    return StructType(
-        tuple(
-            replace(each, data_type=_drop_void_in(each.data_type))
-            for each in schema.fields
-            if not is_void(each.data_type)
-        )
-    )
+def _drop_void(data_type: T) -> T:
+    """The type without the fields that no file has, at every depth."""
 
+    def drop(struct: StructType) -> StructType:
+        return StructType(tuple(each for each in struct.fields if not is_void(each.data_type)))
 
-def _drop_void_in(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType():
-            return _drop_void(data_type)
-        case ArrayType():
-            return replace(data_type, element_type=_drop_void_in(data_type.element_type))
-        case MapType():
-            key_type, value_type = (
-                _drop_void_in(data_type.key_type),
-                _drop_void_in(data_type.value_type),
-            )
-            return replace(data_type, key_type=key_type, value_type=value_type)
-    return data_type
+    return map_structs(data_type, drop)
 
 
 def _convert(column: Column, given: DataType, wanted: DataType) -> Column:
     """The column with the fields that no file has, and the others by the table's names."""
-    if _drop_void_in(wanted) == wanted:
+    if _drop_void(wanted) == wanted:
         given_type, wanted_type = _spark_type(given), _spark_type(wanted)
         # Fields of structs change their names by their places.
         return column if given_type == wanted_type else column.cast(wanted_type)
@@ -153,9 +139,8 @@ def _rename_as_stored(definition: TableDefinition, fields: Sequence[StructField]
         case "name":
             return rename_columns(StructType(tuple(fields)), physical_name)
         case "id":
-            return StructType(
-                tuple(replace(_attach_id(each), name=_name_of_no_file(each)) for each in fields)
-            )
+            stored = _attach_ids(StructType(tuple(fields))).fields
+            return StructType(tuple(replace(each, name=_name_of_no_file(each)) for each in stored))
     return StructType(tuple(fields))
 
 
@@ -164,23 +149,17 @@ def _name_of_no_file(field: StructField) -> str:
     return field.name if number is None else f"delta_ops id {number}"
 
 
+def _attach_ids(schema: StructType) -> StructType:
+    """The columns with Spark's ids, at every depth."""
+
+    def attach(struct: StructType) -> StructType:
+        return StructType(tuple(map(_attach_id, struct.fields)))
+
+    return map_structs(schema, attach)
+
+
 def _attach_id(field: StructField) -> StructField:
     number = field_id(field)
-    metadata = field.metadata if number is None else {**field.metadata, _SPARKS_ID: number}
-    return replace(field, data_type=_attach_ids(field.data_type), metadata=metadata)
-
-
-def _attach_ids(data_type: DataType) -> DataType:
-    """The type, with Spark's ids of its fields at every depth."""
-    match data_type:
-        case StructType(fields=fields):
-            return StructType(tuple(map(_attach_id, fields)))
-        case ArrayType():
-            return replace(data_type, element_type=_attach_ids(data_type.element_type))
-        case MapType():
-            key_type, value_type = (
-                _attach_ids(data_type.key_type),
-                _attach_ids(data_type.value_type),
-            )
-            return replace(data_type, key_type=key_type, value_type=value_type)
-    return data_type
+    return (
+        field if number is None else replace(field, metadata={**field.metadata, _SPARKS_ID: number})
+    )

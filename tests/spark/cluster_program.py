@@ -15,9 +15,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -25,12 +25,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
+from delta_ops.errors import StorageError
 from delta_ops.events import Event, OnEvent, ignore
 
 NUM_ROWS = 400_000
 SPLITS = 8
-DEATHS = ("WriteStarted", "a task at work", "DataFilesStaged", "Committed")
+DEATHS = ("WriteStarted", "a task at work", "DataFilesStaged", "CommitAttempted", "Committed")
 """Points at which the driver is killed in turn, while it writes one batch again and again."""
+Place = Literal["before its file", "in its file", "after its rows"]
+EXECUTOR_DEATHS: Mapping[str, tuple[Place, int, int]] = {
+    "before a file": ("before its file", 1, 1),
+    "in a file": ("in its file", 1, 1),
+    "after the rows of a file": ("after its rows", 1, 1),
+    "after other files": ("in its file", SPLITS - 2, 1),
+    "twice in one split": ("in its file", 1, 2),
+}
+"""Points at which an executor is killed: where in a task, of which split, in how many attempts."""
+SPECULATE, FULL = "speculate", "full disk"
 SOON_S = 60
 
 
@@ -38,7 +49,7 @@ def main(master: str, folder: str, steps: list[str]) -> None:
     """Do each step in one session."""
     complaints = Complaints()
     logging.getLogger("delta_ops").addHandler(complaints)
-    spark = start_session(master, 2 if any(not step.startswith("die") for step in steps) else 1)
+    spark = start_session(master, steps)
     for step in steps:
         STEPS[step](spark, Path(folder))
         print(step, flush=True)
@@ -58,8 +69,13 @@ class Complaints(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def start_session(master: str, cores: int) -> SparkSession:
-    """A session that retries and speculates at once; each core is an executor."""
+def start_session(master: str, steps: list[str]) -> SparkSession:
+    """A session that retries, and that speculates where a step is about that, at once.
+
+    Each core is an executor.
+    """
+    speculates = SPECULATE in steps
+    cores = 1 if any(step.startswith("die") for step in steps) else 2
     session = (
         SparkSession.builder.master(master)
         .appName("delta_ops tests on a cluster")
@@ -69,7 +85,7 @@ def start_session(master: str, cores: int) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.executor.memory", "512m")
         .config("spark.cores.max", str(cores))
-        .config("spark.speculation", str(master.startswith("spark://")).lower())
+        .config("spark.speculation", str(speculates).lower())
         .config("spark.speculation.interval", "100ms")
         .config("spark.speculation.multiplier", "1.5")
         .config("spark.speculation.quantile", "0.5")
@@ -115,20 +131,44 @@ def speculate(spark: SparkSession, folder: Path) -> None:
         if attempt == 0:
             time.sleep(600)
 
-    write_disturbed(spark, folder, "speculate", hang)
-    assert_no_garbage(folder / "speculate")
+    write_disturbed(spark, folder, SPECULATE, hang)
+    # Of another split both attempts may have ended, so that one left a whole file.
+    assert_no_garbage(folder / SPECULATE, "part-00001-*")
 
 
-def lose_executor(spark: SparkSession, folder: Path) -> None:
-    """One task kills its executor in the middle of its file."""
+def lose_executor(point: str) -> Callable[[SparkSession, Path], None]:
+    """One task kills its executor."""
+    place, split, times = EXECUTOR_DEATHS[point]
 
     def kill(attempt: int) -> None:
-        if attempt == 0:  # the parent is a daemon, and its parent the executor
+        if attempt < times:  # the parent is a daemon, and its parent the executor
             status = Path(f"/proc/{os.getppid()}/stat").read_text()
             os.kill(int(status.rpartition(")")[2].split()[1]), signal.SIGKILL)
             time.sleep(600)
 
-    write_disturbed(spark, folder, "lose_executor", kill)
+    def write(spark: SparkSession, folder: Path) -> None:
+        write_disturbed(spark, folder, executor_step(point), kill, place=place, split=split)
+
+    return write
+
+
+def executor_step(point: str) -> str:
+    """The step, and the table, of an executor's death."""
+    return f"lose executor {point}"
+
+
+def fill_disks(spark: SparkSession, folder: Path) -> None:
+    """Workers may not write a file whole; where all may not, the write fails in one sentence."""
+    table = folder / FULL
+    try:
+        ds.write(numbers(spark).coalesce(2), table)  # few files, so that each is large
+    except StorageError as error:
+        (folder / "marks" / FULL).write_text(str(error))
+        assert not DeltaLog(table).exists()
+        deadline = time.monotonic() + SOON_S
+        while left := [path for path in table.glob("**/*") if path.is_file()]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
 
 
 def die(point: str) -> Callable[[SparkSession, Path], None]:
@@ -177,11 +217,22 @@ def write_disturbed(
     folder: Path,
     step: str,
     disturb: Callable[[int], None],
+    place: Place = "in its file",
+    split: int = 1,
     txn: tuple[str, int] | None = None,
     on_event: OnEvent = ignore,
 ) -> None:
-    """Write the numbers; split 1 calls `disturb` with its attempt when its file is begun."""
+    """Write the numbers; the task of a split calls `disturb` with its attempt at that place."""
     table = folder / step
+
+    def disturb_at(here: Place, context: TaskContext) -> None:
+        if context.partitionId() != split or here != place:
+            return
+        while place != "before its file" and not list(table.glob(f"w-*/part-{split:05d}-*")):
+            time.sleep(0.05)
+        attempt = context.attemptNumber()
+        (folder / "marks" / f"{step} {attempt}").touch()
+        disturb(attempt)
 
     def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -192,25 +243,24 @@ def write_disturbed(
             pass
         else:
             assert "local" in os.environ.get("EXECUTORS", ""), "executors are to have no delta_ops"
+        disturb_at("before its file", context)
         yield from (next(batches), next(batches))
-        if context.partitionId() == 1:
-            while not list(table.glob("w-*/part-00001-*")):
-                time.sleep(0.05)
-            attempt = context.attemptNumber()
-            (folder / "marks" / f"{step} {attempt}").touch()
-            disturb(attempt)
+        disturb_at("in its file", context)
         yield from batches
+        disturb_at("after its rows", context)
 
     frame = numbers(spark)
     ds.write(frame.mapInArrow(pass_on, frame.schema), table, txn=txn, on_event=on_event)
 
 
-def assert_no_garbage(table: Path) -> None:
-    """What failed attempts wrote is gone, soon after."""
-    live = set(DeltaLog(table).snapshot().files(["path"])["path"].to_pylist())
+def assert_no_garbage(table: Path, name: str = "*") -> None:
+    """What failed attempts wrote is gone, soon after; looked at in files with such names."""
+    paths = DeltaLog(table).snapshot().files(["path"])["path"].to_pylist()
+    live = {path for path in paths if PurePath(path).match(name)}
     deadline = time.monotonic() + SOON_S
     while True:
-        found = {str(path.relative_to(table)) for path in table.glob("w-*/**/*") if path.is_file()}
+        files = [path for path in table.glob(f"w-*/**/{name}") if path.is_file()]
+        found = {str(path.relative_to(table)) for path in files}
         if found == live:
             return
         assert time.monotonic() < deadline, found ^ live
@@ -221,8 +271,9 @@ STEPS: dict[str, Callable[[SparkSession, Path], None]] = {
     "plain": write_plain,
     "partitions": write_partitions,
     "retry": retry,
-    "speculate": speculate,
-    "lose_executor": lose_executor,
+    SPECULATE: speculate,
+    FULL: fill_disks,
+    **{executor_step(point): lose_executor(point) for point in EXECUTOR_DEATHS},
     "die": die(""),
     **{f"die at {point}": die(point) for point in DEATHS},
 }

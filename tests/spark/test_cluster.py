@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 import pytest
@@ -18,20 +20,37 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
-from tests.spark.cluster_program import DEATHS, NUM_ROWS
+from tests.spark.cluster_program import (
+    DEATHS,
+    EXECUTOR_DEATHS,
+    FULL,
+    NUM_ROWS,
+    SPECULATE,
+    executor_step,
+)
 
 pytestmark = pytest.mark.spark
 
 PROJECT = Path(__file__).resolve().parents[2]
 START_S = 60
 PROGRAM_S = 240
+SMALL = 400_000
+"""Bytes: less than a data file has, more than all else that executors write."""
 HOSTS = ("127.0.0.1", "127.0.0.2")
 """Two, since Spark speculates on another host only."""
 
 
+class Cluster(NamedTuple):
+    """A standalone cluster, whose Python has no delta_ops."""
+
+    master: str
+    """Its address."""
+    workers: Sequence[subprocess.Popen[bytes]]
+
+
 @pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a standalone cluster of two workers, whose Python has no delta_ops."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of two workers."""
     folder = tmp_path_factory.mktemp("cluster")
     without = folder / "python"
     without.mkdir()
@@ -41,7 +60,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     address = f"spark://127.0.0.1:{port}"
     deploy = "org.apache.spark.deploy"
     with (folder / "log").open("wb") as log:
-        processes = []
+        processes: list[subprocess.Popen[bytes]] = []
 
         def start(host: str, *arguments: str) -> None:
             processes.append(
@@ -61,7 +80,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 size = ("--cores", "1", "--memory", "1g")
                 start(host, f"{deploy}.worker.Worker", *size, *web, address)
             wait_for_text(folder / "log", "Registering worker", len(HOSTS))
-            yield address
+            yield Cluster(address, processes[1:])
         finally:
             for process in reversed(processes):
                 process.terminate()
@@ -109,29 +128,75 @@ def marks(folder: Path) -> set[str]:
     return {path.name for path in (folder / "marks").iterdir()}
 
 
-def test_each_row_is_there_once_whatever_happens_to_tasks(master: str, tmp_path: Path) -> None:
-    steps = ["plain", "partitions", "retry", "speculate", "lose_executor"]
-    assert run_driver(master, tmp_path, *steps) == 0
+def test_each_row_is_there_once_whatever_happens_to_tasks(cluster: Cluster, tmp_path: Path) -> None:
+    steps = ["plain", "partitions", "retry"]
+    assert run_driver(cluster.master, tmp_path, *steps) == 0
     for step in steps:
         assert_each_row_is_there_once(tmp_path / step)
-    assert marks(tmp_path) >= {
-        *("retry 0", "retry 1", "retry 2"),
-        *("speculate 0", "speculate 1"),
-        *("lose_executor 0", "lose_executor 1"),
-    }
+    assert marks(tmp_path) >= {"retry 0", "retry 1", "retry 2"}
 
 
-def test_a_batch_is_there_once_whenever_its_driver_is_killed(master: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(["in a file", "twice in one split"], id="two points"),
+        pytest.param(list(EXECUTOR_DEATHS), id="all points", marks=pytest.mark.long),
+    ],
+)
+def test_each_row_is_there_once_whenever_an_executor_is_killed(
+    cluster: Cluster, tmp_path: Path, points: list[str]
+) -> None:
+    assert run_driver(cluster.master, tmp_path, *map(executor_step, points)) == 0
+    for point in points:
+        step = executor_step(point)
+        assert_each_row_is_there_once(tmp_path / step)
+        _, _, times = EXECUTOR_DEATHS[point]
+        assert marks(tmp_path) >= {f"{step} {attempt}" for attempt in range(times + 1)}
+
+
+def test_each_row_is_there_once_where_attempts_run_beside_each_other(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    assert run_driver(cluster.master, tmp_path, SPECULATE) == 0
+    assert_each_row_is_there_once(tmp_path / SPECULATE)
+    assert marks(tmp_path) >= {"speculate 0", "speculate 1"}
+
+
+def test_a_batch_is_there_once_whenever_its_driver_is_killed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     table = tmp_path / "die"
     for point in DEATHS:
-        assert run_driver(master, tmp_path, f"die at {point}") == -signal.SIGKILL
+        assert run_driver(cluster.master, tmp_path, f"die at {point}") == -signal.SIGKILL
         assert DeltaLog(table).exists() == (point == "Committed")
-    assert run_driver(master, tmp_path, "die") == 0
+    assert run_driver(cluster.master, tmp_path, "die") == 0
     assert_each_row_is_there_once(table)
     assert DeltaLog(table).snapshot().version == 0
     vacuum(DeltaLog(table), clock=lambda: system_clock() + 10 * DAY_MS)
     live = set(DeltaLog(table).snapshot().files(["path"])["path"].to_pylist())
     assert {str(path.relative_to(table)) for path in table.glob("w-*/*")} == live
+
+
+@pytest.mark.parametrize("num_full", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_workers_that_can_write_no_file_whole_leave_nothing(
+    cluster: Cluster, tmp_path: Path, num_full: int
+) -> None:
+    full = cluster.workers[:num_full]
+    without = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    try:
+        for worker in full:
+            resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (SMALL, without[1]))
+        assert run_driver(cluster.master, tmp_path, FULL) == 0
+    finally:
+        for worker in full:
+            resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, without)
+    mark = tmp_path / "marks" / FULL
+    # Where one of two can write, Spark may give it what the other could not.
+    assert mark.exists() or num_full == 1
+    if mark.exists():
+        assert "larger than the file system, or a limit of the process, allows" in mark.read_text()
+        assert run_driver(cluster.master, tmp_path, FULL) == 0
+    assert_each_row_is_there_once(tmp_path / FULL)
 
 
 def test_a_cluster_in_processes_of_the_driver_writes_each_row_once(tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ def plan_vacuum(
 def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
     """Choose the files to delete, of those that are listed."""
     reason_of = reasons_to_stay(facts)
+    names_tell = _names_tell_all(facts)
+    needed = facts.needed
     horizon_ms, now_ms = facts.horizon_ms, facts.now_ms
     kept = Counter(listing.left_out)
     files: list[FileInfo] = []
@@ -112,14 +114,19 @@ def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
     directories: list[str] = []
     for info in listing.files:
         path, modified_ms = info.path, info.modified_ms
-        reason = reason_of(path)
+        # Of most paths it is seen at once that nothing in them begins like a hidden name.
+        is_plain = not (path[0] in HIDING or "/." in path or "/_" in path or path[-1] == "/")
+        reason: Reason | None = (
+            ("reachable" if path in needed else None)
+            if is_plain and names_tell
+            else reason_of(path)
+        )
         if path[-1] == "/":
             if reason is None and modified_ms < horizon_ms:
                 directories.append(path)
         elif reason is not None:
             kept[reason] += 1
-        # Of most names it is seen at once that they are not those of unfinished files.
-        elif (path[0] == "." or "/." in path) and is_staged(info):
+        elif not is_plain and is_staged(info):
             if is_leftover(info, now_ms):
                 leftovers.append(info)
             else:
@@ -159,6 +166,13 @@ def reasons_to_stay(facts: VacuumFacts) -> ReasonOf:
         return "on request" if is_among(path, kept) else None
 
     return reason_of
+
+
+def _names_tell_all(facts: VacuumFacts) -> bool:
+    """Whether a file in whose path no name begins like a hidden one stays only if it is needed."""
+    more = facts.hidden_places or facts.other_tables or facts.hidden_names.directories
+    by_name = facts.kept or facts.kept_otherwise or facts.needed_otherwise or facts.needed_since
+    return not (more or by_name)
 
 
 def certain_reasons(facts: VacuumFacts) -> ReasonOf:
