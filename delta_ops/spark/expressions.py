@@ -10,14 +10,14 @@ it means for NaN, in a form that Spark does not hand to the Parquet reader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from math import isnan
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.protocol.char_types import CharLengths
@@ -116,7 +116,21 @@ def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Col
 
 def named_column(name: str) -> Column:
     """The column of this very name, which may hold dots."""
-    return sf.col(f"`{name.replace('`', '``')}`")
+    return sf.col(_quote(name))
+
+
+def select_columns(rows: DataFrame, names: Iterable[tuple[str, str]]) -> DataFrame:
+    """The columns of the first names, by the second ones.
+
+    They are given as text, all at once: a call for each column takes a millisecond or two.
+    """
+    return rows.selectExpr(
+        *(_quote(a) if a == b else f"{_quote(a)} AS {_quote(b)}" for a, b in names)
+    )
+
+
+def _quote(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def physical_text(value: Any) -> str | None:

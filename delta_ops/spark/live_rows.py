@@ -32,33 +32,30 @@ ROW = "delta_ops row"
 _BLOCK, _WORDS = "delta_ops block", "delta_ops words"
 _FILE_BITS = 40
 """Blocks of a file have numbers below 2 to the power of this."""
-_HELPERS = (FILE.name, ROW, _BLOCK, _WORDS)
 _WORD_BITS = 64
 
 
 def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
-    """The rows that no vector names, without the columns `FILE` and `ROW`.
+    """The rows that no vector names; there may be other columns too.
 
     Args:
         rows: A scan, with these columns.
         vectors: The deleted rows of each file, in the order of the files' numbers.
     """
     try:
-        found = rows.filter(~_is_named(rows, vectors))
+        return rows.filter(~_is_named(rows, vectors))
     except FilterUnavailableError:
         joined, bit = _join_bits(rows, vectors, "left")
-        found = joined.filter(bit.isNull() | (bit == 0))
-    return found.drop(*_HELPERS)
+        return joined.filter(bit.isNull() | (bit == 0))
 
 
 def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
     """The rows that a vector names; as `keep_live`."""
     try:
-        found = rows.filter(_is_named(rows, vectors))
+        return rows.filter(_is_named(rows, vectors))
     except FilterUnavailableError:
         joined, bit = _join_bits(rows, vectors, "inner")
-        found = joined.filter(bit == 1)
-    return found.drop(*_HELPERS)
+        return joined.filter(bit == 1)
 
 
 def _is_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> Column:

@@ -25,7 +25,7 @@ from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.table_definition import validate
-from delta_ops.spark.expressions import named_column, pad, physical_text, to_column
+from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
 from delta_ops.spark.file_index import FileGroup, groups_of
 from delta_ops.spark.places import spark_file, spark_path
 from delta_ops.spark.scan import ChosenRows, ScanColumns, known_size, scan, unite
@@ -104,10 +104,18 @@ def _read_groups(
 def show(
     rows: DataFrame, schema: StructType, wanted: Sequence[StructField], predicate: Predicate | None
 ) -> DataFrame:
-    """The columns wanted of the rows that match, with the padding of CHAR columns."""
+    """The columns wanted of the rows that match, with the padding of CHAR columns.
+
+    Args:
+        schema: The columns that the rows have.
+    """
     if predicate is not None:
         rows = rows.filter(to_column(predicate, schema))
-    return rows.select(*map(_shown_column, wanted))
+    if any(char_lengths(each) is not None for each in wanted):
+        return rows.select(*map(_shown_column, wanted))
+    if list(wanted) == list(schema.fields):
+        return rows
+    return select_columns(rows, [(each.name, each.name) for each in wanted])
 
 
 def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[StructField]:

@@ -42,8 +42,8 @@ from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.stored_columns import (
     log_schema,
     scan_options,
+    select_table_columns,
     stored_schema,
-    table_column,
 )
 from delta_ops.storage.concurrency import run_parallel
 
@@ -114,9 +114,11 @@ def scan(
     reach(spark, snapshot.storage)
     _require_distinct_names(spark, snapshot, columns.schema)
     _require_shredded_variants(spark, snapshot, columns.schema)
-    shown = [table_column(columns.definition, field) for field in columns.schema.fields]
+    show = partial(
+        select_table_columns, definition=columns.definition, fields=columns.schema.fields
+    )
     if groups:
-        yield _scan_groups(spark, snapshot, columns, groups).select(*shown)
+        yield show(_scan_groups(spark, snapshot, columns, groups))
     numbered = columns._replace(of_log=(*columns.of_log, FILE))
     for kind, keep in _KEEP.items():
         of_kind = [each for each in chosen if isinstance(each.rows, kind)]
@@ -129,7 +131,7 @@ def scan(
                 for number, (each, _) in enumerate(some)
             ]
             rows = _scan_groups(spark, snapshot, numbered, files, {ROW: "row_index"})
-            yield keep(rows, [vector for _, vector in some]).select(*shown)
+            yield show(keep(rows, [vector for _, vector in some]))
 
 
 _KEEP: Mapping[type, Callable[[DataFrame, Sequence[BitMap64]], DataFrame]] = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
@@ -29,7 +29,7 @@ from delta_ops.protocol.schema import (
     map_structs,
 )
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.expressions import named_column
+from delta_ops.spark.expressions import named_column, select_columns
 from delta_ops.spark.schema import spark_schema_from_schema
 
 _SPARKS_ID = "parquet.field.id"
@@ -62,12 +62,27 @@ def log_schema(
     return spark_schema_from_schema(_rename_as_stored(definition, typed), ())
 
 
-def table_column(definition: TableDefinition, field: StructField) -> Column:
-    """The table's column, of the columns of `stored_schema` and `log_schema`."""
-    stored = _drop_void(_rename_as_stored(definition, (field,)))
-    if not stored.fields:
+def select_table_columns(
+    rows: DataFrame, definition: TableDefinition, fields: Sequence[StructField]
+) -> DataFrame:
+    """The table's columns, of rows with the columns of `stored_schema` and `log_schema`."""
+    stored = [_drop_void(_rename_as_stored(definition, (each,))).fields for each in fields]
+    renamed = [
+        (given[0].name, each.name)
+        for given, each in zip(stored, fields, strict=True)
+        if given and _is_as_stored(given[0].data_type, each.data_type)
+    ]
+    if len(renamed) == len(fields):
+        return select_columns(rows, renamed)
+    return rows.select(
+        *(_table_column(given, each) for given, each in zip(stored, fields, strict=True))
+    )
+
+
+def _table_column(stored: Sequence[StructField], field: StructField) -> Column:
+    if not stored:
         return _null(field.data_type).alias(field.name)
-    (given,) = stored.fields
+    (given,) = stored
     column = _convert(named_column(given.name), given.data_type, field.data_type)
     return column.alias(field.name)
 
@@ -93,12 +108,16 @@ def _drop_void(data_type: T) -> T:
     return map_structs(data_type, drop)
 
 
+def _is_as_stored(given: DataType, wanted: DataType) -> bool:
+    return _drop_void(wanted) == wanted and _spark_type(given) == _spark_type(wanted)
+
+
 def _convert(column: Column, given: DataType, wanted: DataType) -> Column:
     """The column with the fields that no file has, and the others by the table's names."""
+    if _is_as_stored(given, wanted):
+        return column
     if _drop_void(wanted) == wanted:
-        given_type, wanted_type = _spark_type(given), _spark_type(wanted)
-        # Fields of structs change their names by their places.
-        return column if given_type == wanted_type else column.cast(wanted_type)
+        return column.cast(_spark_type(wanted))  # fields of structs change names by their places
     match given, wanted:
         case StructType(), StructType():
             stored = iter(given.fields)

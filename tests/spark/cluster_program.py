@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -27,6 +28,8 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import StorageError
 from delta_ops.events import Event, OnEvent, ignore
+from delta_ops.protocol.schema import LONG, StructField, StructType
+from tests.arrow.foreign_table import create, data_file, inline_vector
 
 NUM_ROWS = 400_000
 SPLITS = 8
@@ -105,6 +108,18 @@ def write_plain(spark: SparkSession, folder: Path) -> None:
     """Nothing goes wrong."""
     ds.write(numbers(spark), folder / "plain")
     assert_no_garbage(folder / "plain")
+
+
+def read_vectors(spark: SparkSession, folder: Path) -> None:
+    """Executors look rows up in deletion vectors."""
+    table = folder / "vectors"
+    table.mkdir()
+    file = data_file(table, "f.parquet", pa.table({"id": range(1_000)}))
+    vector = inline_vector(range(0, 1_000, 4))
+    schema = StructType((StructField("id", LONG),))
+    log = create(table, schema, [replace(file, deletion_vector=vector)])
+    ids = [row.id for row in ds.read(spark, log).collect()]
+    assert sorted(ids) == [number for number in range(1_000) if number % 4]
 
 
 def write_partitions(spark: SparkSession, folder: Path) -> None:
@@ -270,6 +285,7 @@ def assert_no_garbage(table: Path, name: str = "*") -> None:
 STEPS: dict[str, Callable[[SparkSession, Path], None]] = {
     "plain": write_plain,
     "partitions": write_partitions,
+    "vectors": read_vectors,
     "retry": retry,
     SPECULATE: speculate,
     FULL: fill_disks,

@@ -130,7 +130,7 @@ def marks(folder: Path) -> set[str]:
 
 def test_each_row_is_there_once_whatever_happens_to_tasks(cluster: Cluster, tmp_path: Path) -> None:
     steps = ["plain", "partitions", "retry"]
-    assert run_driver(cluster.master, tmp_path, *steps) == 0
+    assert run_driver(cluster.master, tmp_path, *steps, "vectors") == 0
     for step in steps:
         assert_each_row_is_there_once(tmp_path / step)
     assert marks(tmp_path) >= {"retry 0", "retry 1", "retry 2"}
@@ -201,6 +201,6 @@ def test_workers_that_can_write_no_file_whole_leave_nothing(
 
 def test_a_cluster_in_processes_of_the_driver_writes_each_row_once(tmp_path: Path) -> None:
     steps = ["plain", "partitions", "retry"]
-    assert run_driver("local-cluster[2,1,1024]", tmp_path, *steps) == 0
+    assert run_driver("local-cluster[2,1,1024]", tmp_path, *steps, "vectors") == 0
     for step in steps:
         assert_each_row_is_there_once(tmp_path / step)

@@ -1,0 +1,83 @@
+"""Rows that deletion vectors name, looked up by Spark's own code and by a join."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.spark import vector_filter
+from delta_ops.spark.live_rows import FILE, ROW, keep_live, keep_named
+from delta_ops.spark.vector_filter import FilterUnavailableError
+from tests.spark.conftest import refuse
+
+pytestmark = pytest.mark.spark
+
+EDGES = (0, 63, 64, 65_535, 65_536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 65_536, 2**39)
+
+
+@pytest.fixture(params=["in Spark's code", "by a join"])
+def lookup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two ways to look rows up."""
+    if request.param == "by a join":
+        refuse(monkeypatch, vector_filter, "is_named", FilterUnavailableError)
+    return str(request.param)
+
+
+def found(rows: DataFrame) -> set[tuple[int, int]]:
+    listed = [(row[0], row[1]) for row in rows.select(f"`{FILE.name}`", f"`{ROW}`").collect()]
+    assert len(set(listed)) == len(listed)
+    return set(listed)
+
+
+def test_each_row_is_live_or_named(spark: SparkSession, lookup: str) -> None:
+    chance = random.Random(7)
+    per_file = 150_000
+    dense = BitMap64(chance.sample(range(per_file), per_file // 2))
+    sparse = BitMap64(chance.sample(range(per_file), 20))
+    run = BitMap64(range(60_000, 140_000))
+    vectors = [dense, BitMap64(), sparse, run]
+    rows = spark.range(0, per_file * len(vectors), 1, 3).select(
+        sf.floor(sf.col("id") / per_file).cast("long").alias(FILE.name),
+        (sf.col("id") % per_file).alias(ROW),
+    )
+    named = {(file, row) for file, vector in enumerate(vectors) for row in vector}
+    assert found(keep_named(rows, vectors)) == named
+    everything = {(file, row) for file in range(len(vectors)) for row in range(per_file)}
+    assert found(keep_live(rows, vectors)) == everything - named
+
+
+def test_rows_of_several_files_may_come_by_turns(spark: SparkSession, lookup: str) -> None:
+    vectors = [BitMap64([1, 70_000]), BitMap64([2, 70_000])]
+    pairs = [(file, row) for row in (1, 2, 70_000, 70_001) for file in (0, 1)]
+    rows = spark.createDataFrame(pairs, f"`{FILE.name}` bigint, `{ROW}` bigint").coalesce(1)
+    assert found(keep_named(rows, vectors)) == {(0, 1), (0, 70_000), (1, 2), (1, 70_000)}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_rows_are_found_at_the_edges_of_blocks(spark: SparkSession, lookup: str, edge: int) -> None:
+    near = [(0, row) for row in (edge - 1, edge, edge + 1) if row >= 0]
+    rows = spark.createDataFrame(near, f"`{FILE.name}` bigint, `{ROW}` bigint").coalesce(1)
+    assert found(keep_named(rows, [BitMap64([edge])])) == {(0, edge)}
+    assert found(keep_live(rows, [BitMap64([edge])])) == {*near} - {(0, edge)}
+
+
+def test_no_row_needs_a_join_or_a_python_worker(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(0, 1)], f"`{FILE.name}` bigint, `{ROW}` bigint")
+    live = keep_live(rows, [BitMap64([1])])
+    plan = str(live._jdf.queryExecution().executedPlan())
+    assert "deletion vectors" in plan
+    assert "Join" not in plan
+    assert "Python" not in plan
+
+
+def test_sessions_that_keep_jars_from_executors_join(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.artifact.isolation.enabled", "true")
+    rows = session.createDataFrame([(0, 1), (0, 2)], f"`{FILE.name}` bigint, `{ROW}` bigint")
+    live = keep_live(rows, [BitMap64([1])])
+    assert "Join" in str(live._jdf.queryExecution().executedPlan())
+    assert found(live) == {(0, 2)}
