@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 import pyarrow as pa
@@ -275,12 +276,13 @@ def test_a_bucket_that_only_one_of_two_sessions_configures_is_refused(
 
 
 def test_a_client_that_another_application_left_is_let_go_of(
-    store_spark: SparkSession, s3_server: S3Server
+    store_spark: SparkSession, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = table_on_s3(s3_server)
     da.write(log, DATA)
     ds.read(store_spark, log)
-    stores._known.clear()  # as if the session were one of another application
+    # As if the session were one of another application; what this one knows is there again later.
+    monkeypatch.setattr(stores, "_known", WeakKeyDictionary())
     configuration = store_spark._jsc.hadoopConfiguration()
     prefix = f"fs.s3a.bucket.{log.uri.split('/')[2]}"
     configuration.set(f"{prefix}.access.key", "of-the-next-one")
@@ -437,8 +439,8 @@ def test_no_credential_is_in_a_plan_a_log_or_on_the_page_of_the_environment(
     assert [name for name in holding if not re.search(hidden, name)] == []
 
 
-def test_rows_are_written(store_spark: SparkSession, s3_server: S3Server) -> None:
-    log = table_on_s3(s3_server, "lake/a b%20ü#x")
+def test_rows_are_written(store_spark: SparkSession, new_table: NewTable) -> None:
+    log = new_table("lake/a b%20ü#x")
     values = ("a b", "100%", "#1", None)
     data = pa.table({"id": range(12), "p": [values[i % len(values)] for i in range(12)]})
     frame = store_spark.createDataFrame(data)
@@ -459,8 +461,8 @@ def test_rows_are_written(store_spark: SparkSession, s3_server: S3Server) -> Non
     assert len(log.snapshot().files()) == len(values)
 
 
-def test_a_write_that_fails_leaves_nothing(store_spark: SparkSession, s3_server: S3Server) -> None:
-    log = table_on_s3(s3_server)
+def test_a_write_that_fails_leaves_nothing(store_spark: SparkSession, new_table: NewTable) -> None:
+    log = new_table("t")
     ds.write(store_spark.range(3), log)
     before = sorted(file.path for file in log.storage.list_tree(""))
     broken = sf.when(sf.col("id") == 9, sf.raise_error(sf.lit("as told")))
@@ -471,9 +473,9 @@ def test_a_write_that_fails_leaves_nothing(store_spark: SparkSession, s3_server:
 
 
 def test_a_file_that_is_gone_is_one_sentence(
-    store_spark: SparkSession, s3_server: S3Server
+    store_spark: SparkSession, new_table: NewTable
 ) -> None:
-    log = table_on_s3(s3_server)
+    log = new_table("t")
     da.write(log, DATA)
     frame = ds.read(store_spark, log)
     (path,) = log.snapshot().files()["path"].to_pylist()

@@ -1,4 +1,4 @@
-"""Writes by Spark to S3 that are killed, and that meet each other."""
+"""Writes by Spark to S3 and Azure that are killed, and that meet each other."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
+from tests.servers.azure import AzureServer
 from tests.servers.connectors import connector_jars
 from tests.servers.s3 import S3Server
 from tests.spark.killed_writers import DEATHS, NUM_ROWS
@@ -27,6 +28,15 @@ from tests.spark.killed_writers import DEATHS, NUM_ROWS
 pytestmark = pytest.mark.spark
 
 PROJECT = Path(__file__).resolve().parents[2]
+
+
+def new_table(request: pytest.FixtureRequest, store: str) -> DeltaLog:
+    """A place for a table, in a bucket of its own."""
+    if store == "azure":
+        azure: AzureServer = request.getfixturevalue("azure_server")
+        return DeltaLog(f"abfs://{azure.new_container()}/t", azure.storage_options)
+    s3: S3Server = request.getfixturevalue("s3_server")
+    return DeltaLog(f"s3://{s3.new_bucket()}/t", s3.storage_options)
 
 
 def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
@@ -44,17 +54,19 @@ def write_and_die(log: DeltaLog, options: dict[str, object], point: str) -> int:
 
 @pytest.mark.usefixtures("store_spark")
 @pytest.mark.parametrize(
-    "points",
+    ("store", "points"),
     [
-        pytest.param(DEATHS[1:4:2], id="two points"),
-        pytest.param(DEATHS, id="every point", marks=pytest.mark.long),
+        pytest.param("s3", DEATHS[1:4:2], id="S3, two points"),
+        pytest.param("azure", DEATHS[1:2], id="Azure, one point"),
+        pytest.param("s3", DEATHS, id="S3, every point", marks=pytest.mark.long),
+        pytest.param("azure", DEATHS, id="Azure, every point", marks=pytest.mark.long),
     ],
 )
 def test_a_batch_is_there_once_whenever_its_writer_is_killed(
-    s3_server: S3Server, points: Sequence[str]
+    request: pytest.FixtureRequest, store: str, points: Sequence[str]
 ) -> None:
-    options = s3_server.storage_options
-    log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", options)
+    log = new_table(request, store)
+    options = dict(log.storage.client_options)
     for point in points:
         assert write_and_die(log, options, point) == -signal.SIGKILL
         assert log.exists() == (point == "Committed")
@@ -70,15 +82,16 @@ def test_a_batch_is_there_once_whenever_its_writer_is_killed(
     assert left == live
 
 
+@pytest.mark.parametrize("store", ["s3", "azure"])
 def test_writers_at_the_same_time_all_commit(
-    store_spark: SparkSession, s3_server: S3Server
+    request: pytest.FixtureRequest, store_spark: SparkSession, store: str
 ) -> None:
-    log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    log = new_table(request, store)
     ds.write(store_spark.range(0), log)
 
     def append(number: int) -> int | None:
         rows = store_spark.range(number * 10, number * 10 + 10, 1, 2)
-        return ds.write(rows, DeltaLog(log.uri, s3_server.storage_options)).version
+        return ds.write(rows, DeltaLog(log.uri, log.storage.client_options)).version
 
     with ThreadPoolExecutor(4) as pool:
         versions = list(pool.map(append, range(8)))
