@@ -126,17 +126,16 @@ def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
 def store_failure(error: Exception, place: str) -> StorageError | None:
     """The error to raise for what a store answered; None where something is not there."""
     text = str(error)
-    reason = _reason_of_store(text)
-    if reason is not None:
-        return StorageError(place, "reached by Spark", reason)
-    return (
-        None
-        if _GONE.search(text)
-        else StorageError(
-            place,
-            "reached by Spark",
-            f"{_reason(error, text)}; check storage_options and the session's settings of Hadoop",
-        )
+    if _reason_of_store(text) is None and _GONE.search(text):
+        return None
+    return StorageError(place, "reached by Spark", reason_of_store(error))
+
+
+def reason_of_store(error: Exception) -> str:
+    """What is wrong with a store that did not answer, with the cure."""
+    text = str(error)
+    return _reason_of_store(text) or (
+        f"{_reason(error, text)}; check storage_options and the session's settings of Hadoop"
     )
 
 

@@ -11,6 +11,8 @@
    made before too; elsewhere, and where another service would answer, they are refused.
 4. The first time, one client of our own looks for the table, with few tries, so that what is wrong
    is told in seconds; jobs keep to Hadoop's own patience.
+5. A client of Spark Connect has no way to settings that are not shown. Its server reaches stores by
+   settings of its own; the first time it is asked for the table.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from delta_ops.errors import InvalidRequestError, MissingDependencyError
+from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.spark.compiled import instance_of
-from delta_ops.spark.failures import store_failure
+from delta_ops.spark.failures import reason_of_store, store_failure
 from delta_ops.spark.session import is_connect, is_one_process
 from delta_ops.storage import Readable
 from delta_ops.storage.hadoop_options import (
@@ -52,6 +54,8 @@ _FILE_SYSTEMS: Mapping[str, tuple[str, str]] = {
     "abfss": _AZURE,
 }
 """What `packages` calls the store, and the class of Hadoop's, by the scheme."""
+_LOG_HINT = "_delta_log/_last_checkpoint"
+_NO_PATH = "PATH_NOT_FOUND"
 _JAR = re.compile(r"/hadoop-(?:aws|gcp|azure)-(\d[\w.]*)\.jar$")
 _FEW_TRIES: Mapping[str, str] = {
     "fs.s3a.attempts.maximum": "1",
@@ -137,10 +141,8 @@ def reach(spark: SparkSession, storage: Readable, place: str) -> None:
     if root is None:
         return
     if is_connect(spark):
-        raise InvalidRequestError(
-            f"{storage.uri} is in an object store, for which delta_ops.spark needs a classic "
-            "session; start one without Spark Connect, or use delta_ops.arrow"
-        )
+        _look_from_server(spark, root, storage.uri, place)
+        return
     known = _known.setdefault(spark.sparkContext, _Known())
     with known.lock:
         seen = known.seen.setdefault(spark, set())
@@ -323,6 +325,27 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
         failure = store_failure(error, uri)
         if failure is not None:
             raise failure from None
+
+
+_reached: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
+"""Buckets that servers of sessions have reached."""
+
+
+def _look_from_server(spark: SparkSession, root: str, uri: str, place: str) -> None:
+    """Let a Connect server look for the table, which may not be there yet."""
+    reached = _reached.setdefault(spark, set())
+    if root in reached:
+        return
+    try:
+        _ = spark.read.format("text").load(f"{place}/{_LOG_HINT}").schema
+    except PySparkException as error:
+        if _NO_PATH not in str(error):
+            reason = (
+                f"{reason_of_store(error)}; the server of Spark Connect reaches it by settings of "
+                "its own, such as spark.hadoop.fs.s3a.*, which a client cannot give"
+            )
+            raise StorageError(uri, "reached by Spark", reason) from None
+    reached.add(root)
 
 
 def _configuration(spark: SparkSession) -> Any:

@@ -22,11 +22,13 @@ from pyspark.sql import functions as sf
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import Event, Progress
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
+from tests.servers.connectors import connector_jars
+from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.spark.frames import files_under, rows_of
 from tests.tables import SHARED, needs_shared, rows
 
@@ -35,7 +37,14 @@ N = StructType((StructField("n", LONG), StructField("p", STRING)))
 
 
 @pytest.fixture(scope="module")
-def remote() -> Iterator[SparkSession]:
+def unreached(s3_server: S3Server) -> str:
+    """A bucket of which the session's server has another address, where nobody answers."""
+    return s3_server.new_bucket()
+
+
+@pytest.fixture(scope="module")
+def remote(s3_server: S3Server, unreached: str) -> Iterator[SparkSession]:
+    """A session whose server has settings of its own for buckets."""
     builder = (
         SparkSession.builder.remote("local[2]")
         .config("spark.ui.enabled", "false")
@@ -43,6 +52,15 @@ def remote() -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.driver.extraClassPath", os.pathsep.join(map(str, connector_jars())))
+        .config("spark.hadoop.fs.s3a.endpoint", s3_server.url)
+        .config("spark.hadoop.fs.s3a.endpoint.region", "us-east-1")
+        .config("spark.hadoop.fs.s3a.path.style.access", "true")
+        .config("spark.hadoop.fs.s3a.access.key", ACCESS_KEY)
+        .config("spark.hadoop.fs.s3a.secret.key", SECRET_KEY)
+        .config("spark.hadoop.fs.s3a.attempts.maximum", "1")
+        .config("spark.hadoop.fs.s3a.retry.limit", "1")
+        .config(f"spark.hadoop.fs.s3a.bucket.{unreached}.endpoint", "http://127.0.0.1:9")
     )
     with warnings.catch_warnings():
         # The server starts with all of them, and then says of some that they cannot change.
@@ -130,6 +148,36 @@ def test_an_interrupt_ends_the_work_of_the_server(tmp_path: Path, remote: SparkS
     time.sleep(2)
     assert files_under(tmp_path) == set()
     assert remote.range(3).count() == 3
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> str:
+    """A bucket that the server of the session reaches."""
+    if not connector_jars():
+        pytest.skip("Hadoop's connectors come by Maven, which cannot be had")
+    return s3_server.new_bucket()
+
+
+def test_tables_in_a_store_are_written_and_read(
+    remote: SparkSession, s3_server: S3Server, bucket: str
+) -> None:
+    log = DeltaLog(f"s3://{bucket}/lake/a b%20ü", s3_server.storage_options)
+    made = remote.range(20).selectExpr("id", "concat('p ', id % 3) AS p")
+    ds.write(made, log, partition_by=["p"])
+    ds.write(made, log, "overwrite", replace_where=col("p") >= "p 0")
+    assert len(da.to_table(log)) == 20
+    assert_as_by_arrow(remote, log)
+
+
+def test_a_store_that_the_server_cannot_reach_is_one_sentence(
+    remote: SparkSession, s3_server: S3Server, bucket: str, unreached: str
+) -> None:
+    log = DeltaLog(f"s3://{unreached}/t", s3_server.storage_options)
+    with pytest.raises(StorageError, match=r"by Spark: .*server of Spark Connect .* of its own"):
+        ds.write(remote.range(3), log)
+    there = DeltaLog(f"s3://{bucket}/t", s3_server.storage_options)
+    ds.write(remote.range(3), there)
+    assert ds.read(remote, there).count() == 3
 
 
 def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
