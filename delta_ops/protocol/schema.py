@@ -241,7 +241,7 @@ def map_members(data_type: DataType, change: Callable[[DataType], DataType]) -> 
     """
     match data_type:
         case StructType(fields=fields):
-            changed = tuple(_with_type(each, change(each.data_type)) for each in fields)
+            changed = tuple(_change_type(each, change(each.data_type)) for each in fields)
             is_same = all(map(operator.is_, changed, fields))
             return data_type if is_same else StructType(changed)
         case ArrayType(element_type=element_type):
@@ -261,7 +261,7 @@ def map_structs(data_type: T, change: Callable[[StructType], StructType]) -> T:
     return cast(T, map_type(data_type))
 
 
-def _with_type(field: StructField, data_type: DataType) -> StructField:
+def _change_type(field: StructField, data_type: DataType) -> StructField:
     return field if data_type is field.data_type else replace(field, data_type=data_type)
 
 
