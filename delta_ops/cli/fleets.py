@@ -7,14 +7,25 @@ was done; 1 a table failed, whatever the others did; 2 the command was not under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import takewhile
 from typing import Any
 
 import click
 
 from delta_ops.cli.options import dry_run_option, json_option, storage_options_option
-from delta_ops.cli.render import count_text, progress, say, show_json, show_rows, size_text
+from delta_ops.cli.render import (
+    count_text,
+    is_looked_at,
+    progress,
+    rows_of_page,
+    say,
+    show_json,
+    show_rows,
+    size_text,
+)
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import (
     Failure,
@@ -30,6 +41,7 @@ from delta_ops.maintenance import (
     maintain_fleet,
 )
 from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
+from delta_ops.maintenance.health.report import VERDICTS
 from delta_ops.protocol.table_properties import parse_interval
 from delta_ops.storage.paths import redact
 
@@ -99,6 +111,7 @@ threshold_option = click.option(
     type=click.IntRange(1, 256),
     help="Tables read at once; 16 in stores and 1 on disks if not given.",
 )
+@click.option("--all", "shows_all", is_flag=True, help="Show all tables, on as many pages.")
 @json_option
 def health_command(
     tables: tuple[str, ...],
@@ -106,9 +119,10 @@ def health_command(
     nested: bool,
     thresholds: HealthThresholds,
     at_once: int | None,
+    shows_all: bool,
     as_json: bool,
 ) -> None:
-    """How tables are, and what they need; of all tables below a prefix.
+    """How tables are, and what they need; of all tables below a prefix, the worst first.
 
     Exits with 0 if all is well, 3 if there is something to do, 1 if a table failed.
     """
@@ -123,7 +137,7 @@ def health_command(
     elif len(rows) == 1 and rows[0].report is not None:
         _show_findings(rows[0].report)
     else:
-        _show_fleet(rows)
+        _show_fleet(rows, shows_all=shows_all)
     _exit(
         any(row.failure for row in rows),
         any(row.report is not None and row.report.verdict != "ok" for row in rows),
@@ -175,9 +189,7 @@ def maintain_command(
     if as_json:
         _show_each(map(_maintenance_json, failures))
     else:
-        columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
-        show_rows(columns, map(_maintenance_row, rows))
-        say(_summary(len(rows), sum(row.failure is not None for row in rows)))
+        _show_maintained(rows)
     _exit(
         any(row.failure or (row.result and row.result.failures) for row in rows),
         any(row.result is not None and row.result.results for row in rows),
@@ -275,23 +287,84 @@ def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
     return f"{value:,}"
 
 
-def _show_fleet(rows: Iterable[TableHealth]) -> None:
-    shown = list(rows)
+def _show_fleet(rows: Sequence[TableHealth], *, shows_all: bool) -> None:
+    """The worst tables first, and to a person no more than a page of them."""
+    ordered = sorted(rows, key=_severity, reverse=True)
+    most = None if shows_all else rows_of_page()
     columns = ("table", "verdict", "version", "files", "size", "due", "to look at or failed")
-    show_rows(columns, map(_health_row, shown))
-    say(_summary(len(shown), sum(row.failure is not None for row in shown)))
+    names = _short_names(ordered)
+    show_rows(columns, map(_health_row, ordered[:most], names), whole=("verdict", "size"))
+    _show_failures(ordered[:most])
+    left = Counter(_verdict(row) for row in ordered[most:]) if most else Counter()
+    if left:
+        told = ", ".join(f"{n:,} {verdict}" for verdict, n in left.items())
+        say(f"{count_text(left.total(), 'more table')}, which --all shows: {told}.")
+    say(_summary(len(ordered), sum(row.failure is not None for row in ordered)))
 
 
-def _health_row(row: TableHealth) -> tuple[Any, ...]:
+def _show_maintained(rows: Sequence[TableMaintenance]) -> None:
+    """What was done to each table; to a person of those alone for which there was something."""
+    shown = [row for row in rows if not _is_idle(row)] if is_looked_at() else rows
+    columns = ("table", "due", "bytes freed", "files fewer", "done or failed", "left to do")
+    if shown:
+        names = _short_names(shown)
+        show_rows(columns, map(_maintenance_row, shown, names), whole=("bytes freed",))
+        _show_failures(shown)
+    if len(shown) < len(rows):
+        say(f"{count_text(len(rows) - len(shown), 'table')} with nothing to do.")
+    say(_summary(len(rows), sum(row.failure is not None for row in rows)))
+
+
+def _is_idle(row: TableMaintenance) -> bool:
+    planned = row.report.operations if row.report else ()
+    return not (row.failure or planned or row.left or row.skipped)
+
+
+def _show_failures(rows: Iterable[TableHealth | TableMaintenance]) -> None:
+    """Sentences that a column of a terminal is too narrow for."""
+    if is_looked_at():
+        for row in rows:
+            if row.failure is not None:
+                say(row.failure.message)
+
+
+def _failure_text(row: TableHealth | TableMaintenance) -> str:
+    if row.failure is None:
+        return ""
+    return "see below" if is_looked_at() else row.failure.message
+
+
+def _verdict(row: TableHealth) -> str:
+    return "failed" if row.report is None else row.report.verdict
+
+
+def _severity(row: TableHealth) -> int:
+    return len(VERDICTS) if row.report is None else VERDICTS.index(row.report.verdict)
+
+
+def _short_names(rows: Sequence[TableHealth | TableMaintenance]) -> list[str]:
+    """The tables' names; for a person below the directory in common, which is told once."""
+    parts = [row.table.split("/") for row in rows]
+    same = takewhile(
+        lambda names: len(set(names)) == 1, zip(*(p[:-1] for p in parts), strict=False)
+    )
+    common = [names[0] for names in same]
+    if len(rows) < 2 or not any(common) or not is_looked_at():
+        return [row.table for row in rows]
+    say(f"Tables below {'/'.join(common)}:")
+    return ["/".join(names[len(common) :]) for names in parts]
+
+
+def _health_row(row: TableHealth, name: str) -> tuple[Any, ...]:
     if row.report is None:
-        return row.table, "failed", "", "", "", "", row.failure.message if row.failure else ""
+        return name, "failed", "", "", "", "", _failure_text(row)
     report, figures = row.report, row.report.figures
     due = (f"{f.measure} {_value_text(f, f.value)}" for f in report.findings if f.verdict == "due")
     look = (
         f"{f.measure} {_value_text(f, f.value)}" for f in report.findings if f.verdict == "look"
     )
     return (
-        row.table,
+        name,
         report.verdict,
         figures.version,
         figures.num_files,
@@ -301,16 +374,16 @@ def _health_row(row: TableHealth) -> tuple[Any, ...]:
     )
 
 
-def _maintenance_row(row: TableMaintenance) -> tuple[Any, ...]:
+def _maintenance_row(row: TableMaintenance, name: str) -> tuple[Any, ...]:
     due = ", ".join(row.report.operations) if row.report else ""
     saved = row.saved
     said = [_figures_text(row.result)] if row.result else []
     if row.failure is not None:
-        said = [*filter(None, said), f"failed: {row.failure.message}"]
+        said = [*filter(None, said), f"failed: {_failure_text(row)}"]
     elif row.result is None:
         said = ["nothing could be done" if row.skipped else "nothing was due"]
     return (
-        row.table,
+        name,
         due,
         size_text(saved["bytes"]),
         saved["live_files"],

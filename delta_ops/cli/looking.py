@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,22 +12,41 @@ import click
 
 from delta_ops.cli.options import (
     json_option,
+    open_snapshot,
     open_table,
     table_argument,
+    version_options,
     where_option,
 )
 from delta_ops.cli.render import show_fields, show_json, show_rows, size_text
+from delta_ops.log import HistoryEntry
 from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
 
+_ROWS_ADDED = ("numOutputRows", "numTargetRowsInserted")
+_ROWS_REMOVED = ("numDeletedRows", "numTargetRowsDeleted", "numRemovedRows")
+_FILES_ADDED = ("numFiles", "numAddedFiles", "numTargetFilesAdded")
+_FILES_REMOVED = ("numRemovedFiles", "numTargetFilesRemoved", "numDeletedFiles")
+_RUN = "dagster/run_id"
+_RUN_DIGITS = 8
+"""As many as Dagster's own pages show of a run's id."""
+_TIME = re.compile(r"([+-]?\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d).*")
+
 
 @click.command()
 @table_argument
+@version_options
 @json_option
-def show(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+def show(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    as_json: bool,
+) -> None:
     """What the table is: version, schema, protocol, properties, size."""
-    snapshot = open_table(table, storage_options).snapshot()
+    snapshot = open_snapshot(table, storage_options, version, timestamp)
     protocol = snapshot.protocol
     values = {
         "table": snapshot.uri,
@@ -78,27 +99,27 @@ def history(table: str, storage_options: dict[str, Any], limit: int | None, as_j
                 }
             )
         return
-    rows = (
-        (e.version, utc_text(e.timestamp_ms), e.operation, e.operation_parameters, e.engine_info)
-        for e in entries
-    )
-    show_rows(("version", "timestamp", "operation", "parameters", "engine"), rows)
+    columns = ("version", "time (UTC)", "operation", "rows", "files", "by")
+    show_rows(columns, map(_history_row, entries), whole=("time (UTC)", "rows", "files"))
 
 
 @click.command()
 @table_argument
+@version_options
 @where_option
 @click.option("--limit", type=click.IntRange(min=1), help="So many files at most.")
 @json_option
 def files(
     table: str,
     storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
     where: Predicate | None,
     limit: int | None,
     as_json: bool,
 ) -> None:
     """The live files, ordered by path; with --where those that may hold such rows."""
-    snapshot = open_table(table, storage_options).snapshot()
+    snapshot = open_snapshot(table, storage_options, version, timestamp)
     names = ("path", "size", "num_records", "modification_time", "partition_values")
     found = plan_columnar_scan(snapshot, names, where).sort_by("path")
     rows = [
@@ -109,7 +130,62 @@ def files(
         for row in rows:
             show_json(row)
         return
-    show_rows(names, ([row[name] for name in names] for row in rows))
+    columns = ("path", "size", "rows", "modified (UTC)", "partition")
+    show_rows(columns, map(_file_row, rows), whole=("size", "rows", "modified (UTC)"))
+
+
+def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (
+        row["path"],
+        size_text(row["size"]),
+        "" if row["num_records"] is None else f"{row['num_records']:,}",
+        _seconds(row["modification_time"]),
+        ", ".join(f"{name}={value}" for name, value in row["partition_values"].items()),
+    )
+
+
+def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
+    metrics = entry.operation_metrics
+    mode = entry.operation_parameters.get("mode")
+    return (
+        entry.version,
+        _seconds(utc_text(entry.timestamp_ms)),
+        f"{entry.operation or ''} {mode or ''}".strip(),
+        _change_text(_sum(metrics, _ROWS_ADDED), _sum(metrics, _ROWS_REMOVED)),
+        _change_text(_sum(metrics, _FILES_ADDED), _sum(metrics, _FILES_REMOVED)),
+        _writer_text(entry),
+    )
+
+
+def _writer_text(entry: HistoryEntry) -> str:
+    """The run of Dagster that committed, or else the engine."""
+    try:
+        said = json.loads(entry.user_metadata or "")
+    except ValueError:
+        said = None
+    run = said.get(_RUN) if isinstance(said, dict) else None
+    # The engine tells its own name first, and then what it runs on.
+    return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
+
+
+def _sum(metrics: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    """What the first of these metrics that was told says; a writer may say anything."""
+    for name in names:
+        text = str(metrics.get(name, ""))
+        if text.isdecimal():
+            return int(text)
+    return None
+
+
+def _change_text(added: int | None, removed: int | None) -> str:
+    texts = [f"+{added:,}"] if added else []
+    return " ".join([*texts, *([f"-{removed:,}"] if removed else [])])
+
+
+def _seconds(text: str) -> str:
+    """A time of JSON for people: without fractions and without its zone."""
+    found = _TIME.fullmatch(text)
+    return f"{found[1]} {found[2]}" if found else text
 
 
 def _list_or_none(features: tuple[str, ...] | None) -> list[str] | None:

@@ -38,6 +38,12 @@ class _Commands(click.Group):
         with saying_errors():
             return super().invoke(ctx)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with the first line of their help, on as many lines as it takes."""
+        commands = ((name, self.commands[name].help or "") for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text.partition("\n")[0]) for name, text in commands])
+
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="delta_ops")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.predicate import Predicate, parse_predicate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,9 +99,28 @@ def target_size_option(command: F) -> F:
     )(command)
 
 
+def version_options(command: F) -> F:
+    """`--version` and `--timestamp`, given as `version` and `timestamp`."""
+    for option in (
+        click.option("--timestamp", metavar="TIME", help="As it was then, in UTC without a zone."),
+        click.option("--version", type=click.IntRange(min=0), help="As it was in this version."),
+    ):
+        command = option(command)
+    return command
+
+
 def open_table(table: str, storage_options: dict[str, Any]) -> DeltaLog:
     """The table that the command is about."""
     return DeltaLog(table, storage_options)
+
+
+def open_snapshot(
+    table: str, storage_options: dict[str, Any], version: int | None, timestamp: str | None
+) -> Snapshot:
+    """The version that the command is about; the latest one if none is named."""
+    if version is not None and timestamp is not None:
+        raise click.UsageError("give --version or --timestamp, not both")
+    return open_table(table, storage_options).snapshot(version, timestamp)
 
 
 def _predicate(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Predicate | None:

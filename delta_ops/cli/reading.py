@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from delta_ops.cli.options import json_option, open_table, table_argument, where_option
-from delta_ops.cli.render import show_json, show_rows
+from delta_ops.cli.options import (
+    json_option,
+    open_snapshot,
+    open_table,
+    table_argument,
+    version_options,
+    where_option,
+)
+from delta_ops.cli.render import show_json, show_records, show_rows
 from delta_ops.cli.values import rows
-from delta_ops.log import Snapshot
 from delta_ops.protocol.predicate import Predicate
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _columns_option = click.option(
     "columns",
@@ -36,19 +40,9 @@ _limit_option = click.option(
 )
 
 
-def _version_options(command: F) -> F:
-    """`--version` and `--timestamp`."""
-    for option in (
-        click.option("--timestamp", metavar="TIME", help="As it was then, in UTC without a zone."),
-        click.option("--version", type=click.IntRange(min=0), help="As it was in this version."),
-    ):
-        command = option(command)
-    return command
-
-
 @click.command()
 @table_argument
-@_version_options
+@version_options
 @_columns_option
 @where_option
 @_limit_option
@@ -64,13 +58,13 @@ def head(
     as_json: bool,
 ) -> None:
     """Some rows, in no particular order."""
-    snapshot = _open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp)
     _show(da.to_batches(snapshot, columns or None, where), limit, as_json)
 
 
 @click.command()
 @table_argument
-@_version_options
+@version_options
 @where_option
 @json_option
 def count(
@@ -82,7 +76,7 @@ def count(
     as_json: bool,
 ) -> None:
     """How many rows there are."""
-    snapshot = _open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp)
     num_rows = da.count_rows(snapshot, where)
     if as_json:
         show_json({"table": snapshot.uri, "version": snapshot.version, "num_rows": num_rows})
@@ -92,7 +86,7 @@ def count(
 
 @click.command()
 @table_argument
-@_version_options
+@version_options
 @click.option(
     "--export",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -108,7 +102,7 @@ def schema(
     as_json: bool,
 ) -> None:
     """The columns, as Arrow has them; with --json as the log has them."""
-    snapshot = _open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp)
     if export is not None:
         da.export_schema(snapshot, export)
     if as_json:
@@ -166,14 +160,6 @@ def changes(
     _show(found, limit, as_json, found.schema)
 
 
-def _open_snapshot(
-    table: str, storage_options: dict[str, Any], version: int | None, timestamp: str | None
-) -> Snapshot:
-    if version is not None and timestamp is not None:
-        raise click.UsageError("give --version or --timestamp, not both")
-    return open_table(table, storage_options).snapshot(version, timestamp)
-
-
 def _show(
     batches: Iterable[pa.RecordBatch], limit: int, as_json: bool, schema: pa.Schema | None = None
 ) -> None:
@@ -184,4 +170,4 @@ def _show(
         return
     shown = list(found)
     names = list(shown[0]) if shown else (schema.names if schema else [])
-    show_rows(names, ([row[name] for name in names] for row in shown))
+    show_records(names, [[row[name] for name in names] for row in shown])

@@ -20,12 +20,13 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 from rich import box
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape as without_markup
 from rich.progress import Progress as ProgressBar
@@ -41,6 +42,10 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
 )
 """Letters and marks to Unicode, of which there is nothing to be seen."""
+_PADDING = 2
+"""Cells between columns."""
+_AROUND_ROWS = 12
+"""Lines of a page that hold the command, the header and the summary."""
 
 
 def show_json(value: Mapping[str, Any]) -> None:
@@ -48,27 +53,60 @@ def show_json(value: Mapping[str, Any]) -> None:
     click.echo(_json(value))
 
 
-def show_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table on a terminal, else a header and the rows, separated by tabs."""
+def show_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Collection[str] = ()
+) -> None:
+    """A table on a terminal, else a header and the rows, separated by tabs.
+
+    Args:
+        whole: Columns whose values stay on one line where the terminal is narrow.
+    """
     header = [make_printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
-    if not sys.stdout.isatty():
+    if not is_looked_at():
         for row in (header, *texts):
             click.echo("\t".join(row))
         return
     table = Table(box=box.SIMPLE)
     for name in header:
-        table.add_column(Text(name, overflow="fold"))
+        table.add_column(Text(name, overflow="fold"), no_wrap=name in whole)
     for row in texts:
         table.add_row(*(Text(cell, overflow="fold") for cell in row))
     Console().print(table)
 
 
-def show_fields(fields: Mapping[str, Any]) -> None:
+def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows of a table of the user's: beneath each other where a terminal is too narrow for them."""
+    if is_looked_at() and rows and _width(columns, rows) > Console().width:
+        for number, row in enumerate(rows, 1):
+            click.echo(f"row {number}")
+            show_fields(dict(zip(map(make_printable, columns), row, strict=True)), indent="  ")
+        return
+    show_rows(columns, rows)
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
+    """Cells of a terminal that a table takes where no line is folded."""
+    texts = [list(map(make_printable, columns)), *([_text(v) for v in row] for row in rows)]
+    widths = (max(map(cell_len, column)) for column in zip(*texts, strict=True))
+    return sum(width + _PADDING for width in widths) + _PADDING
+
+
+def show_fields(fields: Mapping[str, Any], indent: str = "") -> None:
     """Names and values, one below the other."""
-    width = max(len(name) for name in fields) + 2
+    width = max(map(cell_len, fields)) + _PADDING
     for name, value in fields.items():
-        click.echo(f"{name:<{width}}{_text(value)}")
+        click.echo(f"{indent}{set_cell_size(name, width)}{_text(value)}")
+
+
+def is_looked_at() -> bool:
+    """Whether a person reads what is printed, and no program."""
+    return sys.stdout.isatty()
+
+
+def rows_of_page() -> int | None:
+    """How many rows of a table a person sees at once; None where nobody looks."""
+    return max(Console().height - _AROUND_ROWS, 5) if is_looked_at() else None
 
 
 def say(sentence: str) -> None:
