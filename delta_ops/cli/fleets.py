@@ -101,6 +101,13 @@ threshold_option = click.option(
 )
 
 
+exit_zero_option = click.option(
+    "--exit-zero",
+    is_flag=True,
+    help="Exit with 0 unless a table failed, and end with a line of JSON that counts the tables.",
+)
+
+
 @click.command("health")
 @tables_argument
 @storage_options_option
@@ -112,6 +119,7 @@ threshold_option = click.option(
     help="Tables read at once; 16 in stores and 1 on disks if not given.",
 )
 @click.option("--all", "shows_all", is_flag=True, help="Show all tables, on as many pages.")
+@exit_zero_option
 @json_option
 def health_command(
     tables: tuple[str, ...],
@@ -120,6 +128,7 @@ def health_command(
     thresholds: HealthThresholds,
     at_once: int | None,
     shows_all: bool,
+    exit_zero: bool,
     as_json: bool,
 ) -> None:
     """How tables are, and what they need; of all tables below a prefix, the worst first.
@@ -138,9 +147,13 @@ def health_command(
         _show_findings(rows[0].report)
     else:
         _show_fleet(rows, shows_all=shows_all)
-    _exit(
-        any(row.failure for row in rows),
-        any(row.report is not None and row.report.verdict != "ok" for row in rows),
+    verdicts = Counter(map(_verdict, rows))
+    counts = {verdict: verdicts[verdict] for verdict in (*VERDICTS, "failed")}
+    _end(
+        {"tables": len(rows), **counts},
+        has_failed=counts["failed"] > 0,
+        is_due=len(rows) > counts["ok"] + counts["failed"],
+        exit_zero=exit_zero,
     )
 
 
@@ -157,6 +170,7 @@ def health_command(
     help="Tables maintained at once.",
 )
 @dry_run_option
+@exit_zero_option
 @json_option
 def maintain_command(
     tables: tuple[str, ...],
@@ -165,6 +179,7 @@ def maintain_command(
     thresholds: HealthThresholds,
     at_once: int,
     dry_run: bool,
+    exit_zero: bool,
     as_json: bool,
 ) -> None:
     """Do what the health of tables asks for; of all tables below a prefix.
@@ -190,10 +205,20 @@ def maintain_command(
         _show_each(map(_maintenance_json, failures))
     else:
         _show_maintained(rows)
-    _exit(
-        any(row.failure or (row.result and row.result.failures) for row in rows),
-        any(row.result is not None and row.result.results for row in rows),
-        has_left=any(row.left for row in rows),
+    counts = {
+        "tables": len(rows),
+        "done": sum(bool(row.result and row.result.results) for row in rows),
+        "left": sum(bool(row.left) for row in rows),
+        "failed": sum(bool(row.failure or (row.result and row.result.failures)) for row in rows),
+        "bytes_saved": sum(row.saved["bytes"] for row in rows),
+        "dry_run": dry_run,
+    }
+    _end(
+        counts,
+        has_failed=counts["failed"] > 0,
+        is_due=counts["done"] > 0,
+        has_left=counts["left"] > 0,
+        exit_zero=exit_zero,
     )
 
 
@@ -405,10 +430,20 @@ def _summary(tables: int, failed: int) -> str:
     return f"{count_text(tables, 'table')}, {failed:,} failed."
 
 
-def _exit(has_failed: bool, is_due: bool, *, has_left: bool = False) -> None:
+def _end(
+    counts: Mapping[str, Any],
+    *,
+    has_failed: bool,
+    is_due: bool,
+    has_left: bool = False,
+    exit_zero: bool,
+) -> None:
+    """Exit with the code, or with what schedulers understand that know success and failure only."""
+    if exit_zero:
+        show_json(counts)
     if has_failed:
         raise click.exceptions.Exit(TABLE_FAILED)
-    if has_left:
+    if has_left and not exit_zero:
         raise click.exceptions.Exit(SOMETHING_LEFT)
-    if is_due:
+    if is_due and not exit_zero:
         raise click.exceptions.Exit(SOMETHING_DUE)

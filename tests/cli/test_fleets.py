@@ -169,3 +169,20 @@ def test_credentials_are_not_shown(tmp_path: Path) -> None:
         result = run(command, "s3://me:hunter2@bucket/lake", *given, "--json")
         assert result.exit_code == 1
         assert "hunter2" not in result.output
+
+
+def test_schedulers_that_know_success_and_failure_only_get_a_count(lake: Path) -> None:
+    done = run("maintain", lake, *SMALL, "--exit-zero", "--dry-run")
+    counts = json.loads(done.stdout.splitlines()[-1])
+    assert (done.exit_code, counts["failed"], counts["dry_run"]) == (0, 0, True)
+    assert counts["tables"] > counts["done"] > 0
+    looked = run("health", lake, *SMALL, "--exit-zero", "--json")
+    last = json.loads(looked.stdout.splitlines()[-1])
+    assert looked.exit_code == 0
+    assert last["tables"] == last["ok"] + last["due"] + last["look"]
+    broken = lake / "broken/_delta_log/00000000000000000000.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{nonsense")
+    failed = run("maintain", lake, *SMALL, "--exit-zero", "--dry-run")
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout.splitlines()[-1])["failed"] == 1

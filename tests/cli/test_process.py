@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +147,24 @@ def test_on_a_terminal_progress_is_shown(table: Path) -> None:
     seen = on_terminal("optimize", str(table))
     assert "optimize" in seen
     assert "Version 3: 3 files (" in seen
+
+
+def test_the_recipes_of_schedulers_run_as_printed(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "terminal.md").read_text()
+    cron = re.findall(r"^0 3 \* \* \* (.+)$", text, re.MULTILINE)
+    bash = re.findall(r'bash_command="([^"]+)"', text)
+    assert (len(cron), len(bash)) == (1, 1)
+    da.write(tmp_path / "lake" / "t", pa.table({"id": [1]}))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command in (*cron, *bash):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    counts = {"tables": 1, "done": 0, "left": 0, "failed": 0, "bytes_saved": 0, "dry_run": False}
+    assert json.loads(done.stdout.splitlines()[-1]) == counts
+    assert json.loads((tmp_path / "maintain.log").read_text().splitlines()[-1]) == counts
