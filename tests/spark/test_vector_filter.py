@@ -74,6 +74,18 @@ def test_no_row_needs_a_join_or_a_python_worker(spark: SparkSession) -> None:
     assert "Python" not in plan
 
 
+def test_rows_are_found_without_compiled_stages(spark: SparkSession) -> None:
+    session = spark.newSession()
+    for name, value in {"wholeStage": "false", "factoryMode": "NO_CODEGEN"}.items():
+        session.conf.set(f"spark.sql.codegen.{name}", value)
+    rows = session.range(0, 200_000, 1, 2).select(
+        (sf.col("id") % 2).alias(FILE.name), sf.floor(sf.col("id") / 2).cast("long").alias(ROW)
+    )
+    vectors = [BitMap64([5, 70_000]), BitMap64([6])]
+    assert found(keep_named(rows, vectors)) == {(0, 5), (0, 70_000), (1, 6)}
+    assert keep_live(rows, vectors).count() == 200_000 - 3
+
+
 def test_sessions_that_keep_jars_from_executors_join(spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.artifact.isolation.enabled", "true")
