@@ -7,7 +7,9 @@ Each side is a process with a session of its own, delta-spark's with the newest 
 takes; both have two cores and 4 GB. delta-spark keeps what it knows of a table between reads, and
 delta_ops opens the table anew for each. In each round every case runs once on both sides, one after
 the other; the first round warms up and does not count. The table of many files is written by
-delta_ops.arrow, a file in each partition, and read by both.
+delta_ops.arrow, a file in each partition, and read by both, in two cases: "as predicate" gives the
+filter to `delta_ops.spark.read` as its predicate, and "of the DataFrame" calls `.filter` on what it
+returns without one; delta-spark's side calls `.filter` on its DataFrame in both.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from delta_ops.maintenance import create_checkpoint
 from tests.peers.environment import ensure_delta_spark
 
 MAKE = ("make, one directory", "make, partitions")
-MANY = "100,000 files: first row of a partition"
+MANY = ("first row of a partition, as predicate", "first row of a partition, of the DataFrame")
 CASES = (
     "append, one directory",
     f"append, {DAYS} partitions",
@@ -53,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--files", type=int, default=100_000, help="0 leaves that case out")
+    parser.add_argument("--files", type=int, default=100_000, help="0 leaves their cases out")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     given = parser.parse_args()
@@ -63,7 +65,7 @@ def main() -> None:
 
 
 def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
-    cases = [*CASES, *([MANY] if files else [])]
+    cases = [*CASES, *(MANY if files else [])]
     if files:
         many = DeltaLog(folder / "many")
         numbers = pa.array(range(files), pa.int64())
@@ -122,7 +124,7 @@ def ask(process: subprocess.Popen[str], case: str) -> float:
 
 def render_markdown(report: dict[str, Any]) -> str:
     lines = [
-        f"{report['rows']:,} rows, {report['files']:,} files in the last case, median of "
+        f"{report['rows']:,} rows, {report['files']:,} files in the last cases, median of "
         f"{report['rounds']} rounds after one to warm up.",
         "",
         "| | delta_ops, s | delta-spark, s | ratio |",

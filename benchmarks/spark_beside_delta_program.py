@@ -68,7 +68,7 @@ def cases_of(
     spark: SparkSession, side: str, source: DataFrame, folder: str, rows: int
 ) -> dict[str, Callable[[], object]]:
     """What each case does; both sides read the tables that this side wrote."""
-    write, read = (_delta if side == "delta" else _delta_ops)(spark)
+    write, read, read_where = (_delta if side == "delta" else _delta_ops)(spark)
     flat, by_day, many = f"{folder}/{side}-flat", f"{folder}/{side}-by_day", f"{folder}/many"
     total = "sum(id), sum(x), max(s), max(day)"
     return {
@@ -82,28 +82,37 @@ def cases_of(
             read(by_day).filter("day = date'2026-01-07'").selectExpr("sum(id)", "max(s)").collect()
         ),
         "point filter": lambda: read(flat).filter(f"id = {rows // 3}").collect(),
-        "100,000 files: first row of a partition": lambda: read(many).filter("p = 1234").first(),
+        "first row of a partition, as predicate": lambda: read_where(many, "p", 1234).first(),
+        "first row of a partition, of the DataFrame": lambda: read(many).filter("p = 1234").first(),
     }
 
 
 Write = Callable[[DataFrame, str, list[str], str], object]
 Read = Callable[[str], DataFrame]
+ReadWhere = Callable[[str, str, int], DataFrame]
 
 
-def _delta(spark: SparkSession) -> tuple[Write, Read]:
+def _delta(spark: SparkSession) -> tuple[Write, Read, ReadWhere]:
     def write(rows: DataFrame, table: str, by: list[str], mode: str) -> None:
         rows.write.format("delta").mode(mode).partitionBy(*by).save(table)
 
-    return write, spark.read.format("delta").load
+    def read_where(table: str, column: str, value: int) -> DataFrame:
+        return spark.read.format("delta").load(table).filter(f"{column} = {value}")
+
+    return write, spark.read.format("delta").load, read_where
 
 
-def _delta_ops(spark: SparkSession) -> tuple[Write, Read]:
+def _delta_ops(spark: SparkSession) -> tuple[Write, Read, ReadWhere]:
     import delta_ops.spark as ds
+    from delta_ops import col
 
     def write(rows: DataFrame, table: str, by: list[str], mode: str) -> None:
         ds.write(rows, table, "overwrite" if mode == "overwrite" else "append", by or None)
 
-    return write, lambda table: ds.read(spark, table)
+    def read_where(table: str, column: str, value: int) -> DataFrame:
+        return ds.read(spark, table, predicate=col(column) == value)
+
+    return write, lambda table: ds.read(spark, table), read_where
 
 
 if __name__ == "__main__":

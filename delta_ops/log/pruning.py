@@ -18,7 +18,7 @@ from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import physical_predicate
 from delta_ops.protocol.file_domains import PartitionColumn
-from delta_ops.protocol.partition_values import parse, parse_array
+from delta_ops.protocol.partition_values import parse, parse_array, parse_each
 from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
 from delta_ops.protocol.schema import DataType
@@ -181,8 +181,7 @@ def _partition_column(
     texts = values_of(adds.column("partitionValues"), name)
     encoded = texts.dictionary_encode(null_encoding="encode")
     with _naming_file(adds, texts, name, data_type, uri):
-        texts_once = encoded.dictionary.to_pylist()
-        values = [parse(text, data_type, time_zone=time_zone) for text in texts_once]
+        values = parse_each(encoded.dictionary, data_type, time_zone=time_zone)
     return PartitionColumn(codes=encoded.indices, values=values)
 
 

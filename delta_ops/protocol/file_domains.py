@@ -107,8 +107,8 @@ class PartitionColumn(NamedTuple):
 
     codes: pa.Array
     """Integers, without nulls."""
-    values: Sequence[Any]
-    """By code, as `partition_values.parse` returns them."""
+    values: Sequence[Any] | pa.Array
+    """By code, as `partition_values` reads them."""
 
 
 def domain_of_partitions(column: PartitionColumn, data_type: DataType) -> Domain:
@@ -148,18 +148,24 @@ def domains_one_by_one(
     return {path: _domain_one_by_one(parsed, path, t, exact_only) for path, t in types.items()}
 
 
-def sort_keys(values: Sequence[Any], data_type: DataType | None) -> pa.Array:
-    """Values of the type, as `partition_values.parse` or `literals` return them, to be compared."""
+def sort_keys(values: Sequence[Any] | pa.Array, data_type: DataType | None) -> pa.Array:
+    """Values of the type, as `partition_values` or `literals` return them, to be compared."""
     if data_type is None:
-        return pa.array(values)
+        return values if isinstance(values, pa.Array) else pa.array(values)
     if data_type in INTEGER_RANGES:
-        return pa.array(values, pa.int64())
+        return _array(values, pa.int64())
     if data_type in (FLOAT, DOUBLE):
-        return _float_keys(pa.array(values, pa.float64()))
+        return _float_keys(_array(values, pa.float64()))
     if isinstance(data_type, DecimalType):
-        return pa.array(values, pa.decimal256(_WIDE_DIGITS, data_type.scale))
-    array = pa.array(values, arrow_type_from_type(data_type))
+        return _array(values, pa.decimal256(_WIDE_DIGITS, data_type.scale))
+    array = _array(values, arrow_type_from_type(data_type))
     return array.cast(pa.int8()) if data_type == BOOLEAN else array
+
+
+def _array(values: Sequence[Any] | pa.Array, data_type: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values.cast(data_type)
+    return pa.array(values, data_type)
 
 
 def _float_keys(numbers: pa.Array) -> pa.Array:

@@ -59,6 +59,9 @@ _TIMESTAMP = re.compile(
     r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?"
 )
+_PLAIN_INTEGER = r"\A-?[0-9]{1,19}\z"
+_PLAIN_DATE = r"\A(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"
+_PLAIN_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 _FIXED_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 """As a Spark session's time zone may be called, beside the names of regions."""
 _EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN, traps=[Inexact, InvalidOperation])
@@ -120,10 +123,20 @@ def parse_array(values: pa.Array, data_type: DataType, *, time_zone: str = "UTC"
         InvalidRequestError: A text is no value of the type.
     """
     encoded = pc.dictionary_encode(values.cast(pa.string()))
-    parsed = [
-        parse(text, data_type, time_zone=time_zone) for text in encoded.dictionary.to_pylist()
-    ]
-    return pa.array(parsed, type=arrow_type_from_type(data_type)).take(encoded.indices)
+    parsed = parse_each(encoded.dictionary, data_type, time_zone=time_zone)
+    return parsed.take(encoded.indices)
+
+
+def parse_each(texts: pa.StringArray, data_type: DataType, *, time_zone: str = "UTC") -> pa.Array:
+    """Read each of many partition values, at once where all are spelled as most writers do.
+
+    Args and errors are those of `parse_array`.
+    """
+    found = _parse_at_once(texts, data_type)
+    if found is not None:
+        return found
+    parsed = [parse(text, data_type, time_zone=time_zone) for text in texts.to_pylist()]
+    return pa.array(parsed, type=arrow_type_from_type(data_type))
 
 
 def hive_directory(columns: Sequence[str], values: Mapping[str, str | None]) -> str:
@@ -295,6 +308,38 @@ def _parse_value(text: str, data_type: DataType, time_zone: str) -> Any:
         case t if t == TIMESTAMP_NTZ:
             local, zone = _split_timestamp(text)
             return local if zone is None else None
+    return None
+
+
+def _parse_at_once(texts: pa.StringArray, data_type: DataType) -> pa.Array | None:
+    """The values, or None unless Arrow reads every text as `parse` does."""
+    pattern = _plain_pattern(data_type)
+    if pattern is None:
+        return None
+    texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    if not pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py():
+        return None
+    wanted = arrow_type_from_type(data_type)
+    try:
+        texts.validate(full=True)  # a text that is none is refused by who makes a value of it
+        return texts.cast(wanted)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _plain_pattern(data_type: DataType) -> str | None:
+    """What texts match that Arrow reads as `parse` does, or refuses; None for other types."""
+    if data_type in INTEGER_RANGES:
+        return _PLAIN_INTEGER
+    match data_type:
+        case t if t in (STRING, BINARY):
+            return ""
+        case t if t == DATE:
+            return rf"{_PLAIN_DATE}\z"
+        case t if t == TIMESTAMP:
+            return rf"{_PLAIN_DATE}[ T]{_PLAIN_TIME}Z\z"
+        case t if t == TIMESTAMP_NTZ:
+            return rf"{_PLAIN_DATE}[ T]{_PLAIN_TIME}\z"
     return None
 
 

@@ -2,222 +2,36 @@
 
 Spark asks a `FileIndex` which files a scan opens. Ours is the base class of Spark's own, given the
 statuses and typed partition values of the log instead of a listing; Spark prunes partitions, splits
-files and pushes down filters as for any other. The class is compiled in the driver (`compiled`):
-calls through Py4J take about half a millisecond, and a table has many files. It depends on
-internals of Spark. Where they differ, the caller reads in a slower way by the public API.
+files and pushes down filters as for any other. The class (`log_relations`) is compiled in the
+driver (`compiled`): calls through Py4J take about half a millisecond, and a table has many files.
+It depends on internals of Spark. Where they differ, the caller reads in a slower way by the public
+API.
 
 Each distinct tuple of partition values is a partition under a made-up path, so files lie where they
-like. `relation` refuses to return if Spark would scan other files than were given.
+like. Files go to Spark as columns, in one call. `relation` refuses to return if Spark would scan
+other files than were given, by a look at the first thousand partitions; each scan looks at those
+that it chose, and refuses to run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, overload
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delta_ops.spark.compiled import instance_of
-
-_SOURCE = """
-import java.util.ArrayList;
-import java.util.Collection;
-import java.util.HashSet;
-import java.util.IdentityHashMap;
-import java.util.List;
-import java.util.Map;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.fs.Path;
-import org.apache.spark.api.python.PythonUtils;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.NoopCache$;
-import org.apache.spark.sql.execution.datasources.PartitionDirectory;
-import org.apache.spark.sql.execution.datasources.PartitionPath;
-import org.apache.spark.sql.execution.datasources.PartitionSpec;
-import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
-import scala.Option;
-import scala.collection.Iterator;
-import scala.collection.JavaConverters;
-import scala.collection.immutable.Seq;
-import scala.collection.mutable.LinkedHashMap;
-
-public class LogRelations {
-  public HadoopFsRelation relation(SparkSession session, String json) throws Exception {
-    Map given = (Map) new ObjectMapper().readValue(json, Map.class);
-    StructType partitionSchema = (StructType) DataType.fromJson((String) given.get("partitions"));
-    StructType dataSchema = (StructType) DataType.fromJson((String) given.get("data"));
-    scala.collection.immutable.Map options =
-        PythonUtils.toScalaMap((Map) given.get("options"));
-    LogFileIndex index = new LogFileIndex(
-        session, options, partitionSchema, (String) given.get("root"), (List) given.get("groups"));
-    index.verify();
-    return new HadoopFsRelation(
-        index, partitionSchema, dataSchema, Option.empty(), new ParquetFileFormat(), options,
-        ((Boolean) given.get("folds_case")).booleanValue() ? foldingCase(session) : session);
-  }
-
-  private static SparkSession foldingCase(SparkSession session) {
-    if (!session.sessionState().conf().caseSensitiveAnalysis()) return session;
-    SparkSession folding = session.cloneSession();
-    folding.sessionState().conf().setConfString("spark.sql.caseSensitive", "false");
-    return folding;
-  }
-}
-
-class LogFileIndex extends PartitioningAwareFileIndex {
-  private final LinkedHashMap files = new LinkedHashMap();
-  private final scala.collection.immutable.Map byPartition;
-  private final IdentityHashMap hiddenByValues = new IdentityHashMap();
-  private int numFiles = 0;
-  private final PartitionSpec spec;
-  private final Seq roots;
-
-  LogFileIndex(SparkSession session, scala.collection.immutable.Map options,
-      StructType partitionSchema, String root, List groups) {
-    super(session, options, Option.empty(), NoopCache$.MODULE$);
-    List partitions = new ArrayList();
-    LinkedHashMap filesByPartition = new LinkedHashMap();
-    for (int i = 0; i < groups.size(); i++) {
-      List group = (List) groups.get(i);
-      FileStatus[] statuses = statuses((List) group.get(1));
-      Path key = new Path(root + "/delta_ops-partition-" + i);
-      InternalRow values = row((List) group.get(0), partitionSchema);
-      filesByPartition.put(key, statuses);
-      hiddenByValues.put(values, hidden(statuses));
-      partitions.add(new PartitionPath(values, key));
-      numFiles += statuses.length;
-    }
-    byPartition = filesByPartition.toMap(null);  // Spark asks for it once for each partition
-    spec = new PartitionSpec(partitionSchema, JavaConverters.asScalaBuffer(partitions).toSeq());
-    List paths = new ArrayList();
-    paths.add(new Path(root));
-    roots = JavaConverters.asScalaBuffer(paths).toSeq();
-  }
-
-  private FileStatus[] statuses(List given) {
-    FileStatus[] statuses = new FileStatus[given.size()];
-    for (int i = 0; i < statuses.length; i++) {
-      List file = (List) given.get(i);
-      long size = ((Number) file.get(1)).longValue();
-      long modified = ((Number) file.get(2)).longValue();
-      Path path = new Path((String) file.get(0));
-      statuses[i] = new FileStatus(size, false, 1, 128L << 20, modified, path);
-      files.put(path, statuses[i]);
-    }
-    return statuses;
-  }
-
-  private static InternalRow row(List texts, StructType schema) {
-    Object[] values = new Object[texts.size()];
-    for (int i = 0; i < values.length; i++) {
-      values[i] = value((String) texts.get(i), schema.apply(i).dataType());
-    }
-    return new GenericInternalRow(values);
-  }
-
-  private static Object value(String text, DataType type) {
-    if (text == null) return null;
-    if (type.equals(DataTypes.StringType)) return UTF8String.fromString(text);
-    if (type.equals(DataTypes.BinaryType)) return java.util.HexFormat.of().parseHex(text);
-    if (type.equals(DataTypes.BooleanType)) return Boolean.valueOf(text);
-    if (type.equals(DataTypes.ByteType)) return Byte.valueOf(text);
-    if (type.equals(DataTypes.ShortType)) return Short.valueOf(text);
-    if (type.equals(DataTypes.IntegerType)) return Integer.valueOf(text);
-    if (type.equals(DataTypes.DateType)) return Integer.valueOf(text);
-    if (type.equals(DataTypes.LongType)) return Long.valueOf(text);
-    if (type.equals(DataTypes.TimestampType)) return Long.valueOf(text);
-    if (type.equals(DataTypes.TimestampNTZType)) return Long.valueOf(text);
-    if (type.equals(DataTypes.FloatType)) return Float.valueOf(text);
-    if (type.equals(DataTypes.DoubleType)) return Double.valueOf(text);
-    if (type instanceof DecimalType) {
-      DecimalType decimal = (DecimalType) type;
-      return Decimal.apply(
-          new java.math.BigDecimal(text), decimal.precision(), decimal.scale());
-    }
-    throw new IllegalArgumentException("no partition values of type " + type.catalogString());
-  }
-
-  private static List hidden(FileStatus[] statuses) {
-    List hidden = new ArrayList();
-    for (int i = 0; i < statuses.length; i++) {
-      String name = statuses[i].getPath().getName();
-      if (name.startsWith("_") || name.startsWith(".")) hidden.add(statuses[i]);
-    }
-    return hidden;
-  }
-
-  // The base class leaves out files whose names begin with _ or a point; the log names them.
-  public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-    Iterator selected = super.listFiles(partitionFilters, dataFilters).iterator();
-    boolean isPartitioned = !spec.partitionColumns().isEmpty();
-    List all = new ArrayList();
-    while (selected.hasNext()) {
-      PartitionDirectory directory = (PartitionDirectory) selected.next();
-      Object key = isPartitioned ? directory.values() : hiddenByValues.keySet().iterator().next();
-      all.add(withHidden(directory, (List) hiddenByValues.get(key)));
-    }
-    return JavaConverters.asScalaBuffer(all).toSeq();
-  }
-
-  private static PartitionDirectory withHidden(PartitionDirectory directory, List hidden) {
-    if (hidden.isEmpty()) return directory;
-    List files = new ArrayList();
-    Collection paths = new HashSet();
-    Iterator visible = directory.files().iterator();
-    while (visible.hasNext()) {
-      FileStatusWithMetadata file = (FileStatusWithMetadata) visible.next();
-      files.add(file);
-      paths.add(file.getPath());
-    }
-    for (int i = 0; i < hidden.size(); i++) {
-      FileStatus file = (FileStatus) hidden.get(i);
-      if (!paths.contains(file.getPath())) {
-        files.add(new FileStatusWithMetadata(file, FileStatusWithMetadata.apply$default$2()));
-      }
-    }
-    return new PartitionDirectory(
-        directory.values(), JavaConverters.asScalaBuffer(files).toSeq());
-  }
-
-  void verify() {
-    int scanned = 0;
-    Seq none = JavaConverters.asScalaBuffer(new ArrayList()).toSeq();
-    Iterator directories = listFiles(none, none).iterator();
-    while (directories.hasNext()) {
-      scanned += ((PartitionDirectory) directories.next()).files().size();
-    }
-    if (scanned != numFiles) {
-      throw new IllegalStateException(
-          "Spark would scan " + scanned + " of " + numFiles + " files");
-    }
-  }
-
-  public Seq allFiles() { return files.values().toSeq(); }
-  public LinkedHashMap leafFiles() { return files; }
-  public scala.collection.immutable.Map leafDirToChildrenFiles() {
-    return byPartition;
-  }
-  public PartitionSpec partitionSpec() { return spec; }
-  public Seq rootPaths() { return roots; }
-  public void refresh() {}
-}
-"""
+from delta_ops.spark.expressions import physical_text
+from delta_ops.spark.log_relations import JAVA
 
 
 class IndexUnavailableError(Exception):
@@ -245,6 +59,86 @@ def groups_of(
     return [group for group in groups if group.files]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupColumns(Sequence[FileGroup]):
+    """Groups of files as columns, which take far less for many; a group is made when asked for."""
+
+    prefix: str
+    """What every path begins with."""
+    names: pa.StringArray
+    """The rest of each path, group by group, as are the other columns of files."""
+    sizes: pa.Int64Array
+    """Bytes."""
+    modified: pa.Int64Array
+    """Milliseconds since the epoch."""
+    counts: pa.Int64Array
+    """The number of files of each group."""
+    starts: pa.Int64Array
+    """The first file of each group."""
+    values: Sequence[pa.StringArray]
+    """By partition column, the value of each group, as `FileGroup.values` has it."""
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, index: int) -> FileGroup: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[FileGroup]: ...
+    def __getitem__(self, index: int | slice) -> FileGroup | Sequence[FileGroup]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        place = (self.starts[number].as_py(), self.counts[number].as_py())
+        columns = (each.slice(*place).to_pylist() for each in (self.names, self.sizes))
+        names, sizes = columns
+        modified = self.modified.slice(*place).to_pylist()
+        return FileGroup(
+            values=tuple(texts[number].as_py() for texts in self.values),
+            files=[
+                (self.prefix + name, size, time)
+                for name, size, time in zip(names, sizes, modified, strict=True)
+            ],
+        )
+
+
+def group_columns(
+    prefix: str, names: pa.Array, sizes: pa.Array, modified: pa.Array, values: Sequence[pa.Array]
+) -> GroupColumns:
+    """The groups of files of which one row of each column tells; files of 0 bytes have no rows.
+
+    Args:
+        prefix: What every path begins with.
+        names: The rest of the paths.
+        sizes: Bytes.
+        modified: Milliseconds since the epoch.
+        values: The partition columns, typed.
+    """
+    if not pc.all(pc.greater(sizes, 0), min_count=0).as_py():
+        holds = pc.greater(sizes, 0)
+        names, sizes, modified, *values = (
+            each.filter(holds) for each in (names, sizes, modified, *values)
+        )
+    texts = [_physical_texts(each) for each in values]
+    codes = _codes(texts, len(names))
+    counts = pc.value_counts(codes).field("counts")  # by code, as these count up from the start
+    starts = pc.subtract(pc.cumulative_sum(counts), counts)
+    if len(counts) > 1:
+        order = pc.sort_indices(codes)
+        names, sizes, modified, *texts = (
+            each.take(order) for each in (names, sizes, modified, *texts)
+        )
+    return GroupColumns(
+        prefix=prefix,
+        names=names,
+        sizes=sizes,
+        modified=modified,
+        counts=counts,
+        starts=starts,
+        values=[each.take(starts) for each in texts],
+    )
+
+
 def relation(
     spark: SparkSession,
     root: str,
@@ -270,19 +164,93 @@ def relation(
     Raises:
         IndexUnavailableError: It cannot be had here.
     """
+    columns = groups if isinstance(groups, GroupColumns) else _columns_of(groups)
     given = json.dumps(
         {
             "root": root,
+            "prefix": columns.prefix,
             "data": data_schema.json(),
             "partitions": partition_schema.json(),
             "options": dict(options),
             "folds_case": folds_case,
-            "groups": [[group.values, group.files] for group in groups],
         }
     )
     try:
         session = spark._jsparkSession
-        relations = instance_of(spark, "LogRelations", _SOURCE)
-        return DataFrame(session.baseRelationToDataFrame(relations.relation(session, given)), spark)
+        relations = instance_of(spark, "LogRelations", JAVA)
+        scan = relations.relation(session, given, _bytes_of(columns))
+        return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except (Py4JError, PySparkException, AttributeError, TypeError) as error:
         raise IndexUnavailableError(str(error).strip().split("\n")[0]) from error
+
+
+def _physical_texts(values: pa.Array) -> pa.StringArray:
+    """`physical_text` of each."""
+    kind = values.type
+    if pt.is_date32(kind):
+        return values.cast(pa.int32()).cast(pa.string())
+    if pt.is_timestamp(kind):
+        return values.cast(pa.int64()).cast(pa.string())
+    if pt.is_string(kind) or pt.is_integer(kind) or pt.is_boolean(kind):
+        return values.cast(pa.string())
+    return pa.array(map(physical_text, values.to_pylist()), pa.string())
+
+
+def _codes(columns: Sequence[pa.StringArray], rows: int) -> pa.Array:
+    """The number of each row's tuple of texts, in the order in which they come first."""
+    codes = pa.repeat(pa.scalar(0, pa.int64()), rows)
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        width = pa.scalar(max(len(encoded.dictionary), 1), pa.int64())
+        both = pc.add(pc.multiply(codes, width), encoded.indices.cast(pa.int64()))
+        codes = both.dictionary_encode().indices.cast(pa.int64())
+    return codes
+
+
+def _columns_of(groups: Sequence[FileGroup]) -> GroupColumns:
+    files = [file for group in groups for file in group.files]
+    counts = pa.array([len(group.files) for group in groups], pa.int64())
+    return GroupColumns(
+        prefix="",
+        names=pa.array([path for path, *_ in files], pa.string()),
+        sizes=pa.array([size for _, size, _ in files], pa.int64()),
+        modified=pa.array([time for *_, time in files], pa.int64()),
+        counts=counts,
+        starts=pc.subtract(pc.cumulative_sum(counts), counts),
+        values=[
+            pa.array(texts, pa.string())
+            for texts in zip(*(group.values for group in groups), strict=True)
+        ],
+    )
+
+
+def _bytes_of(columns: GroupColumns) -> bytes:
+    """The columns as `LogFiles` reads them: a number of entries before each, little endian."""
+    parts = (
+        _bytes_of_numbers(columns.counts),
+        _bytes_of_texts(columns.names),
+        _bytes_of_numbers(columns.sizes),
+        _bytes_of_numbers(columns.modified),
+        *map(_bytes_of_texts, columns.values),
+    )
+    return b"".join(part for column in parts for part in column)
+
+
+def _bytes_of_numbers(numbers: pa.Array) -> Iterator[Any]:
+    yield struct.pack("<i", len(numbers))
+    yield _buffer(numbers)
+
+
+def _bytes_of_texts(texts: pa.StringArray) -> Iterator[Any]:
+    yield struct.pack("<i", len(texts))
+    yield _buffer(pc.fill_null(pc.binary_length(texts), -1))
+    yield pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], pc.fill_null(texts, "")), "")[
+        0
+    ].as_buffer()
+
+
+def _buffer(numbers: pa.Array) -> Iterable[int]:
+    """The numbers in memory; there is no null among them."""
+    width = numbers.type.byte_width
+    found = numbers.buffers()[1]
+    return found.slice(numbers.offset * width, len(numbers) * width) if found else b""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
@@ -21,15 +23,17 @@ from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.char_types import char_lengths
-from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
-from delta_ops.spark.file_index import FileGroup, groups_of
+from delta_ops.spark.file_index import FileGroup, group_columns, groups_of
 from delta_ops.spark.places import spark_file, spark_path
 from delta_ops.spark.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session import session_time_zone
+
+_FILE_COLUMNS = ("path", "size", "modification_time", "partition_values")
 
 
 def read(
@@ -144,7 +148,8 @@ def _shown_column(field: StructField) -> Column:
 
 def _groups_of_snapshot(
     spark: SparkSession, snapshot: Snapshot, predicate: Predicate | None
-) -> tuple[list[FileGroup], list[ChosenRows]]:
+) -> tuple[Sequence[FileGroup], list[ChosenRows]]:
+    """The files of which all rows are wanted, and those with a deletion vector."""
     files = plan_columnar_scan(
         snapshot,
         ["path", "size", "modification_time", "partition_values", "deletion_vector"],
@@ -152,22 +157,33 @@ def _groups_of_snapshot(
         partition_time_zone=session_time_zone(spark),
     )
     root = spark_path(snapshot.storage, "")
-    by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
+    has_vector = pc.struct_field(files["deletion_vector"], "storageType").is_valid()
+    names = snapshot.partition_columns
+
+    def place_of(path: str) -> str:
+        # Joined here: there are many, and `locate` takes ten times as long.
+        return spark_file(spark, snapshot, path) if is_absolute(path) else f"{root}/{path}"
+
     chosen: list[ChosenRows] = []
-    columns = ("path", "size", "modification_time", "partition_values")
+    some = files.filter(has_vector)
     for path, in_log, modified_ms, values, vector in zip(
-        *(files[name].to_pylist() for name in columns),
-        deletion_vectors(files["deletion_vector"]),
+        *(some[name].to_pylist() for name in _FILE_COLUMNS),
+        deletion_vectors(some["deletion_vector"]),
         strict=True,
     ):
-        texts = tuple(physical_text(values[name]) for name in snapshot.partition_columns)
-        # Joined here: there are many, and `locate` takes ten times as long.
-        place = spark_file(spark, snapshot, path) if is_absolute(path) else f"{root}/{path}"
-        size = in_log if in_log > 0 else known_size(snapshot, path, in_log)
-        file = (place, size, modified_ms or 0)
-        if vector is None:
-            by_values.setdefault(texts, []).append(file)
-        else:
-            group = FileGroup(values=texts, files=[file])
-            chosen.append(ChosenRows(group, path, Deleted(vector)))
-    return groups_of(by_values), chosen
+        assert vector is not None
+        file = (place_of(path), known_size(snapshot, path, in_log), modified_ms or 0)
+        group = FileGroup(values=tuple(physical_text(values[n]) for n in names), files=[file])
+        chosen.append(ChosenRows(group, path, Deleted(vector)))
+
+    whole = files.filter(pc.invert(has_vector)) if len(some) else files
+    paths, sizes, modified, values = (whole[name].combine_chunks() for name in _FILE_COLUMNS)
+    if not pc.all(pc.greater(sizes, 0), min_count=0).as_py():
+        logged = zip(paths.to_pylist(), sizes.to_pylist(), strict=True)
+        sizes = pa.array([known_size(snapshot, *each) for each in logged], pa.int64())
+    prefix = f"{root}/"
+    if absolute_paths(whole["path"]):
+        prefix = ""
+        paths = pa.array(map(place_of, paths.to_pylist()))
+    columns = [values.field(name) for name in names]
+    return group_columns(prefix, paths, sizes, pc.fill_null(modified, 0), columns), chosen
