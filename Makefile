@@ -6,7 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-EXTRAS := spark,connect,dagster,s3,gcs,azure,cli,dev
+EXTRAS := spark,connect,dagster,dagster-spark,s3,gcs,azure,cli,dev
 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c

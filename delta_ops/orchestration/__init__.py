@@ -37,6 +37,7 @@ from delta_ops.orchestration.restore_jobs import (
 )
 from delta_ops.orchestration.sensors import build_commit_sensor, build_maintenance_sensor
 from delta_ops.orchestration.tables import TableRef, external_table
+from delta_ops.orchestration.type_handlers import TableRead, TypeHandler, register_type_handler
 
 __all__ = [
     "ChangedValues",
@@ -50,7 +51,9 @@ __all__ = [
     "RestoreConfig",
     "RevertConfig",
     "SourcePart",
+    "TableRead",
     "TableRef",
+    "TypeHandler",
     "build_commit_sensor",
     "build_fleet_maintenance_job",
     "build_health_checks",
@@ -65,5 +68,6 @@ __all__ = [
     "external_table",
     "fleet_config",
     "maintenance_config",
+    "register_type_handler",
     "source_txn",
 ]

@@ -17,6 +17,7 @@ from pydantic import Field
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Progress
 from delta_ops.maintenance import HealthThresholds, TableMaintenance, find_tables, maintain_fleet
+from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.storage.paths import redact
 
 FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_fleet"
@@ -77,6 +78,7 @@ def build_fleet_maintenance_job(
     Args:
         name: The job's.
         storage_options: For fsspec's file system; they stand in no config and in no metadata.
+            `dg.EnvVar`s in them, at any depth, are asked for by the ops.
         executor_def: By what batches run; one that has several processes runs them side by side.
     """
     options = dict(storage_options or {})
@@ -88,7 +90,7 @@ def build_fleet_maintenance_job(
         tables: dict[str, None] = {}
         for place in config.tables:
             try:
-                found = find_tables(place, options, nested=config.nested)
+                found = find_tables(place, resolve_options(options), nested=config.nested)
             except DeltaOpsError as error:
                 context.log.error(f"{redact(place)}: {error}")
                 tables[place] = None  # where the error stands in the row of a table
@@ -115,7 +117,7 @@ def build_fleet_maintenance_job(
         rows = list(
             maintain_fleet(
                 tables,
-                options,
+                resolve_options(options),
                 thresholds=config.thresholds(),
                 dry_run=config.dry_run,
                 max_concurrency=config.at_once,

@@ -1,8 +1,9 @@
 """DeltaIOManager: an asset is a table, a partition of the asset a slice of the table.
 
-Outputs: a Spark DataFrame, anything that is Arrow data, or a list of `SourcePart`; None where the
-asset wrote by itself. Inputs by annotation: a Spark DataFrame, a `pyarrow.Table`, or else a
-`Snapshot`, which holds no rows.
+Outputs and inputs are of the types that `type_handlers` knows: Arrow, Spark, pandas, polars,
+`Snapshot`, `DeltaLog`. An input without an annotation is a `Snapshot`, which holds no rows; an
+output may also be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or
+`DeltaLog` of its own table, or None where its annotation says so, as `Optional[...]` does.
 
 Metadata of the asset's definition say how to write:
 
@@ -29,7 +30,7 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from delta_ops.errors import InvalidRequestError, VersionNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
@@ -49,7 +50,21 @@ from delta_ops.orchestration.output_txns import (
 )
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.orchestration.reruns import root_id
-from delta_ops.orchestration.resources import range_cache, table_log
+from delta_ops.orchestration.resources import (
+    STORAGE_OPTIONS,
+    DeltaLogResource,
+    lake_config,
+    range_cache,
+    table_log,
+    validate_place,
+)
+from delta_ops.orchestration.type_handlers import (
+    TableRead,
+    is_spark_data,
+    rows_of,
+    takes_none,
+    value_of_table,
+)
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
@@ -73,7 +88,7 @@ class SourcePart:
     """The rows that one source holds up to a position; committed once, whatever run brings them."""
 
     data: Any
-    """A Spark DataFrame or Arrow data."""
+    """Rows, of any type that an asset may return."""
     source: str
     """Name of the source within this asset; a file's name, for instance."""
     position: int
@@ -85,11 +100,14 @@ class SourcePart:
 class DeltaIOManager(dg.ConfigurableIOManager):
     """Stores each asset as the Delta table at `<root>/<asset key>`."""
 
-    root: str = Field(description="Folder or URI under which each asset has its table.")
-    storage_options: dict[str, str] = Field(
-        default={},
-        description="What fsspec's file system takes, and by it Spark; use dg.EnvVar for secrets.",
+    lake: dg.ResourceDependency[Any] = Field(
+        default=None,  # type: ignore[arg-type]
+        description="A DeltaLogResource, in the place of root, storage_options, cache and lock.",
     )
+    root: str | None = Field(
+        default=None, description="Folder or URI under which each asset has its table."
+    )
+    storage_options: dict[str, Any] = Field(default={}, description=STORAGE_OPTIONS)
     cache_directory: str | None = Field(
         default=None,
         description="Where this machine keeps what it reads of checkpoints in object stores.",
@@ -110,8 +128,24 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         description="dagster-pyspark's resource; needed to load Spark DataFrames.",
     )
 
+    def __init__(self, **given: Any) -> None:
+        validate_place(given)
+        super().__init__(**lake_config(given))
+
+    @classmethod
+    def configure_at_launch(cls, **given: Any) -> Any:
+        """The IO manager with further fields from the config of a run; see Dagster's own."""
+        return super().configure_at_launch(**lake_config(given))
+
     def log(self, asset_key: dg.AssetKey) -> DeltaLog:
         """The table of an asset."""
+        if isinstance(self.lake, DeltaLogResource):
+            return self.lake.log(asset_key)
+        if self.lake is not None:
+            raise InvalidRequestError(
+                f"lake is of type {type(self.lake).__name__}; give a DeltaLogResource"
+            )
+        assert self.root is not None  # or `validate_place` had refused
         cache = range_cache(self.cache_directory, self.cache_max_bytes)
         return table_log(self.root, self.storage_options, asset_key, lock=self.lock, cache=cache)
 
@@ -136,12 +170,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output and describe the table's new version to Dagster."""
         if obj is None:
+            if context.has_asset_key:  # ops hand on None where they are done
+                _validate_none_is_meant(context)
             return
         log = self.log(context.asset_key)
-        if isinstance(obj, list):
+        if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
+            results = []  # the asset has written by itself
+        elif isinstance(obj, list):
             results = self._write_parts(context, log, obj)
         else:
-            results = [self._write_output(context, log, obj)]
+            results = [self._write_output(context, log, rows_of(obj))]
         # A rerun that found its work done must not take the data version back to where it was.
         written = [result.snapshot for result in results if result.snapshot is not None]
         shown = written[-1] if written else log.snapshot_if_exists()
@@ -152,22 +190,27 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
-        snapshot = self._pin_snapshot(context)
+        log = self.log(context.asset_key)
+        wanted = context.dagster_type.typing_type
+        try:
+            snapshot = self._pin_snapshot(context, log)
+        except TableNotFoundError:
+            if takes_none(wanted):
+                return None
+            raise
         predicate = self._input_predicate(context, snapshot)
         compat.record_read(
             context, f"delta/read/{context.asset_key.to_user_string()}", snapshot.version
         )
         columns = (context.definition_metadata or {}).get("columns")
-        wanted = context.dagster_type.typing_type
-        if isinstance(wanted, type) and issubclass(wanted, pa.Table):
-            from delta_ops.arrow import to_table
-
-            return to_table(snapshot, columns, predicate)
-        if _is_spark_type(wanted):
-            from delta_ops.spark import read
-
-            return read(self._session(), snapshot, columns, predicate)
-        return snapshot
+        read = TableRead(
+            log=log,
+            snapshot=snapshot,
+            columns=columns,
+            predicate=predicate,
+            spark_session=self._session,
+        )
+        return value_of_table(wanted, read)
 
     def _write_output(self, context: dg.OutputContext, log: DeltaLog, data: Any) -> CommitResult:
         metadata = context.definition_metadata
@@ -215,7 +258,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 continue
             # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
             mode: Mode = "append" if part.replaces is None else "overwrite"
-            result = self._write(context, transaction, part.data, mode, part.replaces, [txn])
+            rows = rows_of(part.data)
+            result = self._write(context, transaction, rows, mode, part.replaces, [txn])
             results.append(result)
             known = result.snapshot or known
         return results
@@ -244,7 +288,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             "user_metadata": _user_metadata(context),
             "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
         }
-        if _is_spark_type(type(data)):
+        if is_spark_data(data):
             from delta_ops import spark
 
             return spark.write(data, transaction, **settings)
@@ -265,8 +309,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             context.asset_partition_keys,
         )
 
-    def _pin_snapshot(self, context: dg.InputContext) -> Snapshot:
-        log = self.log(context.asset_key)
+    def _pin_snapshot(self, context: dg.InputContext, log: DeltaLog) -> Snapshot:
         latest = log.snapshot()
         version = table_version(compat.input_data_version(context), latest)
         if version is None or version >= latest.version:
@@ -315,16 +358,17 @@ def _partition_column(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> st
     return column
 
 
-def _is_spark_type(wanted: Any) -> bool:
-    """True for a Spark DataFrame's class, classic or Connect; does not import pyspark."""
-    return any(
-        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql")
-        for base in getattr(wanted, "__mro__", ())
-    )
+def _validate_none_is_meant(context: dg.OutputContext) -> None:
+    if not takes_none(context.dagster_type.typing_type):
+        raise InvalidRequestError(
+            f"asset {context.asset_key.to_user_string()} returned None, so nothing was written; "
+            "return its rows, or annotate the function with -> None, or Optional[...], where it "
+            "may write nothing"
+        )
 
 
 def _schema_of(data: Any) -> StructType:
-    if _is_spark_type(type(data)):
+    if is_spark_data(data):
         from delta_ops.spark.schema import schema_from_spark
 
         return schema_from_spark(data.schema)

@@ -1,4 +1,4 @@
-"""Resources: the log of the tables under one root.
+"""Resources: the tables under one root, for assets, the IO manager, jobs, sensors and checks.
 
 Spark sessions come from dagster-pyspark's `LazyPySparkResource`: nothing starts a JVM before rows
 are read or written.
@@ -11,7 +11,15 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration.storage_options import (
+    config_options,
+    resolve_options,
+    resolve_text,
+    validate_root,
+)
+from delta_ops.orchestration.tables import TableRef
 from delta_ops.storage import Lock, RangeCache
 from delta_ops.transaction import Transaction, begin
 
@@ -27,15 +35,8 @@ def table_log(
     cache: RangeCache | None = None,
 ) -> DeltaLog:
     """The log of a table: the parts of its name, or of the asset's key, are folders under root."""
-    match table:
-        case str():
-            parts: Sequence[str] = [table]
-        case dg.AssetKey():
-            parts = table.path
-        case _:
-            parts = table
-    uri = "/".join([root.rstrip("/"), *parts])
-    return DeltaLog(uri, storage_options, lock=lock, cache=cache)
+    uri = _table_uri(root, table)
+    return DeltaLog(uri, resolve_options(storage_options), lock=lock, cache=cache)
 
 
 def range_cache(directory: str | None, max_bytes: int) -> RangeCache | None:
@@ -43,14 +44,53 @@ def range_cache(directory: str | None, max_bytes: int) -> RangeCache | None:
     return None if directory is None else RangeCache(directory, max_bytes)
 
 
+STORAGE_OPTIONS = (
+    "What fsspec's file system takes, and by it Spark. Secrets, at any depth, come from the "
+    'environment: dg.EnvVar("NAME"), or in YAML {env: NAME}; one that is written out is refused.'
+)
+
+
+def lake_config(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a resource for tables, with its storage options as config may hold them.
+
+    Raises:
+        InvalidRequestError: A secret is written out in root or storage_options.
+    """
+    validate_root(given.get("root"))
+    if "storage_options" not in given:
+        return dict(given)
+    return {**given, "storage_options": config_options(given["storage_options"])}
+
+
+def validate_place(given: Mapping[str, Any]) -> None:
+    """Refuse the fields of an IO manager that name no place, or two.
+
+    Raises:
+        InvalidRequestError: Neither root nor lake is there, or lake beside what it says itself.
+    """
+    if given.get("lake") is None and given.get("root") is None:
+        raise InvalidRequestError(
+            "DeltaIOManager does not know where its tables are; give root, or lake with a "
+            "DeltaLogResource"
+        )
+    of_lake = ("root", "storage_options", "cache_directory", "lock")
+    twice = [name for name in of_lake if given.get(name)]
+    if given.get("lake") is not None and twice:
+        raise InvalidRequestError(
+            f"DeltaIOManager has lake and {', '.join(twice)}; say that in the DeltaLogResource of "
+            "lake alone"
+        )
+
+
 class DeltaLogResource(dg.ConfigurableResource[None]):
-    """Snapshots and transactions of the tables under `root`."""
+    """Snapshots and transactions of the tables under `root`.
+
+    What looks after the tables takes them from here too: `DeltaIOManager(lake=...)` and, for jobs,
+    sensors and checks, `table`.
+    """
 
     root: str = Field(description="Folder or URI under which each asset has its table.")
-    storage_options: dict[str, str] = Field(
-        default={},
-        description="What fsspec's file system takes, and by it Spark; use dg.EnvVar for secrets.",
-    )
+    storage_options: dict[str, Any] = Field(default={}, description=STORAGE_OPTIONS)
     cache_directory: str | None = Field(
         default=None,
         description="Where this machine keeps what it reads of checkpoints in object stores.",
@@ -62,10 +102,31 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         "a function, as DeltaLog takes it.",
     )
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**lake_config(given))
+
+    @classmethod
+    def configure_at_launch(cls, **given: Any) -> Any:
+        """The resource with further fields from the config of a run; see Dagster's own."""
+        return super().configure_at_launch(**lake_config(given))
+
     def log(self, table: TableName) -> DeltaLog:
         """The table's handle."""
         cache = range_cache(self.cache_directory, self.cache_max_bytes)
         return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
+
+    def table(self, table: TableName) -> TableRef:
+        """The table for jobs, sensors and checks; its asset has the key that is its name.
+
+        A root that is a variable is asked for here, storage options by the jobs and sensors.
+        """
+        return TableRef(
+            asset_key=dg.AssetKey(_name_parts(table)),
+            uri=_table_uri(self.root, table),
+            storage_options=self.storage_options,
+            lock=self.lock,
+            cache=range_cache(self.cache_directory, self.cache_max_bytes),
+        )
 
     def snapshot(
         self,
@@ -79,3 +140,16 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
     def begin(self, table: TableName) -> Transaction:
         """A transaction on the table's latest version."""
         return begin(self.log(table))
+
+
+def _table_uri(root: str, table: TableName) -> str:
+    return "/".join([resolve_text(root, "root").rstrip("/"), *_name_parts(table)])
+
+
+def _name_parts(table: TableName) -> Sequence[str]:
+    match table:
+        case str():
+            return [table]
+        case dg.AssetKey():
+            return table.path
+    return table

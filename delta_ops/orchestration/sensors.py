@@ -125,7 +125,7 @@ def _events(
             asset_key=table.asset_key,
             description=f"{values.get('operation', 'commit')} by another writer",
             metadata={
-                "dagster/uri": dg.MetadataValue.text(table.uri),
+                "dagster/uri": dg.MetadataValue.text(log.uri),
                 "delta/version": commit.version,
                 "delta/operation": str(values.get("operation")),
                 "delta/engine": str(values.get("engineInfo")),

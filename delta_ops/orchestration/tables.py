@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
 from delta_ops.log import DeltaLog
+from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.storage import Lock, RangeCache
+from delta_ops.storage.paths import redact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +20,8 @@ class TableRef:
 
     asset_key: dg.AssetKey
     uri: str
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What fsspec's file system takes; `dg.EnvVar`s in it, at any depth, are asked for by `log`."""
     lock: Lock | None = field(default=None, repr=False)
     """As `DeltaLog` takes it; so is `cache`."""
     cache: RangeCache | None = None
@@ -29,7 +33,8 @@ class TableRef:
 
     def log(self) -> DeltaLog:
         """The table's handle."""
-        return DeltaLog(self.uri, self.storage_options, lock=self.lock, cache=self.cache)
+        options = resolve_options(self.storage_options)
+        return DeltaLog(self.uri, options, lock=self.lock, cache=self.cache)
 
 
 def external_table(table: TableRef, *, description: str | None = None) -> dg.AssetSpec:
@@ -39,7 +44,7 @@ def external_table(table: TableRef, *, description: str | None = None) -> dg.Ass
         description=description,
         kinds={"deltalake"},
         metadata={
-            "dagster/uri": dg.MetadataValue.text(table.uri),
+            "dagster/uri": dg.MetadataValue.text(redact(table.uri)),
             "dagster/table_name": table.name,
             "dagster/storage_kind": "deltalake",
         },

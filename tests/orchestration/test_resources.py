@@ -46,6 +46,20 @@ def by_io_manager(root: str, options: dict[str, Any], lock: Any, cache: str | No
     return made.log(KEY)
 
 
+def by_shared_resource(
+    root: str, options: dict[str, Any], lock: Any, cache: str | None
+) -> DeltaLog:
+    lake = DeltaLogResource(root=root, storage_options=options, lock=lock, cache_directory=cache)
+    return DeltaIOManager(lake=lake).log(KEY)
+
+
+def by_table_of_resource(
+    root: str, options: dict[str, Any], lock: Any, cache: str | None
+) -> DeltaLog:
+    made = DeltaLogResource(root=root, storage_options=options, lock=lock, cache_directory=cache)
+    return made.table(KEY).log()
+
+
 def by_reference(root: str, options: dict[str, Any], lock: Any, cache: str | None) -> DeltaLog:
     kept = RangeCache(cache) if cache else None
     uri = f"{root}/numbers"
@@ -53,7 +67,10 @@ def by_reference(root: str, options: dict[str, Any], lock: Any, cache: str | Non
     return made.log()
 
 
-@pytest.mark.parametrize("made", [by_resource, by_io_manager, by_reference])
+WAYS = [by_resource, by_io_manager, by_shared_resource, by_table_of_resource, by_reference]
+
+
+@pytest.mark.parametrize("made", WAYS)
 def test_a_table_is_committed_to_within_the_lock(made: Made, tmp_path: Path) -> None:
     lock = Lock()
     log = made(f"memory://{tmp_path.name}", {}, lock, None)
@@ -61,15 +78,19 @@ def test_a_table_is_committed_to_within_the_lock(made: Made, tmp_path: Path) -> 
     assert any(path.endswith(f"_delta_log/{0:020}.json") for path in lock.paths)
 
 
-@pytest.mark.parametrize("made", [by_resource, by_io_manager, by_reference])
+@pytest.mark.parametrize("made", WAYS)
 def test_what_is_read_of_checkpoints_is_kept_in_the_directory(
-    made: Made, tmp_path: Path, s3_server: S3Server
+    made: Made, tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"s3://{s3_server.new_bucket()}"
-    plain = DeltaLog(f"{root}/numbers", s3_server.storage_options)
+    options = s3_server.storage_options
+    for name, value in options.items():
+        monkeypatch.setenv(f"TEST_{name}", value)
+    variables = {name: dg.EnvVar(f"TEST_{name}") for name in options}
+    plain = DeltaLog(f"{root}/numbers", options)
     da.write(plain, pa.table({"id": [1]}))
     create_checkpoint(plain)
-    log = made(root, s3_server.storage_options, None, str(tmp_path / "kept"))
+    log = made(root, variables, None, str(tmp_path / "kept"))
     assert log.snapshot().num_files == 1
     assert any(files for _, _, files in os.walk(tmp_path / "kept"))
 

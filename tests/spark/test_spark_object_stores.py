@@ -512,12 +512,15 @@ def doubled(numbers: DataFrame) -> DataFrame:
 
 
 def test_the_options_of_the_io_manager_are_those_of_spark(
-    store_spark: SparkSession, s3_server: S3Server
+    store_spark: SparkSession, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"s3://{s3_server.new_bucket()}/lake"
     options = s3_server.environment
+    for name, value in options.items():
+        monkeypatch.setenv(f"TEST_{name}", value)
+    variables = {name: dg.EnvVar(f"TEST_{name}") for name in options}
     manager = DeltaIOManager(
-        root=root, storage_options=options, spark=LazyPySparkResource(spark_config={})
+        root=root, storage_options=variables, spark=LazyPySparkResource(spark_config={})
     )
     with dg.instance_for_test() as instance:
         ran = dg.materialize(

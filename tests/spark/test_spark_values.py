@@ -1,0 +1,39 @@
+"""Spark DataFrames as values of assets, by annotations that say more than their class."""
+
+from pathlib import Path
+from typing import Any, Optional
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.orchestration import DeltaIOManager
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pytest.param(DataFrame, id="a frame"),
+        pytest.param(Optional[DataFrame], id="a frame or None"),  # noqa: UP045
+    ],
+)
+def test_a_frame_goes_through_a_table(tmp_path: Path, spark: SparkSession, annotation: Any) -> None:
+    @dg.asset
+    def numbers() -> pa.Table:
+        return pa.table({"id": [1, 2]})
+
+    def doubled(numbers: Any) -> Any:
+        return numbers.selectExpr("id * 2 AS id")
+
+    doubled.__annotations__.update({"numbers": annotation, "return": annotation})
+    manager = DeltaIOManager(root=str(tmp_path), spark=LazyPySparkResource(spark_config={}))
+    with dg.instance_for_test() as instance:
+        assets = [numbers, dg.asset(doubled)]
+        resources = {"io_manager": manager}
+        assert dg.materialize(assets, instance=instance, resources=resources).success
+    written = da.to_table(DeltaLog(tmp_path / "doubled"))["id"].to_pylist()
+    assert sorted(written) == [2, 4]
