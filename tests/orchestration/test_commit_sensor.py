@@ -22,8 +22,8 @@ from delta_ops.maintenance import create_checkpoint
 from delta_ops.orchestration import DeltaIOManager, TableRef, build_commit_sensor
 from delta_ops.orchestration._dagster_compat import asset_events_of_run
 from delta_ops.orchestration.told_commits import ToldCommits
+from tests.orchestration.closed_store import closed_table
 from tests.orchestration.jobs_of_processes import KILLED, LAKE, orders_in_processes
-from tests.servers.s3 import S3Server
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HOUR_MS = 3_600_000
@@ -445,31 +445,26 @@ def test_a_cursor_of_versions_alone_goes_on(orders: TableRef, instance: dg.Dagst
 
 
 def test_tables_that_cannot_be_looked_at_are_a_sentence_each_and_stop_no_other(
-    tmp_path: Path, instance: dg.DagsterInstance, s3_server: S3Server
+    tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     gone, broken, whole, later = (ref(tmp_path, n) for n in ("gone", "broken", "whole", "later"))
-    bucket = s3_server.new_bucket()
-    options = {**s3_server.storage_options, "secret": ""}
-    closed = TableRef(
-        asset_key=dg.AssetKey("closed"),
-        uri=f"s3://key:s3cr3t@{bucket}-of-nobody/t",
-        storage_options=options,
-    )
     for table in (gone, broken, whole):
         append(table, 3)
-    watch = Watch(instance, gone, closed, broken, later, whole)
-    watch.tick()
-    shutil.rmtree(gone.uri)
-    commit_file(broken, 1).write_text("{")
-    append(whole)
-    events = watch.tick()
+    with closed_table("closed") as closed:
+        watch = Watch(instance, gone, closed, broken, later, whole)
+        watch.tick()
+        shutil.rmtree(gone.uri)
+        commit_file(broken, 1).write_text("{")
+        append(whole)
+        events = watch.tick()
     assert versions(events) == [3]
-    count = watch.reason.split("; ")[0]
+    count, *sentences = watch.reason.split("; ")
     assert count == "1 commits reported"
-    assert "gone: " in watch.reason
-    assert "is no Delta table" in watch.reason
+    assert "gone: " in sentences[0]
+    assert "is no Delta table" in sentences[0]
+    assert "closed: " in sentences[1]
+    assert "access is denied" in sentences[1]
     assert "line 1" in watch.reason
-    assert "closed: " in watch.reason
     assert "later" not in watch.reason
     assert "s3cr3t" not in watch.reason
 

@@ -31,6 +31,8 @@ from delta_ops.orchestration import (
     maintenance_jobs,
 )
 from tests.lost_commits import replace_commit
+from tests.orchestration.closed_store import closed_table
+from tests.orchestration.jobs_of_processes import maintain_side_by_side
 from tests.tables import rows_by_deltalake
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -282,29 +284,21 @@ def test_a_table_that_is_gone_a_broken_one_and_a_closed_one_are_a_sentence_each(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     gone, broken, whole = (small_files(tmp_path, name) for name in ("gone", "broken", "whole"))
-    closed = TableRef(
-        asset_key=dg.AssetKey("closed"),
-        uri="s3://bucket/t",
-        storage_options={
-            "key": "key",
-            "secret": "s3cr3t",
-            "endpoint_url": "http://127.0.0.1:1",
-            "nonsense": "s3cr3t",
-        },
-    )
-    tables = [gone, broken, closed, table_ref(tmp_path, "not_yet"), whole]
     run_of([gone], instance)
     shutil.rmtree(gone.uri)
     (tmp_path / "broken" / "_delta_log" / f"{1:020d}.json").write_text("{")
-    result, failures = run_of(tables, instance)
+    with closed_table("closed") as closed:
+        tables = [gone, broken, closed, table_ref(tmp_path, "not_yet"), whole]
+        result, failures = run_of(tables, instance)
+        sensor = build_maintenance_sensor(build_maintenance_job(tables), tables)
+        reason = sensor.evaluate_tick(dg.build_sensor_context(instance)).skip_message or ""
     assert not result.success
     assert sorted(failures) == ["broken", "closed", "gone"]
     assert "it is gone" in failures["gone"]
     assert "line 1" in failures["broken"]
     assert "s3cr3t" not in str(result.all_events)
     assert len(DeltaTable(whole.uri).file_uris()) == 1
-    sensor = build_maintenance_sensor(build_maintenance_job(tables), tables)
-    reason = sensor.evaluate_tick(dg.build_sensor_context(instance)).skip_message or ""
+    assert "access is denied" in failures["closed"]
     assert "gone: " in reason
     assert "broken: " in reason
     assert "closed: " in reason
@@ -341,3 +335,15 @@ def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
     again, failures = run_of([table], instance)
     assert (again.success, failures) == (True, {})
     assert len(DeltaTable(table.uri).file_uris()) == 1
+
+
+def test_two_runs_in_processes_at_once_each_end_well_and_no_row_is_lost(tmp_path: Path) -> None:
+    tables = [small_files(tmp_path, f"t{number}", 12) for number in range(3)]
+    said = maintain_side_by_side([table.uri for table in tables])
+    assert len(said) == 6
+    assert all(success for success, _ in said)
+    assert all("compacted files 12" in text or "compacted" not in text for _, text in said)
+    assert sum("compacted files 12" in text for _, text in said) == 3
+    for table in tables:
+        assert len(rows_by_deltalake(Path(table.uri))) == 36
+        assert len(DeltaTable(table.uri).file_uris()) == 1
