@@ -12,6 +12,7 @@ except ImportError as error:
 
 from delta_ops.orchestration.changes import ChangedValues, changed_values
 from delta_ops.orchestration.checks import build_health_checks, build_table_checks
+from delta_ops.orchestration.event_checks import build_event_checks
 from delta_ops.orchestration.fleet_jobs import (
     FleetConfig,
     FleetMaintenanceConfig,
@@ -55,6 +56,7 @@ __all__ = [
     "TableRef",
     "TypeHandler",
     "build_commit_sensor",
+    "build_event_checks",
     "build_fleet_maintenance_job",
     "build_health_checks",
     "build_maintenance_job",

@@ -6,6 +6,7 @@ them fails there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -42,6 +43,12 @@ def dagster_run(context: dg.OutputContext) -> dg.DagsterRun | None:
 def dagster_instance(context: dg.OutputContext) -> dg.DagsterInstance:
     """The instance of the run that writes this output."""
     return context.step_context.instance
+
+
+def asset_events_of_run(instance: dg.DagsterInstance, run_id: str) -> Sequence[dg.EventLogEntry]:
+    """Materializations and observations that a run has logged, oldest first."""
+    kinds = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION}
+    return instance.all_logs(run_id, of_type=kinds)
 
 
 def _has_step(context: Any) -> bool:

@@ -17,6 +17,7 @@ from pydantic import Field
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Progress
 from delta_ops.maintenance import HealthThresholds, TableMaintenance, find_tables, maintain_fleet
+from delta_ops.orchestration.handover import IO_MANAGER_KEY, no_output
 from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.storage.paths import redact
 
@@ -72,6 +73,7 @@ def build_fleet_maintenance_job(
     name: str = "delta_fleet_maintenance",
     storage_options: Mapping[str, Any] | None = None,
     executor_def: dg.ExecutorDefinition = dg.in_process_executor,
+    io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManagerFactory[Any] | None = None,
 ) -> dg.JobDefinition:
     """A job over the tables that its config names.
 
@@ -80,10 +82,13 @@ def build_fleet_maintenance_job(
         storage_options: For fsspec's file system; they stand in no config and in no metadata.
             `dg.EnvVar`s in them, at any depth, are asked for by the ops.
         executor_def: By what batches run; one that has several processes runs them side by side.
+        io_manager: By what the ops give tables and counts to each other; not the location's. If
+            None, by files in the instance's folder: an executor that runs batches on other machines
+            needs one that all of them reach.
     """
     options = dict(storage_options or {})
 
-    @dg.op(name=FIND_OP, out=dg.DynamicOut(list[str]))
+    @dg.op(name=FIND_OP, out=dg.DynamicOut(list[str], io_manager_key=IO_MANAGER_KEY))
     def find(
         context: dg.OpExecutionContext, config: FleetConfig
     ) -> Iterator[dg.DynamicOutput[list[str]]]:
@@ -106,7 +111,7 @@ def build_fleet_maintenance_job(
                 metadata={"delta/tables": [redact(table) for table in batch]},
             )
 
-    @dg.op(name=MAINTAIN_OP)
+    @dg.op(name=MAINTAIN_OP, out=dg.Out(dict[str, Any], io_manager_key=IO_MANAGER_KEY))
     def maintain_batch(
         context: dg.OpExecutionContext, config: FleetMaintenanceConfig, tables: list[str]
     ) -> dict[str, Any]:
@@ -130,7 +135,7 @@ def build_fleet_maintenance_job(
         context.add_output_metadata(batch_metadata(rows))
         return _counts(rows)
 
-    @dg.op(name=SUMMARY_OP)
+    @dg.op(name=SUMMARY_OP, out=no_output())
     def report(context: dg.OpExecutionContext, batches: list[dict[str, Any]]) -> None:
         total = {n: sum(batch["counts"][n] for batch in batches) for n in _COUNTS}
         failed = {t: why for batch in batches for t, why in batch["failed"].items()}
@@ -146,7 +151,11 @@ def build_fleet_maintenance_job(
                 allow_retries=False,
             )
 
-    @dg.job(name=name, executor_def=executor_def)
+    @dg.job(
+        name=name,
+        executor_def=executor_def,
+        resource_defs={IO_MANAGER_KEY: io_manager or dg.FilesystemIOManager()},
+    )
     def fleet_maintenance() -> None:
         report(find().map(maintain_batch).collect())
 

@@ -14,11 +14,13 @@ import dagster as dg
 from pydantic import Field, create_model
 
 from delta_ops.clock import HOUR_MS
-from delta_ops.errors import DeltaOpsError, TableNotFoundError
+from delta_ops.errors import TableNotFoundError
 from delta_ops.events import CommitLost, Progress
 from delta_ops.maintenance import MaintenancePlan, MaintenanceResult, Operation, maintain
+from delta_ops.maintenance.fleet import failure_of
 from delta_ops.maintenance.operation import OperationEntry, Option
 from delta_ops.maintenance.operations import OPERATIONS
+from delta_ops.orchestration.handover import build_single_op_job, no_output
 from delta_ops.orchestration.metadata import table_metadata
 from delta_ops.orchestration.tables import TableRef
 
@@ -91,7 +93,7 @@ def build_maintenance_job(
     """A job that maintains these tables, or those that its config names."""
     by_name = {table.name: table for table in tables}
 
-    @dg.op(name=MAINTENANCE_OP)
+    @dg.op(name=MAINTENANCE_OP, out=no_output())
     def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceConfig) -> None:
         unknown = [n for n in (*config.tables, *config.keep_versions) if n not in by_name]
         if unknown:
@@ -111,11 +113,7 @@ def build_maintenance_job(
                 allow_retries=False,
             )
 
-    @dg.job(name=name, executor_def=dg.in_process_executor)
-    def maintenance() -> None:
-        maintain_tables()
-
-    return maintenance
+    return build_single_op_job(maintain_tables, name)
 
 
 def build_maintenance_schedule(
@@ -141,6 +139,17 @@ def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]
     return {"ops": {MAINTENANCE_OP: {"config": {"tables": list(tables), **settings}}}}
 
 
+def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
+    """Whether a table that is not there was there once, by Dagster's events of it."""
+    newest = (
+        record.event_log_entry
+        for fetch in (instance.fetch_materializations, instance.fetch_observations)
+        for record in fetch(table.asset_key, limit=1).records
+    )
+    events = (entry.asset_materialization or entry.asset_observation for entry in newest)
+    return any(event is not None and "delta/version" in event.metadata for event in events)
+
+
 def _maintain(
     context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
 ) -> str | None:
@@ -148,16 +157,20 @@ def _maintain(
     try:
         result = _attempt(context, table, config)
         observation = _observation(table, result)
-    except TableNotFoundError:
+    except TableNotFoundError as error:
+        if is_gone(context.instance, table):
+            context.log.error(f"{table.name} is gone: {error}")
+            return f"it is gone: {error}"
         context.log.info(f"{table.name} does not exist yet")
         return None
-    except DeltaOpsError as error:
-        context.log.error(f"{table.name}: {error}")
-        return str(error)
+    except Exception as error:  # one table must not keep the others from maintenance
+        message = failure_of(error).message
+        context.log.error(f"{table.name}: {message}")
+        return message
     context.log_event(observation)
     context.log.info(f"{table.name}: {observation.description}")
     if result.error is not None:
-        return str(result.error)
+        return failure_of(result.error).message
     return f"could not delete or read all: {result.failures}" if result.failures else None
 
 
@@ -206,7 +219,7 @@ def _sentence(result: MaintenanceResult) -> str:
     figures = result.planned if result.dry_run else result.figures
     done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in figures.items() if n)
     if result.error is not None:
-        return "; ".join(filter(None, [done, f"failed: {result.error}"]))
+        return "; ".join(filter(None, [done, f"failed: {failure_of(result.error).message}"]))
     if not result.results:
         return "nothing was due"
     if result.left:

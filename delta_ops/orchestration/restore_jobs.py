@@ -25,6 +25,7 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.orchestration.changes import rows_changed
+from delta_ops.orchestration.handover import build_single_op_job, no_output
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.reruns import origin_id
 from delta_ops.orchestration.tables import TableRef
@@ -81,7 +82,7 @@ def build_restore_job(
 ) -> dg.JobDefinition:
     """A job that makes one of these tables again what it was."""
 
-    @dg.op(name=RESTORE_OP)
+    @dg.op(name=RESTORE_OP, out=no_output())
     def restore_table(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
         def run(table: TableRef) -> RestoreResult:
             return restore(
@@ -98,13 +99,13 @@ def build_restore_job(
 
         _report(context, tables, config.table, run, _restore_metadata)
 
-    return _job(restore_table, name)
+    return build_single_op_job(restore_table, name)
 
 
 def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") -> dg.JobDefinition:
     """A job that undoes one commit of one of these tables."""
 
-    @dg.op(name=REVERT_OP)
+    @dg.op(name=REVERT_OP, out=no_output())
     def revert_commit(context: dg.OpExecutionContext, config: RevertConfig) -> None:
         def run(table: TableRef) -> RevertResult:
             return revert(
@@ -118,13 +119,13 @@ def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") 
 
         _report(context, tables, config.table, run, _restore_metadata)
 
-    return _job(revert_commit, name)
+    return build_single_op_job(revert_commit, name)
 
 
 def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") -> dg.JobDefinition:
     """A job that compares one of these tables with its files, and repairs it."""
 
-    @dg.op(name=REPAIR_OP)
+    @dg.op(name=REPAIR_OP, out=no_output())
     def repair_table(context: dg.OpExecutionContext, config: RepairConfig) -> None:
         def run(table: TableRef) -> RepairResult:
             return repair(
@@ -141,15 +142,7 @@ def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") 
         if left and not (result.dry_run or result.already_committed):
             raise dg.Failure("; ".join(left), allow_retries=False)
 
-    return _job(repair_table, name)
-
-
-def _job(op: dg.OpDefinition, name: str) -> dg.JobDefinition:
-    @dg.job(name=name, executor_def=dg.in_process_executor)
-    def job() -> None:
-        op()
-
-    return job
+    return build_single_op_job(repair_table, name)
 
 
 def _report(

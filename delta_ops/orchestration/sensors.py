@@ -1,35 +1,27 @@
 """Sensors: commits of other writers as events, and maintenance only where there is work.
 
-The daemon reports events before it saves the cursor, so an event may come twice: each carries the
-version, and a sensor that was interrupted begins again at the version it had saved.
+A table that cannot be looked at does not keep the others from it: a sentence in the tick's reason
+and in its log says why.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import DeltaOpsError, TableNotFoundError
-from delta_ops.log import DeltaLog
-from delta_ops.log.commit_file import Commit
+from delta_ops.errors import TableNotFoundError
 from delta_ops.maintenance import plan_maintenance
-from delta_ops.orchestration.changes import changes_rows
-from delta_ops.orchestration.maintenance_jobs import maintenance_run
+from delta_ops.maintenance.fleet import failure_of
+from delta_ops.orchestration.commit_cursor import (
+    ABSENT,
+    SensorCursor,
+    cursor_from_text,
+    cursor_text,
+)
+from delta_ops.orchestration.commit_events import find_untold_commits
+from delta_ops.orchestration.maintenance_jobs import is_gone, maintenance_run
 from delta_ops.orchestration.tables import TableRef
-
-_MAX_COMMITS_PER_TICK = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignCommits:
-    """What a tick found in one table."""
-
-    events: tuple[dg.AssetMaterialization | dg.AssetObservation, ...]
-    version: int
-    """All commits up to here have been looked at."""
 
 
 def build_maintenance_sensor(
@@ -44,25 +36,28 @@ def build_maintenance_sensor(
 
     @dg.sensor(name=name, job=job, minimum_interval_seconds=minimum_interval_seconds)
     def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        requests, idle = [], []
+        requests, notes = [], []
         for table in tables:
             try:
                 plan = plan_maintenance(table.log(), clock=clock)
-            except TableNotFoundError:
-                idle.append(f"{table.name} does not exist yet")
+            except TableNotFoundError as error:
+                if is_gone(context.instance, table):
+                    notes.append(_report_failure(context, table, error))
+                else:
+                    notes.append(f"{table.name} does not exist yet")
                 continue
-            except DeltaOpsError as error:
-                context.log.error(f"{table.name}: {error}")
+            except Exception as error:  # one table must not keep the others from maintenance
+                notes.append(_report_failure(context, table, error))
                 continue
             if not plan.has_work:
-                idle.append(f"{table.name} needs nothing")
+                notes.append(f"{table.name} needs nothing")
             elif _is_running(context, table):
-                idle.append(f"{table.name} is being maintained")
+                notes.append(f"{table.name} is being maintained")
             else:
                 requests.append(maintenance_run(table, plan, now_ms=clock()))
         if requests:
             return dg.SensorResult(run_requests=requests)
-        return dg.SensorResult(skip_reason="; ".join(idle) or "no table could be planned")
+        return dg.SensorResult(skip_reason="; ".join(notes))
 
     return maintenance_sensor
 
@@ -72,73 +67,72 @@ def build_commit_sensor(
     *,
     name: str = "delta_commit_sensor",
     minimum_interval_seconds: int = 60,
+    tick_seconds: int = 30,
+    max_events: int = 1000,
+    clock: Clock = system_clock,
 ) -> dg.SensorDefinition:
-    """Reports the commits that Dagster did not make: as materializations where rows changed, as
-    observations where they did not. The first tick reports nothing and remembers where it stands.
+    """Reports the commits that no event in Dagster tells of: as materializations where rows
+    changed, as observations where they did not; see `commit_events`. A table's first tick reports
+    nothing and remembers where it stands, or that there is no table yet.
+
+    Args:
+        tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one
+            after a minute.
+        max_events: A tick that has found so many leaves the rest to the next.
     """
 
     @dg.sensor(name=name, minimum_interval_seconds=minimum_interval_seconds)
     def commit_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        seen: dict[str, int] = json.loads(context.cursor) if context.cursor else {}
-        events: list[Any] = []
-        for table in tables:
+        cursor = cursor_from_text(context.cursor)
+        ends_ms = clock() + 1000 * tick_seconds
+        seen, events, notes = dict(cursor.tables), list[Any](), list[str]()
+
+        def may_go_on(found: int = 0) -> bool:
+            return len(events) + found < max_events and clock() < ends_ms
+
+        in_turn = _rotate(tables, cursor.first)
+        first = None
+        for table, following in zip(in_turn, in_turn[1:] + in_turn[:1], strict=True):
             try:
-                found = foreign_commits(table, seen.get(table.name))
-            except TableNotFoundError:
-                continue
-            except DeltaOpsError as error:
-                context.log.error(f"{table.name}: {error}")
-                continue
-            events.extend(found.events)
-            seen[table.name] = found.version
+                found = find_untold_commits(
+                    table, seen.get(table.name), context.instance, may_go_on=may_go_on, clock=clock
+                )
+            except TableNotFoundError as error:
+                before = seen.setdefault(table.name, ABSENT)
+                if before.version >= 0:
+                    notes.append(_report_failure(context, table, error))
+            except Exception as error:  # one table must not keep the others from being told
+                notes.append(_report_failure(context, table, error))
+            else:
+                events.extend(found.events)
+                seen[table.name] = found.cursor
+                notes += [f"{table.name}: {note}" for note in found.notes]
+            if not may_go_on():
+                first = following.name
+                break
         return dg.SensorResult(
             asset_events=events,
-            cursor=json.dumps(seen, separators=(",", ":")),
-            skip_reason=None if events else "no commits of other writers",
+            cursor=cursor_text(SensorCursor(tables=seen, first=first)),
+            skip_reason="; ".join([_count(events), *notes]),
         )
 
     return commit_sensor
 
 
-def foreign_commits(table: TableRef, after_version: int | None) -> ForeignCommits:
-    """The commits after a version that no Dagster run made; none where there is no version yet."""
-    log = table.log()
-    snapshot = log.snapshot()
-    if after_version is None or after_version > snapshot.version:
-        return ForeignCommits(events=(), version=snapshot.version)
-    last = min(snapshot.version, after_version + _MAX_COMMITS_PER_TICK)
-    table_id = snapshot.metadata.id[:8]
-    return ForeignCommits(
-        events=tuple(_events(log, table, table_id, after_version, last)), version=last
-    )
+def _rotate(tables: Sequence[TableRef], first: str | None) -> list[TableRef]:
+    start = next((n for n, table in enumerate(tables) if table.name == first), 0)
+    return [*tables[start:], *tables[:start]]
 
 
-def _events(
-    log: DeltaLog, table: TableRef, table_id: str, after_version: int, last: int
-) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-    for commit in log.commits(after_version + 1, last):
-        if _is_made_by_dagster(commit):
-            continue
-        event = dg.AssetMaterialization if changes_rows(commit) else dg.AssetObservation
-        values = commit.info.values if commit.info else {}
-        yield event(
-            asset_key=table.asset_key,
-            description=f"{values.get('operation', 'commit')} by another writer",
-            metadata={
-                "dagster/uri": dg.MetadataValue.text(log.uri),
-                "delta/version": commit.version,
-                "delta/operation": str(values.get("operation")),
-                "delta/engine": str(values.get("engineInfo")),
-                "delta/files_added": len(commit.adds),
-                "delta/files_removed": len(commit.removes),
-            },
-            tags={"dagster/data_version": f"{table_id}@{commit.version}"},
-        )
+def _count(events: Sequence[Any]) -> str:
+    return f"{len(events)} commits reported" if events else "no commits to report"
 
 
-def _is_made_by_dagster(commit: Commit) -> bool:
-    text = commit.info.values.get("userMetadata") if commit.info else None
-    return isinstance(text, str) and '"dagster/run_id"' in text
+def _report_failure(context: dg.SensorEvaluationContext, table: TableRef, error: Exception) -> str:
+    """Why a table was left out, in a sentence, which Dagster's log has too."""
+    sentence = f"{table.name}: {failure_of(error).message}"
+    context.log.error(sentence)
+    return sentence
 
 
 def _is_running(context: dg.SensorEvaluationContext, table: TableRef) -> bool:

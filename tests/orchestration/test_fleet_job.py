@@ -15,10 +15,7 @@ from delta_ops import DeltaLog
 from delta_ops.maintenance import HealthThresholds
 from delta_ops.orchestration import (
     FleetMaintenanceConfig,
-    TableRef,
     build_fleet_maintenance_job,
-    build_health_checks,
-    external_table,
     fleet_config,
 )
 
@@ -121,35 +118,3 @@ def test_a_broken_table_fails_the_run_at_its_end(lake: Path, instance: dg.Dagste
     assert "no Delta table" in str(reported.metadata)
     assert [len(batch["failed"]) for batch in batches] == [1, 0, 0, 0, 0, 1]
     assert DeltaLog(lake / "t1").snapshot().num_files == 1
-
-
-@pytest.mark.parametrize(
-    ("files", "passed"),
-    [pytest.param(1, True, id="a table that is well"), pytest.param(4, False, id="small files")],
-)
-def test_the_check_passes_where_every_measure_is_within_its_threshold(
-    tmp_path: Path, instance: dg.DagsterInstance, files: int, passed: bool
-) -> None:
-    ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(table(tmp_path / "t", files=files)))
-    checks = build_health_checks([ref], thresholds=HealthThresholds(small_files=2))
-    defs = dg.Definitions(assets=[external_table(ref)], asset_checks=checks)
-    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(instance=instance)
-    (evaluation,) = result.get_asset_check_evaluations()
-    assert evaluation.passed is passed
-    assert evaluation.severity == dg.AssetCheckSeverity.WARN
-    operations = evaluation.metadata["delta/operations"].value
-    assert operations == ("nothing is due" if passed else "optimize")
-
-
-def test_the_check_of_a_table_that_cannot_be_read_is_an_error(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
-    ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(tmp_path / "t"))
-    defs = dg.Definitions(assets=[external_table(ref)], asset_checks=build_health_checks([ref]))
-    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=instance, raise_on_error=False
-    )
-    (evaluation,) = result.get_asset_check_evaluations()
-    assert not evaluation.passed
-    assert evaluation.severity == dg.AssetCheckSeverity.ERROR
-    assert "no Delta table" in (evaluation.description or "")

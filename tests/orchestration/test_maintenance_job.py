@@ -3,7 +3,9 @@
 import logging
 import os
 import re
+import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ from deltalake import DeltaTable, write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.arrow.rewrite import rewrite
+from delta_ops.maintenance import maintain
 from delta_ops.orchestration import (
+    DeltaIOManager,
     TableRef,
     build_commit_sensor,
     build_maintenance_job,
@@ -23,8 +28,11 @@ from delta_ops.orchestration import (
     build_table_checks,
     external_table,
     maintenance_config,
+    maintenance_jobs,
 )
 from tests.lost_commits import replace_commit
+from tests.orchestration.closed_store import closed_table
+from tests.orchestration.jobs_of_processes import maintain_side_by_side
 from tests.tables import rows_by_deltalake
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -218,22 +226,19 @@ def reported(
     return tick.asset_events, tick.cursor
 
 
-def test_commits_of_other_writers_are_events_and_ours_are_not(
-    tmp_path: Path, instance: dg.DagsterInstance
-) -> None:
+def test_commits_of_other_writers_are_events(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     table = small_files(tmp_path, "shared", 1)
     sensor = build_commit_sensor([table])
     events, cursor = reported(sensor, instance, None)
     assert events == []
     write_deltalake(table.uri, ROWS, mode="append")
-    da.write(table.uri, ROWS, user_metadata='{"dagster/run_id":"1"}')
     DeltaTable(table.uri).optimize.compact()
     events, cursor = reported(sensor, instance, cursor)
     assert [type(event) for event in events] == [dg.AssetMaterialization, dg.AssetObservation]
     table_id = DeltaLog(table.uri).snapshot().metadata.id[:8]
     assert [event.tags["dagster/data_version"] for event in events] == [
         f"{table_id}@1",
-        f"{table_id}@3",
+        f"{table_id}@2",
     ]
     assert reported(sensor, instance, cursor) == ([], cursor)
 
@@ -257,3 +262,88 @@ def test_checks_look_at_the_log(
     evaluations = {e.check_name: e for e in result.get_asset_check_evaluations()}
     assert evaluations["log_is_readable"].passed is passed
     assert not evaluations["maintenance_is_not_overdue"].passed  # small files, or a broken log
+
+
+def run_of(
+    tables: Sequence[TableRef], instance: dg.DagsterInstance
+) -> tuple[dg.ExecuteInProcessResult, dict[str, str]]:
+    """A run of the job beside our IO manager, and why it failed, by table."""
+    defs = dg.Definitions(
+        jobs=[build_maintenance_job(tables)], resources={"io_manager": DeltaIOManager(root="no")}
+    )
+    job = defs.resolve_job_def("delta_maintenance")
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    failures = [event for event in result.all_events if event.is_step_failure]
+    told = [event.step_failure_data.user_failure_data for event in failures]
+    return result, {
+        name: str(v.value) for each in told if each for name, v in each.metadata.items()
+    }
+
+
+def test_a_table_that_is_gone_a_broken_one_and_a_closed_one_are_a_sentence_each(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    gone, broken, whole = (small_files(tmp_path, name) for name in ("gone", "broken", "whole"))
+    run_of([gone], instance)
+    shutil.rmtree(gone.uri)
+    (tmp_path / "broken" / "_delta_log" / f"{1:020d}.json").write_text("{")
+    with closed_table("closed") as closed:
+        tables = [gone, broken, closed, table_ref(tmp_path, "not_yet"), whole]
+        result, failures = run_of(tables, instance)
+        sensor = build_maintenance_sensor(build_maintenance_job(tables), tables)
+        reason = sensor.evaluate_tick(dg.build_sensor_context(instance)).skip_message or ""
+    assert not result.success
+    assert sorted(failures) == ["broken", "closed", "gone"]
+    assert "it is gone" in failures["gone"]
+    assert "line 1" in failures["broken"]
+    assert "s3cr3t" not in str(result.all_events)
+    assert len(DeltaTable(whole.uri).file_uris()) == 1
+    assert "access is denied" in failures["closed"]
+    assert "gone: " in reason
+    assert "broken: " in reason
+    assert "closed: " in reason
+    assert "not_yet does not exist yet" in reason
+
+
+@pytest.mark.parametrize(
+    "appended",
+    [pytest.param(0, id="over the same files"), pytest.param(3, id="over those files and others")],
+)
+def test_of_two_runs_at_once_each_says_what_became_of_it_and_no_row_is_lost(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    appended: int,
+) -> None:
+    table = small_files(tmp_path, "busy")
+    inner: list[dict[str, str]] = []
+
+    def overtaken(files: Any, *args: Any, **kwargs: Any) -> Any:
+        """Rewrites files after another run has done so."""
+        if not inner:
+            inner.append({})
+            small_files(tmp_path, "busy", appended)
+            _, inner[0] = run_of([table], instance)
+        return rewrite(files, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance_jobs, "maintain", partial(maintain, engine=overtaken))
+        result, failures = run_of([table], instance)
+    assert (inner, failures) == ([{}], {})
+    assert observed(result).description == "nothing was left to do"
+    assert len(rows_by_deltalake(tmp_path / "busy")) == 3 * (4 + appended)
+    again, failures = run_of([table], instance)
+    assert (again.success, failures) == (True, {})
+    assert len(DeltaTable(table.uri).file_uris()) == 1
+
+
+def test_two_runs_in_processes_at_once_each_end_well_and_no_row_is_lost(tmp_path: Path) -> None:
+    tables = [small_files(tmp_path, f"t{number}", 12) for number in range(3)]
+    said = maintain_side_by_side([table.uri for table in tables])
+    assert len(said) == 6
+    assert all(success for success, _ in said)
+    assert all("compacted files 12" in text or "compacted" not in text for _, text in said)
+    assert sum("compacted files 12" in text for _, text in said) == 3
+    for table in tables:
+        assert len(rows_by_deltalake(Path(table.uri))) == 36
+        assert len(DeltaTable(table.uri).file_uris()) == 1

@@ -17,8 +17,9 @@ from delta_ops.orchestration import (
     build_restore_job,
     build_revert_job,
 )
+from delta_ops.orchestration.commit_cursor import TableCursor
+from delta_ops.orchestration.commit_events import find_untold_commits
 from delta_ops.orchestration.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
-from delta_ops.orchestration.sensors import foreign_commits
 from delta_ops.protocol.actions import CommitInfo
 from tests.maintenance.restored_tables import commit, history, ids, write
 
@@ -55,7 +56,11 @@ def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterIns
     assert materialization.description == "committed as version 5"
     assert materialization.tags["dagster/data_version"].endswith("@5")
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
-    assert foreign_commits(table, 4).events == ()
+    seen = TableCursor(table_id=log.snapshot().metadata.id, version=4)
+    untold = find_untold_commits(
+        table, seen, instance, may_go_on=lambda _: True, clock=system_clock
+    )
+    assert (untold.events, untold.cursor.version) == ((), 5)
 
 
 def test_nothing_is_done_unless_asked_for(log: DeltaLog, instance: dg.DagsterInstance) -> None:

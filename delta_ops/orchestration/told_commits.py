@@ -1,0 +1,231 @@
+"""Told commits: what Dagster's events already say of a table's commits.
+
+An event tells of a commit if it is an event of the sensor with the commit's version, or one of the
+run that made the commit, with that version or a later one: a run tells of its commits by the last
+of them. So does an event of a run that continues that one and found the work done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.lazy import lazy
+from delta_ops.log.commit_file import Commit
+from delta_ops.orchestration._dagster_compat import asset_events_of_run
+from delta_ops.orchestration.reruns import root_id
+
+SHORT_ID = 8
+"""Characters of `metaData.id` in a data version."""
+_PAGE = 1_000
+_RUNS_AT_ONCE = 500
+MAX_EVENTS = 20_000
+"""Materializations, and observations, that one look reads; the next one reads further ones."""
+
+
+class Told(Enum):
+    """Whether Dagster knows of a commit."""
+
+    YES = "an event tells of it"
+    NOT_YET = "its run has not ended and may tell of it yet"
+    NO = "no event tells of it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEvent:
+    """An event of a table's asset that names a version."""
+
+    run_id: str
+    """"" for an event without a run, as those of the sensor."""
+    short_id: str | None
+    """First characters of `metaData.id`; None where the event does not say."""
+    found_done: bool
+    """Whether the run found work done that it was to do."""
+    first_version: int
+    """Differs from `version` where the event tells of several commits."""
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRun:
+    """The run that made a commit, as the commit says."""
+
+    run_id: str
+    root_run_id: str
+    asset_key: dg.AssetKey | None
+
+
+class ToldCommits:
+    """What Dagster's events tell of a table's commits; asks for each run once."""
+
+    def __init__(
+        self,
+        instance: dg.DagsterInstance,
+        asset_key: dg.AssetKey,
+        after_event_id: int,
+        *,
+        max_events: int = MAX_EVENTS,
+    ) -> None:
+        self._instance, self._asset_key = instance, asset_key
+        self._ended: dict[str, bool] = {}
+        self._by_run: dict[str, list[TableEvent]] = defaultdict(list)
+        records, self.is_complete = _read_records(instance, asset_key, after_event_id, max_events)
+        self.event_id = max((each.storage_id for each in records), default=after_event_id)
+        """Storage id of the newest event that was taken into account."""
+        self._by_sensor: set[tuple[str | None, int]] = set()
+        self._named: set[tuple[str | None, int]] = set()
+        self._adopted: set[tuple[str | None, int]] = set()
+        for record in records:
+            event = _table_event(record.event_log_entry)
+            if event is None:
+                continue
+            self._by_run[event.run_id].append(event)
+            self._named.add((event.short_id, event.version))
+            if event.found_done:
+                self._adopted.add((event.short_id, event.version))
+            if not event.run_id:
+                versions = range(event.first_version, event.version + 1)
+                self._by_sensor.update((event.short_id, version) for version in versions)
+
+    def knows(self, table_id: str, version: int) -> bool:
+        """Whether an event of the sensor tells of a version."""
+        return (table_id[:SHORT_ID], version) in self._by_sensor
+
+    def untold(self, table_id: str, first: int, last: int) -> list[int]:
+        """The versions, both ends included, that no event names, by whomever they were made."""
+        named = self._named | self._by_sensor
+        return [v for v in range(first, last + 1) if (table_id[:SHORT_ID], v) not in named]
+
+    def ask_run(self, made_by: CommitRun, table_id: str, version: int) -> Told:
+        """Whether the run that made a commit, or one that continues it, has told of it."""
+        if self._has_told(made_by.run_id, table_id, version):
+            return Told.YES
+        if not self._has_ended(made_by):
+            # Its events are asked for after its state: a run that has ended tells nothing more.
+            told = self._has_told(made_by.run_id, table_id, version)
+            return Told.YES if told else Told.NOT_YET
+        is_adopted = (table_id[:SHORT_ID], version) in self._adopted
+        told = is_adopted or self._has_told(made_by.run_id, table_id, version)
+        told = told or any(
+            self._has_told(run_id, table_id, version, found_done=True)
+            for root in {made_by.run_id, made_by.root_run_id}
+            for run_id in self._runs_by_root.get(root, ())
+        )
+        return Told.YES if told else Told.NO
+
+    def _has_told(
+        self, run_id: str, table_id: str, version: int, *, found_done: bool = False
+    ) -> bool:
+        return any(
+            each.version >= version
+            and each.short_id in (None, table_id[:SHORT_ID])
+            and (each.found_done or not found_done)
+            for each in self._by_run.get(run_id, ())
+        )
+
+    def _has_ended(self, made_by: CommitRun) -> bool:
+        """Whether a run has, as has one that Dagster does not know; its events are read then."""
+        run_id = made_by.run_id
+        if run_id not in self._ended:
+            run = self._instance.get_run_by_id(run_id)
+            self._ended[run_id] = run is None or run.is_finished
+            keys = (made_by.asset_key, self._asset_key)
+            for entry in asset_events_of_run(self._instance, run_id) if run else ():
+                event = _table_event(entry)
+                if event is not None and _key_of(entry) in keys:
+                    self._by_run[run_id].append(event)
+        return self._ended[run_id]
+
+    @lazy
+    def _runs_by_root(self) -> dict[str, set[str]]:
+        """The runs of the events, by the run that they were executed again from."""
+        found: dict[str, set[str]] = defaultdict(set)
+        run_ids = [run_id for run_id in self._by_run if run_id]
+        for start in range(0, len(run_ids), _RUNS_AT_ONCE):
+            asked = dg.RunsFilter(run_ids=run_ids[start : start + _RUNS_AT_ONCE])
+            for run in self._instance.get_runs(asked):
+                found[root_id(run)].add(run.run_id)
+        return found
+
+
+def run_of_commit(commit: Commit) -> CommitRun | None:
+    """The Dagster run that made a commit; None for another writer's."""
+    text = commit.info.values.get("userMetadata") if commit.info else None
+    try:
+        values = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict) or not isinstance(values.get("dagster/run_id"), str):
+        return None
+    run_id, root = values["dagster/run_id"], values.get("dagster/root_run_id")
+    asset = values.get("dagster/asset")
+    return CommitRun(
+        run_id=run_id,
+        root_run_id=root if isinstance(root, str) else run_id,
+        asset_key=dg.AssetKey.from_user_string(asset) if isinstance(asset, str) else None,
+    )
+
+
+def latest_event_id(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> int:
+    """Storage id of an asset's newest event; 0 where it has none."""
+    newest = [
+        record.storage_id
+        for fetch in (instance.fetch_materializations, instance.fetch_observations)
+        for record in fetch(asset_key, limit=1).records
+    ]
+    return max(newest, default=0)
+
+
+def _read_records(
+    instance: dg.DagsterInstance, asset_key: dg.AssetKey, after_event_id: int, max_events: int
+) -> tuple[list[dg.EventLogRecord], bool]:
+    """The records after one, up to a number of them, and whether these are all there are."""
+    found: list[dg.EventLogRecord] = []
+    read_to: list[int] = []
+    for fetch in (instance.fetch_materializations, instance.fetch_observations):
+        last, count, has_more = after_event_id, 0, True
+        while has_more and count < max_events:
+            asked = dg.AssetRecordsFilter(asset_key=asset_key, after_storage_id=last)
+            page = fetch(asked, limit=min(_PAGE, max_events), ascending=True)
+            found += page.records
+            count, has_more = count + len(page.records), page.has_more
+            last = page.records[-1].storage_id if page.records else last
+        if has_more:
+            read_to.append(last)
+    if not read_to:
+        return found, True
+    return [each for each in found if each.storage_id <= min(read_to)], False
+
+
+def _table_event(entry: dg.EventLogEntry) -> TableEvent | None:
+    told: Any = entry.asset_materialization or entry.asset_observation
+    if told is None:
+        return None
+    version = _whole_number(told.metadata, "delta/version")
+    if version is None:
+        return None
+    first = _whole_number(told.metadata, "delta/first_version")
+    short_id = (told.tags or {}).get("dagster/data_version", "").rpartition("@")[0]
+    return TableEvent(
+        run_id=entry.run_id,
+        short_id=short_id or None,
+        found_done=bool(getattr(told.metadata.get("delta/already_committed"), "value", False)),
+        first_version=version if first is None else first,
+        version=version,
+    )
+
+
+def _whole_number(metadata: Mapping[str, Any], name: str) -> int | None:
+    value = getattr(metadata.get(name), "value", None)
+    return value if type(value) is int else None
+
+
+def _key_of(entry: dg.EventLogEntry) -> dg.AssetKey | None:
+    told: Any = entry.asset_materialization or entry.asset_observation
+    return None if told is None else told.asset_key

@@ -1,0 +1,83 @@
+"""Jobs that tests run in several processes, each of which imports them by this module's name."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from delta_ops.orchestration import (
+    DeltaIOManager,
+    TableRef,
+    build_fleet_maintenance_job,
+    build_maintenance_job,
+    maintenance_config,
+)
+
+LAKE, KILLED = "DELTA_OPS_TEST_LAKE", "DELTA_OPS_TEST_KILLED"
+"""Variables of the environment: where the tables are, and a file: while it is there, the step of an
+asset is killed between its commit and its event."""
+
+
+def fleet_in_processes() -> dg.JobDefinition:
+    """The fleet's job beside our IO manager."""
+    job = build_fleet_maintenance_job(executor_def=dg.multiprocess_executor)
+    defs = dg.Definitions(jobs=[job], resources={"io_manager": DeltaIOManager(root="nowhere")})
+    return defs.resolve_job_def(job.name)
+
+
+class KilledAfterItsCommit(DeltaIOManager):
+    """Ends the process that has committed, as long as a file says so."""
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        super().handle_output(context, obj)
+        if os.path.exists(os.environ[KILLED]):
+            os._exit(9)
+
+
+@dg.asset(metadata={"delta/mode": "append"})
+def orders() -> pa.Table:
+    return pa.table({"x": [1, 2, 3]})
+
+
+def orders_in_processes() -> dg.JobDefinition:
+    """The asset `orders`, whose step is killed after its commit."""
+    defs = dg.Definitions(
+        assets=[orders],
+        jobs=[dg.define_asset_job("write_orders", executor_def=dg.multiprocess_executor)],
+        resources={"io_manager": KilledAfterItsCommit(root=os.environ[LAKE])},
+    )
+    return defs.resolve_job_def("write_orders")
+
+
+def maintain_side_by_side(uris: Sequence[str]) -> list[tuple[bool, str]]:
+    """Whether each run succeeded and what it said, of two that begin on a table at once."""
+    context = multiprocessing.get_context("spawn")
+    barrier, said = context.Barrier(2), context.Queue()
+    processes = [context.Process(target=_maintain_each, args=(uris, barrier, said)) for _ in "ab"]
+    for process in processes:
+        process.start()
+    found = [said.get(timeout=300) for _ in range(2 * len(uris))]
+    for process in processes:
+        process.join()
+    return found
+
+
+def _maintain_each(uris: Sequence[str], barrier: Any, said: Any) -> None:
+    operations = ["vacuum", "optimize", "checkpoint", "clean_up_log"]
+    with dg.instance_for_test() as instance:
+        for uri in uris:
+            job = build_maintenance_job([TableRef(asset_key=dg.AssetKey("t"), uri=uri)])
+            barrier.wait()
+            result = job.execute_in_process(
+                instance=instance,
+                run_config=maintenance_config([], operations=operations),
+                raise_on_error=False,
+            )
+            observed = [event for event in result.all_events if event.is_asset_observation]
+            texts = [each.asset_observation_data.asset_observation.description for each in observed]
+            said.put((result.success, "; ".join(map(str, texts))))

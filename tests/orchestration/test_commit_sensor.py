@@ -1,0 +1,504 @@
+"""The commit sensor: each commit of any writer is told once, whatever happens in between."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from dagster._core.events import StepMaterializationData
+from deltalake import DeltaTable, write_deltalake
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.clock import system_clock
+from delta_ops.maintenance import create_checkpoint
+from delta_ops.orchestration import DeltaIOManager, TableRef, build_commit_sensor
+from delta_ops.orchestration._dagster_compat import asset_events_of_run
+from delta_ops.orchestration.told_commits import ToldCommits
+from tests.orchestration.closed_store import closed_table
+from tests.orchestration.jobs_of_processes import KILLED, LAKE, orders_in_processes
+
+ROWS = pa.table({"x": [1, 2, 3]})
+HOUR_MS = 3_600_000
+
+
+class Watch:
+    """A sensor and what its ticks came to, logged as Dagster's daemon does."""
+
+    def __init__(self, instance: dg.DagsterInstance, *tables: TableRef, **settings: Any) -> None:
+        self.instance = instance
+        self.cursor: str | None = None
+        self.sensor = build_commit_sensor(tables, **settings)
+        self.reason = ""
+
+    def look(self) -> list[Any]:
+        """A tick's events, which are not logged."""
+        context = dg.build_sensor_context(self.instance, cursor=self.cursor)
+        tick = self.sensor.evaluate_tick(context)
+        self.reason, self._next = str(tick.skip_message), tick.cursor
+        return list(tick.asset_events)
+
+    def tick(self) -> list[Any]:
+        events = self.look()
+        self.log(events)
+        self.cursor = self._next
+        return events
+
+    def log(self, events: Sequence[Any]) -> None:
+        for event in events:
+            self.instance.report_runless_asset_event(event)
+
+
+def versions(events: Sequence[Any]) -> list[int]:
+    return [event.metadata["delta/version"].value for event in events]
+
+
+def ref(root: Path, name: str = "orders") -> TableRef:
+    return TableRef(asset_key=dg.AssetKey(name), uri=str(root / name))
+
+
+def append(table: TableRef, times: int = 1, **settings: Any) -> None:
+    for _ in range(times):
+        da.write(table.uri, ROWS, **settings)
+
+
+def commit_file(table: TableRef, version: int) -> Path:
+    return Path(table.uri) / "_delta_log" / f"{version:020d}.json"
+
+
+def logged_versions(instance: dg.DagsterInstance, table: TableRef) -> list[int]:
+    """The versions that events of the asset name, oldest first."""
+    records = [
+        record
+        for fetch in (instance.fetch_materializations, instance.fetch_observations)
+        for record in fetch(table.asset_key, limit=1000).records
+    ]
+    entries = [r.event_log_entry for r in sorted(records, key=lambda r: r.storage_id)]
+    return versions([e.asset_materialization or e.asset_observation for e in entries])
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> TableRef:
+    table = ref(tmp_path)
+    append(table)
+    return table
+
+
+def test_commits_that_were_cleaned_up_are_told_as_a_gap(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    append(orders, 9)
+    create_checkpoint(orders.uri)
+    append(orders, 2)
+    for version in range(8):
+        commit_file(orders, version).unlink()
+    gap, *others = watch.tick()
+    assert "versions 1 to 7 were cleaned up" in gap.description
+    assert gap.metadata["delta/first_version"].value == 1
+    assert gap.metadata["delta/version"].value == 7
+    assert gap.metadata["delta/num_files"].value == 12
+    assert versions(others) == [8, 9, 10, 11]
+    assert watch.tick() == []
+
+
+def test_a_gap_shows_what_the_checkpoint_behind_it_has(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    append(orders, 9)
+    create_checkpoint(orders.uri)
+    append(orders, 2)
+    for version in range(10):
+        commit_file(orders, version).unlink()
+    gap, *others = watch.tick()
+    assert gap.metadata["delta/shown_version"].value == 9
+    assert gap.metadata["delta/num_files"].value == 10
+    assert versions(others) == [10, 11]
+
+
+@pytest.mark.parametrize("commits", [1, 3, 5], ids=["fewer", "as many", "more"])
+def test_a_table_that_was_made_again_is_told_from_its_first_commit_on(
+    orders: TableRef, instance: dg.DagsterInstance, commits: int
+) -> None:
+    append(orders, 2)
+    watch = Watch(instance, orders)
+    watch.tick()
+    shutil.rmtree(orders.uri)
+    for _ in range(commits):
+        write_deltalake(orders.uri, ROWS, mode="append")
+    events = watch.tick()
+    assert versions(events) == list(range(commits))
+    table_id = DeltaLog(orders.uri).snapshot().metadata.id[:8]
+    assert events[0].tags["dagster/data_version"] == f"{table_id}@0"
+    assert "another table stands in the place" in watch.reason
+    assert watch.tick() == []
+
+
+def test_a_table_that_is_made_after_the_first_tick_is_told_whole(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    table = ref(tmp_path)
+    watch = Watch(instance, table)
+    assert watch.tick() == []
+    write_deltalake(table.uri, ROWS)
+    write_deltalake(table.uri, ROWS, mode="append")
+    assert versions(watch.tick()) == [0, 1]
+
+
+def test_a_table_that_was_replaced_within_its_log_is_told_from_where_it_was(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    append(orders, 2)
+    watch = Watch(instance, orders)
+    watch.tick()
+    first = [json.loads(line) for line in commit_file(orders, 0).read_text().splitlines()]
+    (metadata,) = [line for line in first if "metaData" in line]
+    metadata["metaData"]["id"] = "another"
+    commit_file(orders, 3).write_text(json.dumps(metadata))
+    append(orders)
+    assert versions(watch.tick()) == [3, 4]
+    assert watch.tick() == []
+
+
+def test_a_table_that_went_back_is_told_once(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    append(orders, 4)
+    watch = Watch(instance, orders)
+    watch.tick()
+    for version in (3, 4):
+        for each in commit_file(orders, 0).parent.glob(f"{version:020d}.*"):
+            each.unlink()
+    (event,) = watch.tick()
+    assert event.description == "the table went back from version 4 to 2"
+    assert watch.tick() == []
+    write_deltalake(orders.uri, ROWS, mode="append")
+    assert versions(watch.tick()) == [3]
+
+
+def test_a_tick_whose_cursor_was_lost_repeats_nothing(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    append(orders, 3)
+    DeltaTable(orders.uri).optimize.compact()
+    append(orders)
+    events = watch.look()
+    assert versions(events) == [1, 2, 3, 4, 5]
+    watch.log(events[:4])  # here the daemon dies
+    assert versions(watch.tick()) == [5]
+    assert watch.tick() == []
+    assert logged_versions(instance, orders) == [1, 2, 3, 4, 5]
+
+
+def test_a_gap_whose_cursor_was_lost_is_not_repeated(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    append(orders, 5)
+    create_checkpoint(orders.uri)
+    for version in range(4):
+        commit_file(orders, version).unlink()
+    watch.log(watch.look())
+    assert watch.tick() == []
+
+
+@pytest.fixture
+def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file; while it is there, steps that write `orders` are killed after their commit."""
+    there = tmp_path / "killed"
+    there.touch()
+    monkeypatch.setenv(LAKE, str(tmp_path))
+    monkeypatch.setenv(KILLED, str(there))
+    return there
+
+
+def write_orders(instance: dg.DagsterInstance, **settings: Any) -> dg.DagsterRun:
+    job = dg.reconstructable(orders_in_processes)
+    with dg.execute_job(job, instance=instance, **settings) as result:
+        return result.dagster_run
+
+
+def test_a_commit_whose_run_was_killed_before_its_event_is_told(
+    orders: TableRef, instance: dg.DagsterInstance, killed: Path
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    run = write_orders(instance)
+    assert DeltaLog(orders.uri).snapshot().version == 1
+    assert instance.get_latest_materialization_event(orders.asset_key) is None
+    (event,) = watch.tick()
+    assert isinstance(event, dg.AssetMaterialization)
+    assert event.description == f"WRITE by run {run.run_id}, which did not tell"
+    assert event.metadata["delta/run"] == dg.MetadataValue.dagster_run(run.run_id)
+    assert watch.tick() == []
+
+
+def test_what_a_rerun_has_told_is_not_told_again(
+    orders: TableRef, instance: dg.DagsterInstance, killed: Path
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    run = write_orders(instance)
+    killed.unlink()
+    write_orders(instance, reexecution_options=dg.ReexecutionOptions(parent_run_id=run.run_id))
+    assert DeltaLog(orders.uri).snapshot().version == 1
+    assert logged_versions(instance, orders) == [1]
+    assert watch.tick() == []
+
+
+def test_a_killed_run_is_told_though_another_of_its_origin_has_told_of_itself(
+    orders: TableRef, instance: dg.DagsterInstance, killed: Path
+) -> None:
+    killed.unlink()
+    first = write_orders(instance)
+    watch = Watch(instance, orders)
+    watch.tick()
+    again = dg.ReexecutionOptions(parent_run_id=first.run_id)
+    killed.touch()
+    write_orders(instance, reexecution_options=again)
+    killed.unlink()
+    write_orders(instance, reexecution_options=again)
+    assert DeltaLog(orders.uri).snapshot().version == 3
+    assert versions(watch.tick()) == [2]
+    assert watch.tick() == []
+
+
+def written_by(run_id: str, *, at_ms: int | None = None) -> Callable[[TableRef], None]:
+    """A commit that says it is of a run, at a time of now or as given."""
+
+    def write(table: TableRef) -> None:
+        append(table, user_metadata=json.dumps({"dagster/run_id": run_id}))
+        if at_ms is not None:
+            latest = commit_file(table, DeltaLog(table.uri).snapshot().version)
+            lines = [json.loads(line) for line in latest.read_text().splitlines()]
+            for line in lines:
+                if "commitInfo" in line:
+                    line["commitInfo"]["timestamp"] = at_ms
+            latest.write_text("\n".join(map(json.dumps, lines)))
+
+    return write
+
+
+@dg.job
+def writes() -> None:
+    """A job of a test's runs."""
+
+
+def test_a_commit_of_a_run_of_another_dagster_is_told(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    written_by("unknown")(orders)
+    assert versions(watch.tick()) == [1]
+
+
+def test_commits_wait_for_the_run_that_is_about_to_tell(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    run = instance.create_run_for_job(writes, status=dg.DagsterRunStatus.STARTED)
+    written_by(run.run_id)(orders)
+    write_deltalake(orders.uri, ROWS, mode="append")
+    assert watch.tick() == []
+    assert f"version 1 waits for run {run.run_id}" in watch.reason
+    instance.report_run_failed(run)
+    assert versions(watch.tick()) == [1, 2]
+
+
+def test_a_run_that_goes_on_for_long_does_not_keep_others_from_being_told(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    run = instance.create_run_for_job(writes, status=dg.DagsterRunStatus.STARTED)
+    written_by(run.run_id, at_ms=system_clock() - HOUR_MS)(orders)
+    write_deltalake(orders.uri, ROWS, mode="append")
+    assert versions(watch.tick()) == [2]
+    assert watch.tick() == []
+    instance.report_run_failed(run)
+    (late,) = watch.tick()
+    assert late.metadata["delta/version"].value == 1
+    # A data version that went back would show readers the rows of before.
+    assert late.tags["dagster/data_version"].endswith("@2")
+    assert watch.tick() == []
+
+
+def test_a_run_that_tells_late_is_not_told_again(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    run = instance.create_run_for_job(writes, status=dg.DagsterRunStatus.STARTED)
+    written_by(run.run_id, at_ms=system_clock() - HOUR_MS)(orders)
+    assert watch.tick() == []
+    told = dg.AssetMaterialization(orders.asset_key, metadata={"delta/version": 1})
+    event = dg.DagsterEvent(
+        dg.DagsterEventType.ASSET_MATERIALIZATION.value,
+        job_name=run.job_name,
+        event_specific_data=StepMaterializationData(told),
+    )
+    instance.report_dagster_event(event, run.run_id)
+    instance.report_run_failed(run)
+    assert watch.tick() == []
+    assert len(asset_events_of_run(instance, run.run_id)) == 1
+
+
+def test_commits_of_runs_that_have_told_are_not_told(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(metadata={"delta/mode": "append"})
+    def orders() -> pa.Table:
+        return ROWS
+
+    defs = dg.Definitions(
+        assets=[orders], resources={"io_manager": DeltaIOManager(root=str(tmp_path))}
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+    job.execute_in_process(instance=instance)
+    watch = Watch(instance, ref(tmp_path))
+    watch.tick()
+    for _ in range(2):
+        job.execute_in_process(instance=instance)
+        write_deltalake(tmp_path / "orders", ROWS, mode="append")
+    assert versions(watch.tick()) == [2, 4]
+    assert watch.tick() == []
+
+
+def many_commits(table: TableRef, count: int) -> None:
+    """Foreign commits after the first version, and a checkpoint."""
+    add = {
+        "partitionValues": {},
+        "size": 1,
+        "modificationTime": 0,
+        "dataChange": True,
+    }
+    for version in range(1, count + 1):
+        line = json.dumps({"add": {**add, "path": f"{version}.parquet"}})
+        commit_file(table, version).write_text(line)
+    create_checkpoint(table.uri)
+
+
+def test_a_backlog_of_ten_thousand_commits_is_told_whole_and_once(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    many_commits(orders, 10_000)
+    ticks = []
+    for _ in range(10):
+        ticks.append(versions(watch.look()))
+        watch.cursor = watch._next
+    assert [len(each) for each in ticks] == [1_000] * 10
+    assert list(itertools.chain(*ticks)) == list(range(1, 10_001))
+    assert watch.tick() == []
+
+
+def jumping_clock(step_ms: int) -> Iterator[int]:
+    return itertools.count(system_clock(), step_ms)
+
+
+def test_a_tick_ends_in_time_and_every_table_has_its_turn(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    tables = [ref(tmp_path, name) for name in ("busy", "idle", "calm")]
+    for table in tables:
+        append(table)
+    Watch(instance, *tables).tick()
+    times = jumping_clock(11_000)
+    watch = Watch(instance, *tables, clock=lambda: next(times), tick_seconds=30)
+    watch.tick()
+    watch.tick()
+    for table in tables:
+        append(table, 3)
+    told = [
+        [(e.asset_key.to_user_string(), v) for e, v in zip(t, versions(t), strict=True)]
+        for t in (watch.tick() for _ in range(9))
+    ]
+    assert all(len(each) <= 3 for each in told)
+    assert {name for name, _ in itertools.chain(*told[:3])} == {"busy", "idle", "calm"}
+    assert sorted(itertools.chain(*told)) == sorted(
+        (table.name, version) for table in tables for version in (1, 2, 3)
+    )
+
+
+def test_a_cursor_of_versions_alone_goes_on(orders: TableRef, instance: dg.DagsterInstance) -> None:
+    append(orders, 3)
+    watch = Watch(instance, orders)
+    watch.cursor = json.dumps({"orders": 1})
+    assert versions(watch.tick()) == [2, 3]
+    assert watch.tick() == []
+
+
+def test_tables_that_cannot_be_looked_at_are_a_sentence_each_and_stop_no_other(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    gone, broken, whole, later = (ref(tmp_path, n) for n in ("gone", "broken", "whole", "later"))
+    for table in (gone, broken, whole):
+        append(table, 3)
+    with closed_table("closed") as closed:
+        watch = Watch(instance, gone, closed, broken, later, whole)
+        watch.tick()
+        shutil.rmtree(gone.uri)
+        commit_file(broken, 1).write_text("{")
+        append(whole)
+        events = watch.tick()
+    assert versions(events) == [3]
+    count, *sentences = watch.reason.split("; ")
+    assert count == "1 commits reported"
+    assert "gone: " in sentences[0]
+    assert "is no Delta table" in sentences[0]
+    assert "closed: " in sentences[1]
+    assert "access is denied" in sentences[1]
+    assert "line 1" in watch.reason
+    assert "later" not in watch.reason
+    assert "s3cr3t" not in watch.reason
+
+
+def test_events_are_read_in_parts(orders: TableRef, instance: dg.DagsterInstance) -> None:
+    for version in range(5):
+        for kind in (dg.AssetMaterialization, dg.AssetObservation):
+            metadata = {"delta/version": version}
+            tags = {"dagster/data_version": f"12345678@{version}"}
+            instance.report_runless_asset_event(
+                kind(orders.asset_key, metadata=metadata, tags=tags)
+            )
+    told, known, parts = ToldCommits(instance, orders.asset_key, 0, max_events=2), set[int](), 1
+    while True:
+        known |= {version for version in range(5) if told.knows("123456789", version)}
+        if told.is_complete:
+            break
+        told = ToldCommits(instance, orders.asset_key, told.event_id, max_events=2)
+        parts += 1
+    assert known == {0, 1, 2, 3, 4}
+    assert parts > 2
+
+
+def test_events_of_a_run_can_be_asked_for(instance: dg.DagsterInstance) -> None:
+    @dg.op(out=dg.Out(dg.Nothing))
+    def tell(context) -> None:  # type: ignore[no-untyped-def]
+        context.log_event(dg.AssetMaterialization("a"))
+        context.log_event(dg.AssetObservation("b"))
+
+    @dg.job
+    def telling() -> None:
+        tell()
+
+    run = telling.execute_in_process(instance=instance)
+    first, second = asset_events_of_run(instance, run.run_id)
+    assert first.asset_materialization is not None
+    assert second.asset_observation is not None
