@@ -102,7 +102,7 @@ def test_secrets_stay_out_of_all_that_dagster_keeps_and_shows(
         everything = dg.build_reconstructable_job(location.__name__, "everything")
         ran = dg.execute_job(everything, instance=instance)
         outcomes = {event.step_key: event.event_type_value for event in ran.all_events}
-        checks = ("log_is_readable", "maintenance_is_not_overdue", "table_is_healthy")
+        checks = ("log_is_readable", "maintenance_is_not_overdue", "health")
         succeeded = {step for step, last in outcomes.items() if last == "STEP_SUCCESS"}
         assert succeeded >= {"follower", *(f"numbers_{check}" for check in checks)}
         assert outcomes["lost"] == "STEP_FAILURE"
