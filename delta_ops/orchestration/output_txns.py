@@ -132,8 +132,13 @@ def output_name(context: dg.OutputContext) -> str:
 
 def partition_text(context: dg.OutputContext) -> str:
     """The partition, or the first and the last of a range."""
-    keys = context.asset_partition_key_range
-    return keys.start if keys.start == keys.end else f"{keys.start}...{keys.end}"
+    if isinstance(context.asset_partitions_def, dg.MultiPartitionsDefinition):
+        # To Dagster these are a range for each key of the first dimension.
+        sorted_keys = sorted(context.asset_partition_keys)
+        start, end = sorted_keys[0], sorted_keys[-1]
+    else:
+        start, end = context.asset_partition_key_range
+    return start if start == end else f"{start}...{end}"
 
 
 def _run_app_id(

@@ -29,7 +29,9 @@ def write(
     def t() -> dg.Output[pa.Table]:
         return dg.Output(rows, metadata=metadata.get(OUTPUT))
 
-    io_manager = DeltaIOManager(root=str(lake), metadata=metadata.get(MANAGER, {}))
+    # Dagster's config takes no null.
+    defaults = {k: v for k, v in metadata.get(MANAGER, {}).items() if v is not None}
+    io_manager = DeltaIOManager(root=str(lake), metadata=defaults)
     defs = dg.Definitions(assets=[t], resources={"io_manager": io_manager})
     job = defs.resolve_implicit_global_asset_job_def()
     job.execute_in_process(instance=instance, partition_key=partitions.get("partition_key"))
