@@ -290,7 +290,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         metadata = context.upstream_output.definition_metadata
         expression = partition_expr_of(metadata, self.metadata, context.asset_key)
         return partition_predicate(
-            _required(context.asset_key, expression),
+            _require_expression(context.asset_key, expression),
             snapshot.schema,
             context.asset_partitions_def,
             context.asset_partition_keys,
@@ -308,11 +308,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 def _output_predicate(
     context: dg.OutputContext, settings: OutputSettings, schema: StructType, keys: Sequence[str]
 ) -> Predicate:
-    expression = _required(context.asset_key, settings.partition_expr)
+    expression = _require_expression(context.asset_key, settings.partition_expr)
     return partition_predicate(expression, schema, context.asset_partitions_def, keys)
 
 
-def _required(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
+def _require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
     if expression is None:
         raise InvalidRequestError(
             f"asset {asset_key.to_user_string()} has partitions, and its metadata do not say which "

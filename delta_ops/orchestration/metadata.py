@@ -19,7 +19,7 @@ def data_version(snapshot: Snapshot, version: int | None = None) -> str:
     """A table's version as Dagster's data version: which table, and which state of it.
 
     Args:
-        version: Of the same table; that of the snapshot, if it is None.
+        version: One of the same table; None: the snapshot has it.
     """
     return f"{snapshot.metadata.id[:8]}@{snapshot.version if version is None else version}"
 

@@ -56,7 +56,7 @@ def report_output(
         return
     known = known_version(context, latest)
     shown = _shown_snapshot(log, latest, results, known)
-    newest = max(shown.version, known if known is not None and not _written(results) else 0)
+    newest = max(shown.version, known if known is not None and not _has_written(results) else 0)
     compat.set_data_version(context, data_version(shown, newest))
     metadata = {**table_metadata(shown), **commit_metadata(results)}
     adopted = _adopted_commit(log, results)
@@ -96,7 +96,7 @@ def newest_version_with(
     return None
 
 
-def _written(results: Sequence[CommitResult]) -> bool:
+def _has_written(results: Sequence[CommitResult]) -> bool:
     return any(not result.already_committed for result in results)
 
 

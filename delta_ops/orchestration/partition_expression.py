@@ -117,13 +117,13 @@ def _function(
 ) -> tuple[str, Callable[[Any], Any]]:
     match function:
         case "date" | "to_date" if column_type in (*_TIMES, "string"):
-            return "date", lambda day: _as_column(column_type, _midnight(day))
+            return "date", lambda day: _column_value(column_type, _midnight(day))
         case "year" if column_type in (*_TIMES, "string"):
-            return "integer", lambda y: _as_column(column_type, datetime(y, 1, 1, tzinfo=UTC))
+            return "integer", lambda y: _column_value(column_type, datetime(y, 1, 1, tzinfo=UTC))
         case "date_trunc" if unit and unit.lower() in _UNITS and column_type in _TIMES:
             kept = unit.lower()
             type_name = "timestamp" if column_type == "date" else column_type
-            return type_name, lambda time: _as_column(column_type, _round_up(time, kept))
+            return type_name, lambda time: _column_value(column_type, _round_up(time, kept))
         case _ if function in _PER_SECOND and column_type in _INTEGERS:
             ticks = _PER_SECOND[function]
             return "timestamp", lambda time: -((_EPOCH - time) // _MICROSECOND * ticks // 10**6)
@@ -138,7 +138,7 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _as_column(column_type: str, time: datetime) -> Any:
+def _column_value(column_type: str, time: datetime) -> Any:
     """The least value of a column that is at this time or after it."""
     match column_type:
         case "timestamp_ntz":

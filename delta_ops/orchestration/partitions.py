@@ -87,11 +87,11 @@ def _multi_predicate(
     for key, lasts in lasts_by_first.items():
         firsts_by_lasts.setdefault(frozenset(lasts), []).append(key)
 
-    def of(name: str, keys: Sequence[str]) -> Predicate:
+    def dimension_predicate(name: str, keys: Sequence[str]) -> Predicate:
         return partition_predicate(expression[name], schema, dimensions[name], keys)
 
     return _any_of(
-        And((of(first, firsts), of(last, sorted(lasts))))
+        And((dimension_predicate(first, firsts), dimension_predicate(last, sorted(lasts))))
         for lasts, firsts in firsts_by_lasts.items()
     )
 

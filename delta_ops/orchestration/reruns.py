@@ -90,15 +90,15 @@ def line_that_ends_with(
         else:
             parent, lost = None, None
         if _is_forced(run, parent):
-            return _since_logged(instance, runs, asset, None)
+            return _cut_after_event(instance, runs, asset, None)
         if parent is None:
-            return _since_logged(instance, runs, asset, lost)
+            return _cut_after_event(instance, runs, asset, lost)
         if parent.is_success and _wish(run) != "adopt":
-            return _since_logged(instance, runs, asset, None)
+            return _cut_after_event(instance, runs, asset, None)
         runs.insert(0, parent)
 
 
-def _since_logged(
+def _cut_after_event(
     instance: dg.DagsterInstance,
     runs: list[dg.DagsterRun],
     asset: WrittenAsset | None,
