@@ -157,8 +157,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         else:
             results = [self._write_output(context, settings, log, obj)]
         is_replaced = settings.mode == "overwrite" and not isinstance(obj, list)
-        predicates = self._partition_predicates(context, settings, log)
-        report_output(context, log, results, predicates, is_replaced=is_replaced)
+        written = [result.snapshot for result in results if result.snapshot is not None]
+        table = written[-1] if written else log.snapshot_if_exists()
+        if table is not None:
+            predicates = _partition_predicates(context, settings, table.schema)
+            report_output(context, log, table, results, predicates, is_replaced=is_replaced)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
@@ -271,19 +274,6 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
         return arrow.write(transaction, data, **options)
 
-    def _partition_predicates(
-        self, context: dg.OutputContext, settings: OutputSettings, log: DeltaLog
-    ) -> dict[str, Predicate]:
-        """The rows of each partition of an output; empty without, or where nothing says which."""
-        snapshot = log.snapshot_if_exists()
-        is_unknown = not context.has_asset_partitions or settings.partition_expr is None
-        if is_unknown or snapshot is None:
-            return {}
-        return {
-            key: _output_predicate(context, settings, snapshot.schema, [key])
-            for key in context.asset_partition_keys
-        }
-
     def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
         if not context.has_asset_partitions or context.upstream_output is None:
             return None
@@ -310,6 +300,16 @@ def _output_predicate(
 ) -> Predicate:
     expression = _require_expression(context.asset_key, settings.partition_expr)
     return partition_predicate(expression, schema, context.asset_partitions_def, keys)
+
+
+def _partition_predicates(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType
+) -> dict[str, Predicate]:
+    """The rows of each of several partitions; empty where nothing says which they are."""
+    keys = context.asset_partition_keys if context.has_asset_partitions else []
+    if len(keys) < 2 or settings.partition_expr is None:
+        return {}
+    return {key: _output_predicate(context, settings, schema, [key]) for key in keys}
 
 
 def _require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:

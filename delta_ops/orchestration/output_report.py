@@ -40,6 +40,7 @@ metadata takes the square of their number."""
 def report_output(
     context: dg.OutputContext,
     log: DeltaLog,
+    table: Snapshot,
     results: Sequence[CommitResult],
     predicates: Mapping[str, Predicate],
     *,
@@ -48,15 +49,16 @@ def report_output(
     """Describe what was written, or found written, to Dagster.
 
     Args:
-        predicates: The rows of each partition of the output.
+        table: As the last commit left it; the latest version, if nothing was written.
+        predicates: The rows of each partition of the output, if there are several.
         is_replaced: Whether the output is all that its partitions hold.
     """
-    latest = log.snapshot_if_exists()
-    if latest is None:
-        return
-    known = known_version(context, latest)
-    shown = _shown_snapshot(log, latest, results, known)
-    newest = max(shown.version, known if known is not None and not _has_written(results) else 0)
+    if _has_written(results):
+        shown, newest = table, table.version
+    else:
+        known = known_version(context, table)
+        shown = _found_snapshot(log, table, results, known)
+        newest = max(shown.version, min(known or 0, table.version))
     compat.set_data_version(context, data_version(shown, newest))
     metadata = {**table_metadata(shown), **commit_metadata(results)}
     adopted = _adopted_commit(log, results)
@@ -100,12 +102,10 @@ def _has_written(results: Sequence[CommitResult]) -> bool:
     return any(not result.already_committed for result in results)
 
 
-def _shown_snapshot(
+def _found_snapshot(
     log: DeltaLog, latest: Snapshot, results: Sequence[CommitResult], known: int | None
 ) -> Snapshot:
-    written = [result.snapshot for result in results if result.snapshot is not None]
-    if written:
-        return written[-1]
+    """The table at the version of the commit that was found."""
     versions = [result.version for result in results if result.version is not None]
     version = max(versions, default=known if results else None)
     if version is None or version >= latest.version:
