@@ -1,6 +1,6 @@
 """Steps of the multiprocess executor, killed around a commit and run again in each way there is.
 
-The README's table of reruns says the same as `AFTERWARDS`.
+The README's table of reruns says the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -94,3 +94,20 @@ def test_a_killed_step_that_is_run_again_leaves_the_rows_of_one(
     for way in WAYS:
         event = instance.get_latest_materialization_event(dg.AssetKey(way))
         assert event is not None
+
+
+def test_the_table_of_the_readme_says_what_reruns_leave() -> None:
+    words = {
+        "kept": (KEPT, KEPT),
+        "kept; written again if its event was logged": (KEPT, AGAIN),
+        "written again": (AGAIN, AGAIN),
+        "added again": (BOTH, BOTH),
+    }
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    lines = [[c.strip() for c in line.split("|")[1:-1]] for line in readme.splitlines()]
+    written = {
+        line[0]: tuple(map(list, zip(*(words[cell] for cell in line[1:]), strict=True)))
+        for line in lines
+        if line and line[0] in AFTERWARDS
+    }
+    assert written == AFTERWARDS
