@@ -6,10 +6,12 @@ them fails there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+
+_DATA_VERSION_TAG = "dagster/data_version"
 
 
 def set_data_version(context: dg.OutputContext, version: str) -> None:
@@ -24,6 +26,58 @@ def input_data_version(context: dg.InputContext) -> str | None:
     info = context.step_context.maybe_fetch_and_get_input_asset_version_info(context.asset_key)
     version = info.data_version if info is not None else None
     return version.value if version is not None else None
+
+
+def input_partition_data_versions(context: dg.InputContext, keys: Sequence[str]) -> list[str]:
+    """The data versions of an upstream's partitions, as this step found them when it began.
+
+    Dagster itself makes of these the hash that it records as provenance.
+    """
+    if not _has_step(context):
+        return []
+    info = context.step_context.maybe_fetch_and_get_input_asset_version_info(context.asset_key)
+    newest = info.storage_id if info is not None else None
+    instance = context.step_context.instance
+    return _partition_data_versions(instance, context.asset_key, keys, newest)
+
+
+def logged_data_versions(context: dg.OutputContext) -> list[str]:
+    """The data versions of the latest materializations of an output, or of its partitions."""
+    if not _has_step(context):
+        return []
+    instance = context.step_context.instance
+    if context.has_asset_partitions:
+        keys = context.asset_partition_keys
+        return _partition_data_versions(instance, context.asset_key, keys, None)
+    event = instance.get_latest_materialization_event(context.asset_key)
+    materialization = event.asset_materialization if event is not None else None
+    tags = materialization.tags if materialization is not None else None
+    return [tags[_DATA_VERSION_TAG]] if tags and _DATA_VERSION_TAG in tags else []
+
+
+def _partition_data_versions(
+    instance: dg.DagsterInstance,
+    asset_key: dg.AssetKey,
+    keys: Sequence[str],
+    newest: int | None,
+) -> list[str]:
+    tags_by_partition = instance.event_log_storage.get_latest_tags_by_partition(
+        asset_key,
+        dg.DagsterEventType.ASSET_MATERIALIZATION,
+        [_DATA_VERSION_TAG],
+        asset_partitions=list(keys),
+        before_cursor=None if newest is None else newest + 1,
+    )
+    return [tags[_DATA_VERSION_TAG] for tags in tags_by_partition.values()]
+
+
+def add_partition_metadata(
+    context: dg.OutputContext, partition: str, metadata: Mapping[str, Any]
+) -> None:
+    """Give the materialization of one of an output's partitions metadata of its own."""
+    context.step_context.add_asset_metadata(
+        metadata, asset_key=context.asset_key, partition_key=partition
+    )
 
 
 def record_read(context: dg.InputContext, name: str, version: int) -> None:

@@ -5,10 +5,13 @@ Outputs and inputs are of the types that `type_handlers` knows: Arrow, Spark, pa
 output may also be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or
 `DeltaLog` of its own table, or None where its annotation says so, as `Optional[...]` does.
 
-Metadata of the asset's definition say how to write:
+Metadata say how to write, those of the `Output` before those of the asset's definition, and those
+before the IO manager's own:
 
-    partition_expr      the column that holds the asset's partitions; the table is partitioned by it
-    delta/mode          "overwrite" (default): a partition replaces its slice, an asset without
+    partition_expr      which rows belong to a partition of the asset: a column, or an expression of
+                        one; for partitions of several dimensions a mapping of each to such
+    delta/partition_by  the columns by which a new table is laid out; none by default
+    delta/mode          "overwrite" (default): a partition replaces its rows, an asset without
                         partitions the table; "append": rows are added
     delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
     delta/configuration table properties of a new table
@@ -16,13 +19,13 @@ Metadata of the asset's definition say how to write:
     delta/overwrite_schema
                         True: the columns of the output become the table's; without partitions only
 
-What an overwrite replaces is named by a predicate on the partition column; without partitions it
-is the whole table. There is no third way, and no error turns one into the other.
+What an overwrite replaces is named by a predicate on the column of `partition_expr`; without
+partitions it is the whole table. There is no third way, and no error turns one into the other.
 """
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,19 +33,25 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
-from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
-from delta_ops.orchestration.changes import rows_changed
-from delta_ops.orchestration.metadata import (
-    commit_metadata,
-    data_version,
-    table_metadata,
-    table_version,
+from delta_ops.orchestration.input_versions import input_snapshot
+from delta_ops.orchestration.output_report import (
+    known_version,
+    newest_version_with,
+    report_output,
+)
+from delta_ops.orchestration.output_settings import (
+    Mode,
+    OutputSettings,
+    PartitionExpr,
+    output_settings,
+    partition_expr_of,
 )
 from delta_ops.orchestration.output_txns import (
-    declared_idempotency,
+    forced_source_txn,
     partition_text,
     partition_txns,
     run_txns,
@@ -78,7 +87,6 @@ from delta_ops.transaction import (
 )
 from delta_ops.transaction.idempotency import is_done
 
-Mode = Literal["append", "overwrite"]
 PROGRESS_S = 10.0
 """Between two lines of Dagster's log that say how far a write is."""
 
@@ -117,6 +125,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         default=None,  # type: ignore[arg-type]
         description="Within which commits are created, for a store that cannot do so exclusively; "
         "a function, as DeltaLog takes it.",
+    )
+    metadata: dict[str, Any] = Field(
+        default={},
+        description="What holds for outputs that neither their own metadata nor those of their "
+        "asset say otherwise of: partition_expr, delta/mode, ...",
     )
     checkpoint: Literal["inline", "scheduled"] = Field(
         default="inline",
@@ -173,27 +186,27 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             if context.has_asset_key:  # ops hand on None where they are done
                 _validate_none_is_meant(context)
             return
+        settings = output_settings(context, self.metadata)
         log = self.log(context.asset_key)
         if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
             results = []  # the asset has written by itself
         elif isinstance(obj, list):
-            results = self._write_parts(context, log, obj)
+            results = self._write_parts(context, settings, log, obj)
         else:
-            results = [self._write_output(context, log, rows_of(obj))]
-        # A rerun that found its work done must not take the data version back to where it was.
+            results = [self._write_output(context, settings, log, rows_of(obj))]
+        is_replaced = settings.mode == "overwrite" and not isinstance(obj, list)
         written = [result.snapshot for result in results if result.snapshot is not None]
-        shown = written[-1] if written else log.snapshot_if_exists()
-        if shown is None:
-            return
-        compat.set_data_version(context, data_version(shown))
-        context.add_output_metadata({**table_metadata(shown), **commit_metadata(results)})
+        table = written[-1] if written else log.snapshot_if_exists()
+        if table is not None:
+            predicates = _partition_predicates(context, settings, table.schema)
+            report_output(context, log, table, results, predicates, is_replaced=is_replaced)
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
         log = self.log(context.asset_key)
         wanted = context.dagster_type.typing_type
         try:
-            snapshot = self._pin_snapshot(context, log)
+            snapshot = input_snapshot(context, log)
         except TableNotFoundError:
             if takes_none(wanted):
                 return None
@@ -212,36 +225,35 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         )
         return value_of_table(wanted, read)
 
-    def _write_output(self, context: dg.OutputContext, log: DeltaLog, data: Any) -> CommitResult:
-        metadata = context.definition_metadata
-        mode: Mode = metadata.get("delta/mode", "overwrite")
-        if mode not in ("append", "overwrite"):
-            raise InvalidRequestError(
-                f"asset {context.asset_key.to_user_string()} has the delta/mode {mode!r}; choose "
-                "append or overwrite"
-            )
-        idempotency = declared_idempotency(
-            context.asset_key, metadata.get("delta/idempotency", "run")
-        )
-        if idempotency == "source":
+    def _write_output(
+        self, context: dg.OutputContext, settings: OutputSettings, log: DeltaLog, data: Any
+    ) -> CommitResult:
+        if settings.idempotency == "source":
             raise InvalidRequestError(
                 f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
                 "a list of SourcePart, which say what the source and its position are"
             )
-        if idempotency == "partition" and mode != "overwrite":
-            raise InvalidRequestError("idempotency 'partition' is for overwrites; use 'run'")
-        identify = partition_txns if idempotency == "partition" else run_txns
-        txns = identify(context, log)
+        is_replaced = settings.mode == "overwrite"
+        if settings.idempotency == "partition":
+            txns = partition_txns(context, log)
+        else:
+            txns = run_txns(context, log, is_replaced=is_replaced)
         transaction = begin(log, on_event=self.listener(context))
-        replaced = (
-            self._output_predicate(context, transaction, data) if mode == "overwrite" else None
-        )
-        return self._write(context, transaction, data, mode, replaced, txns)
+        replaced = None
+        if is_replaced and context.has_asset_partitions:
+            schema = _schema_of(data) if transaction.snapshot is None else transaction.schema
+            replaced = _output_predicate(context, settings, schema, context.asset_partition_keys)
+        return self._write(context, settings, transaction, data, settings.mode, replaced, txns)
 
     def _write_parts(
-        self, context: dg.OutputContext, log: DeltaLog, parts: Sequence[object]
+        self,
+        context: dg.OutputContext,
+        settings: OutputSettings,
+        log: DeltaLog,
+        parts: Sequence[object],
     ) -> list[CommitResult]:
         results: list[CommitResult] = []
+        found: list[Txn] = []
         known: Snapshot | None = None
         for part in parts:
             if not isinstance(part, SourcePart):
@@ -250,23 +262,33 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
                 )
             txn = source_txn(context.asset_key, part.source, part.position)
+            forced = forced_source_txn(context, part.source, part.position)
             transaction = begin(log, on_event=self.listener(context), snapshot=known)
             known = transaction.snapshot
             stored = known.transactions() if known is not None else {}
-            if is_done(txn, stored, table=log.uri):
-                results.append(CommitResult(version=None, already_committed=True, attempts=0))
+            was_there = is_done(txn, stored, table=log.uri)
+            if is_done(forced or txn, stored, table=log.uri):
+                found.append(forced or txn)
                 continue
+            txns = [each for each in (None if was_there else txn, forced) if each is not None]
             # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
             mode: Mode = "append" if part.replaces is None else "overwrite"
             rows = rows_of(part.data)
-            result = self._write(context, transaction, rows, mode, part.replaces, [txn])
+            result = self._write(context, settings, transaction, rows, mode, part.replaces, txns)
             results.append(result)
             known = result.snapshot or known
+        if found and known is not None:
+            version = None
+            if not results:
+                version = newest_version_with(log, found, known_version(context, known), known)
+            done = CommitResult(version=version, already_committed=True, attempts=0)
+            results += [done] * len(found)
         return results
 
     def _write(
         self,
         context: dg.OutputContext,
+        settings: OutputSettings,
         transaction: Transaction,
         data: Any,
         mode: Mode,
@@ -276,59 +298,31 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         for txn in txns:
             transaction.set_transaction(txn)
         exists = transaction.snapshot is not None
-        metadata = context.definition_metadata
-        overwrite_schema = metadata.get("delta/overwrite_schema", False)
-        settings: dict[str, Any] = {
+        options: dict[str, Any] = {
             "mode": mode,
-            "partition_by": _partition_by(metadata) if overwrite_schema or not exists else None,
+            "partition_by": settings.partition_by,
             "replace_where": replaced,
-            "merge_schema": metadata.get("delta/merge_schema", False),
-            "overwrite_schema": overwrite_schema,
-            "configuration": None if exists else metadata.get("delta/configuration"),
+            "merge_schema": settings.merge_schema,
+            "overwrite_schema": settings.overwrite_schema,
+            "configuration": None if exists else settings.configuration,
             "user_metadata": _user_metadata(context),
             "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
         }
         if is_spark_data(data):
             from delta_ops import spark
 
-            return spark.write(data, transaction, **settings)
+            return spark.write(data, transaction, **options)
         from delta_ops import arrow
 
-        return arrow.write(transaction, data, **settings)
-
-    def _output_predicate(
-        self, context: dg.OutputContext, transaction: Transaction, data: Any
-    ) -> Predicate | None:
-        if not context.has_asset_partitions:
-            return None
-        schema = _schema_of(data) if transaction.snapshot is None else transaction.schema
-        return partition_predicate(
-            _partition_column(context.asset_key, context.definition_metadata),
-            schema,
-            context.asset_partitions_def,
-            context.asset_partition_keys,
-        )
-
-    def _pin_snapshot(self, context: dg.InputContext, log: DeltaLog) -> Snapshot:
-        latest = log.snapshot()
-        version = table_version(compat.input_data_version(context), latest)
-        if version is None or version >= latest.version:
-            return latest
-        if not rows_changed(log, version + 1, latest.version):
-            # The same rows, in files that maintenance has not replaced.
-            return latest
-        try:
-            return log.snapshot(version)
-        except VersionNotFoundError as error:
-            context.log.warning(f"{error}; reading version {latest.version} instead")
-            return latest
+        return arrow.write(transaction, data, **options)
 
     def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
         if not context.has_asset_partitions or context.upstream_output is None:
             return None
         metadata = context.upstream_output.definition_metadata
+        expression = partition_expr_of(metadata, self.metadata, context.asset_key)
         return partition_predicate(
-            _partition_column(context.asset_key, metadata),
+            _require_expression(context.asset_key, expression),
             snapshot.schema,
             context.asset_partitions_def,
             context.asset_partition_keys,
@@ -343,19 +337,30 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return self.spark.spark_session
 
 
-def _partition_by(metadata: Mapping[str, Any]) -> Sequence[str] | None:
-    column = metadata.get("partition_expr")
-    return None if column is None else [column]
+def _output_predicate(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType, keys: Sequence[str]
+) -> Predicate:
+    expression = _require_expression(context.asset_key, settings.partition_expr)
+    return partition_predicate(expression, schema, context.asset_partitions_def, keys)
 
 
-def _partition_column(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
-    column = metadata.get("partition_expr")
-    if not isinstance(column, str):
+def _partition_predicates(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType
+) -> dict[str, Predicate]:
+    """The rows of each of several partitions; empty where nothing says which they are."""
+    keys = context.asset_partition_keys if context.has_asset_partitions else []
+    if len(keys) < 2 or settings.partition_expr is None:
+        return {}
+    return {key: _output_predicate(context, settings, schema, [key]) for key in keys}
+
+
+def _require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
+    if expression is None:
         raise InvalidRequestError(
             f"asset {asset_key.to_user_string()} has partitions, and its metadata do not say which "
             'column holds them; add metadata={"partition_expr": "<column>"}'
         )
-    return column
+    return expression
 
 
 def _validate_none_is_meant(context: dg.OutputContext) -> None:

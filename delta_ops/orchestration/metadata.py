@@ -15,9 +15,13 @@ from delta_ops.protocol.schema import StructField
 from delta_ops.transaction import CommitResult
 
 
-def data_version(snapshot: Snapshot) -> str:
-    """A table's version as Dagster's data version: which table, and which state of it."""
-    return f"{snapshot.metadata.id[:8]}@{snapshot.version}"
+def data_version(snapshot: Snapshot, version: int | None = None) -> str:
+    """A table's version as Dagster's data version: which table, and which state of it.
+
+    Args:
+        version: One of the same table; None: the snapshot has it.
+    """
+    return f"{snapshot.metadata.id[:8]}@{snapshot.version if version is None else version}"
 
 
 def table_version(data_version: str | None, snapshot: Snapshot) -> int | None:
@@ -47,6 +51,7 @@ def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
     return {
         "delta/commits": len(written),
         "delta/already_committed": len(results) - len(written),
+        "delta/adopted": bool(results) and not written,
         "delta/commit_attempts": sum(result.attempts for result in written),
         "delta/rows_written": sum(r.metrics.get("numOutputRows", 0) for r in written),
         "delta/files_written": sum(r.metrics.get("numFiles", 0) for r in written),

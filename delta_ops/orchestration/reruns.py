@@ -1,8 +1,17 @@
 """Reruns: which run a run continues, as far as Dagster's records say.
 
 A re-execution or a retry continues the run before it if that failed; if that succeeded, somebody
-wants the work done again, and it continues nothing. Tags that mark retries are not asked: they are
-inherited where they should not be.
+wants the work done again, and it continues nothing. So it is with an overwrite of which the runs
+before it have logged the materialization: the code may have been corrected since, and to write
+twice does no harm. Only a retry that Dagster started by itself is the same attempt all the same.
+Of an append no such thing is assumed: rows that are there twice cannot be told apart.
+
+The tag `delta_ops/idempotency` of a run overrides that: "force" for a run that continues nothing,
+"adopt" for one that continues the run before it in any case. A retry inherits the tags of its run,
+and is no new wish.
+
+Tags that say from where a run was executed again are not asked: they are inherited where they
+should not be, and the logged events tell the same.
 
 A backfill of assets that is executed again has new runs without parents. Each continues the run of
 the backfill before it for the same asset and partitions, if that failed.
@@ -10,11 +19,17 @@ the backfill before it for the same asset and partitions, if that failed.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import dagster as dg
 
+from delta_ops.errors import InvalidRequestError
+
+IDEMPOTENCY_TAG = "delta_ops/idempotency"
 _PARENT_TAG, _ROOT_TAG = "dagster/parent_run_id", "dagster/root_run_id"
+_RETRY_TAG = "dagster/retry_number"
+_RETRY_TAGS = (_RETRY_TAG, "dagster/is_resume_retry", "dagster/is_asset_resume_retry")
 _BACKFILL_TAG = "dagster/backfill"
 _PARENT_BACKFILL_TAG, _ROOT_BACKFILL_TAG = "dagster/parent_backfill_id", "dagster/root_backfill_id"
 _PARTITION_TAGS = (
@@ -22,6 +37,16 @@ _PARTITION_TAGS = (
     "dagster/asset_partition_range_start",
     "dagster/asset_partition_range_end",
 )
+
+
+class WrittenAsset(NamedTuple):
+    """What a run is to write."""
+
+    key: dg.AssetKey
+    partitions: tuple[str, ...]
+    """Empty for an asset without."""
+    is_replaced: bool
+    """Whether what was there before is overwritten."""
 
 
 class LostRun(NamedTuple):
@@ -34,7 +59,7 @@ class LostRun(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of runs, each of which continues the one before it, which failed."""
+    """A row of runs, each of which continues the one before it."""
 
     first: dg.DagsterRun
     lost: LostRun | None
@@ -42,28 +67,62 @@ class Line(NamedTuple):
 
 
 def line_that_ends_with(
-    instance: dg.DagsterInstance, run: dg.DagsterRun, asset_key: dg.AssetKey | None = None
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    asset: WrittenAsset | None,
+    *,
+    through_backfills: bool = False,
 ) -> Line:
-    """The line; with an asset's key it goes through backfills that were executed again."""
+    """The line of what is done in a run; of an asset's writes, if it is one that is written.
+
+    Args:
+        through_backfills: Whether a backfill that is executed again continues the one before.
+    """
+    runs, lost = [run], None
     while True:
+        run, backfill_id = runs[0], runs[0].tags.get(_PARENT_BACKFILL_TAG)
         if parent_id := _parent_id(run):
             parent = instance.get_run_by_id(parent_id)
             lost = LostRun(parent_id, root_id(run))
-        elif asset_key and (backfill_id := run.tags.get(_PARENT_BACKFILL_TAG)):
-            parent = _run_of_backfill(instance, backfill_id, run, asset_key)
+        elif asset and through_backfills and backfill_id:
+            parent = _run_of_backfill(instance, backfill_id, run, asset.key)
             lost = LostRun(None, backfill_root_id(run) or backfill_id)
         else:
-            return Line(run, None)
+            parent, lost = None, None
+        if _is_forced(run, parent):
+            return _cut_after_event(instance, runs, asset, None)
         if parent is None:
-            return Line(run, lost)
-        if parent.is_success:
-            return Line(run, None)
-        run = parent
+            return _cut_after_event(instance, runs, asset, lost)
+        if parent.is_success and _wish(run) != "adopt":
+            return _cut_after_event(instance, runs, asset, None)
+        runs.insert(0, parent)
+
+
+def _cut_after_event(
+    instance: dg.DagsterInstance,
+    runs: list[dg.DagsterRun],
+    asset: WrittenAsset | None,
+    lost: LostRun | None,
+) -> Line:
+    """The line without the runs whose overwrite was logged and is wanted again.
+
+    Args:
+        runs: Oldest first.
+        lost: What the oldest continues.
+    """
+    line, is_logged = Line(runs[0], lost), False
+    if asset is None or not asset.is_replaced:
+        return line
+    for before, run in pairwise(runs):
+        is_logged = is_logged or _has_logged(instance, before, asset)
+        if is_logged and not _is_automatic(run, before) and _wish(run) != "adopt":
+            line, is_logged = Line(run, None), False
+    return line
 
 
 def origin_id(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     """The run that this one continues: the first of a row of failed ones, or the run itself."""
-    return line_origin_id(instance, line_that_ends_with(instance, run))
+    return line_origin_id(instance, line_that_ends_with(instance, run, None))
 
 
 def line_origin_id(instance: dg.DagsterInstance, line: Line) -> str:
@@ -87,6 +146,43 @@ def has_succeeded(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Whether it is known to have; nothing continues such a run."""
     run = instance.get_run_by_id(run_id)
     return run is not None and run.is_success
+
+
+def _wish(run: dg.DagsterRun) -> str | None:
+    """What the tag of a run says.
+
+    Raises:
+        InvalidRequestError: It is none of the words above.
+    """
+    wish = run.tags.get(IDEMPOTENCY_TAG)
+    if wish in (None, "force", "adopt"):
+        return wish
+    raise InvalidRequestError(
+        f"run {run.run_id} has the tag {IDEMPOTENCY_TAG}={wish}; choose force (write again) or "
+        "adopt (keep what the runs before it have committed), or leave it out. Nothing was written"
+    )
+
+
+def _is_forced(run: dg.DagsterRun, parent: dg.DagsterRun | None) -> bool:
+    if _wish(run) != "force":
+        return False
+    is_retry = any(tag in run.tags for tag in _RETRY_TAGS)
+    is_inherited = _parent_id(run) is not None and (parent is None or _wish(parent) == "force")
+    return not (is_retry and is_inherited)
+
+
+def _is_automatic(run: dg.DagsterRun, parent: dg.DagsterRun) -> bool:
+    """Whether Dagster itself has started a run because its parent failed."""
+    number = run.tags.get(_RETRY_TAG)
+    return number is not None and number != parent.tags.get(_RETRY_TAG)
+
+
+def _has_logged(instance: dg.DagsterInstance, run: dg.DagsterRun, asset: WrittenAsset) -> bool:
+    """Whether a run has logged the materialization of the asset, in all of the partitions."""
+    entries = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    events = (entry.dagster_event for entry in entries)
+    logged = {event.partition for event in events if event and event.asset_key == asset.key}
+    return logged.issuperset(asset.partitions or [None])
 
 
 def _parent_id(run: dg.DagsterRun) -> str | None:

@@ -35,7 +35,11 @@ warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", categor
     io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
-    metadata={"partition_expr": "arrival_day", "delta/idempotency": "source"},
+    metadata={
+        "partition_expr": "arrival_day",
+        "delta/partition_by": "arrival_day",
+        "delta/idempotency": "source",
+    },
 )
 def flights_raw(
     context: dg.AssetExecutionContext, spark: LazyPySparkResource, flights_input: FlightsInput
@@ -61,7 +65,11 @@ def flights_raw(
     kinds={"deltalake", "pyspark"},
     group_name="flights",
     deps=[dg.AssetDep(flights_raw, partition_mapping=dg.AllPartitionMapping())],
-    metadata={"partition_expr": "flight_day", "delta/idempotency": "partition"},
+    metadata={
+        "partition_expr": "flight_day",
+        "delta/partition_by": "flight_day",
+        "delta/idempotency": "partition",
+    },
 )
 def flights(
     context: dg.AssetExecutionContext,
@@ -109,7 +117,11 @@ def flights(
     io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
-    metadata={"partition_expr": "flight_day", "delta/idempotency": "partition"},
+    metadata={
+        "partition_expr": "flight_day",
+        "delta/partition_by": "flight_day",
+        "delta/idempotency": "partition",
+    },
 )
 def delay_by_origin(flights: DataFrame) -> DataFrame:
     """How late the flights of a day left, by origin."""
@@ -127,7 +139,11 @@ def delay_by_origin(flights: DataFrame) -> DataFrame:
     io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
-    metadata={"partition_expr": "arrival_day", "delta/idempotency": "partition"},
+    metadata={
+        "partition_expr": "arrival_day",
+        "delta/partition_by": "arrival_day",
+        "delta/idempotency": "partition",
+    },
 )
 def flights_quarantine(flights_raw: DataFrame) -> DataFrame:
     """The records that arrived on a day and cannot be used, with the reason."""

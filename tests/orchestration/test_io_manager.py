@@ -73,7 +73,7 @@ def test_what_the_ui_shows_of_a_table_is_there(
         ),
         pytest.param({"delta/merge_schema": True}, [{"id": 2, "n": "x"}], id="and rows replaced"),
         pytest.param(
-            {"delta/overwrite_schema": True, "partition_expr": "n"},
+            {"delta/overwrite_schema": True, "delta/partition_by": "n"},
             [{"id": 2, "n": "x"}],
             id="columns are replaced",
         ),
@@ -87,7 +87,7 @@ def test_an_output_may_change_the_columns(
 ) -> None:
     outputs = [pa.table({"id": [1]}), pa.table({"id": [2], "n": ["x"]})]
 
-    @dg.asset(metadata={**metadata, "partition_expr": None})
+    @dg.asset(metadata={**metadata, "delta/partition_by": None})
     def first() -> pa.Table:
         return outputs[0]
 
@@ -99,7 +99,7 @@ def test_an_output_may_change_the_columns(
         assert dg.materialize([asset], instance=instance, resources=io(tmp_path)).success
     log = DeltaLog(tmp_path / "first")
     assert rows(da.to_table(log)) == expected
-    assert log.snapshot().partition_columns == (("n",) if "partition_expr" in metadata else ())
+    assert log.snapshot().partition_columns == (("n",) if "delta/partition_by" in metadata else ())
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_output_may_change_the_columns(
     [
         ({"delta/mode": "ignore"}, "delta/mode 'ignore'; choose append or overwrite"),
         ({"delta/mode": "append", "delta/overwrite_schema": True}, "goes with mode='overwrite'"),
-        ({"delta/merge_schema": "true"}, "merge_schema is 'true', of type str"),
+        ({"delta/merge_schema": "true"}, "merge_schema 'true', of type str"),
     ],
 )
 def test_metadata_that_make_no_sense_are_refused(

@@ -9,7 +9,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from delta_ops.orchestration import DeltaIOManager
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import DeltaIOManager, SourcePart
 from tests.tables import rows_by_deltalake
 
 FAILS_BEFORE, FAILS_AFTER, SUCCEEDS = "fails before its commit", "fails after it", "succeeds"
@@ -224,3 +225,124 @@ def test_a_backfill_that_is_run_again_does_not_double_what_a_failed_run_appended
     other = job.execute_in_process(instance=instance, partition_key="b", tags=tags)
     assert other.success
     assert len(rows_by_deltalake(tmp_path / "log_lines")) == num_rows + 1
+
+
+AGAIN = {"dagster/retry_number": "1"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reruns", "expected"),
+    [
+        pytest.param({}, [{}], [1], id="an overwrite whose event was logged is written again"),
+        pytest.param({}, [AGAIN], [0], id="a retry of Dagster is the same attempt"),
+        pytest.param({}, [AGAIN, {}], [2], id="what is wanted again after a retry is written"),
+        pytest.param({}, [AGAIN, AGAIN], [2], id="a mark that was inherited is none"),
+        pytest.param({}, [{}, AGAIN], [1], id="a retry of what was wanted again is the same"),
+        pytest.param({}, [{"delta_ops/idempotency": "adopt"}], [0], id="adopt keeps an overwrite"),
+        pytest.param({"delta/idempotency": "partition"}, [{}], [1], id="so it is by partition"),
+        pytest.param(
+            {"delta/idempotency": "partition"}, [AGAIN], [0], id="a retry by partition is the same"
+        ),
+        pytest.param({"delta/mode": "append"}, [{}], [0], id="an append is kept"),
+        pytest.param(
+            {"delta/mode": "append"},
+            [{"delta_ops/idempotency": "force"}],
+            [0, 1],
+            id="force appends again",
+        ),
+        pytest.param(
+            {"delta/mode": "append"},
+            [
+                {"delta_ops/idempotency": "force"},
+                {"delta_ops/idempotency": "force", "dagster/is_resume_retry": "true"},
+            ],
+            [0, 1],
+            id="a retry that inherits force appends nothing",
+        ),
+        pytest.param(
+            {"delta/mode": "append"},
+            [{"delta_ops/idempotency": "force", "dagster/is_resume_retry": "true"}],
+            [0, 1],
+            id="force of a retry itself appends again",
+        ),
+        pytest.param({"delta/idempotency": "source"}, [{}], [0], id="a source is kept"),
+        pytest.param(
+            {"delta/idempotency": "source"},
+            [{"delta_ops/idempotency": "force"}],
+            [0, 1],
+            id="force reads a source again",
+        ),
+        pytest.param(
+            {"delta/idempotency": "source"},
+            [
+                {"delta_ops/idempotency": "force"},
+                {"delta_ops/idempotency": "force", "dagster/is_resume_retry": "true"},
+            ],
+            [0, 1],
+            id="once for a run and its retries",
+        ),
+    ],
+)
+def test_what_a_re_execution_does_after_an_event_was_logged(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    metadata: dict[str, str],
+    reruns: list[dict[str, str]],
+    expected: list[int],
+) -> None:
+    attempts = iter(range(9))
+
+    @dg.multi_asset(outs={"t": dg.AssetOut(metadata=metadata)})
+    def t() -> Iterator[dg.Output[Any]]:
+        rows = pa.table({"attempt": [next(attempts)]})
+        is_source = metadata.get("delta/idempotency") == "source"
+        part = SourcePart(data=rows, source="a", position=1)
+        yield dg.Output([part] if is_source else rows, output_name="t")
+        raise RuntimeError(FAILS_AFTER)
+
+    job = job_of(t, tmp_path)
+    runs = [job.execute_in_process(instance=instance, raise_on_error=False).run_id]
+    for tags in reruns:
+        ids = {"dagster/root_run_id": runs[0], "dagster/parent_run_id": runs[-1]}
+        rerun = job.execute_in_process(
+            instance=instance, tags={**ids, **tags}, raise_on_error=False
+        )
+        runs.append(rerun.run_id)
+    assert sorted(row["attempt"] for row in rows_by_deltalake(tmp_path / "t")) == expected
+
+
+def test_adopt_keeps_the_append_of_a_run_that_succeeded(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    job = job_of(lines(iter([SUCCEEDS, SUCCEEDS])), tmp_path)
+    first = execute(job, instance).run_id
+    ids = {"dagster/root_run_id": first, "dagster/parent_run_id": first}
+    tags = {**ids, "delta_ops/idempotency": "adopt"}
+    assert job.execute_in_process(instance=instance, tags=tags).success
+    assert len(rows_by_deltalake(tmp_path / "log_lines")) == 1
+
+
+def test_an_unknown_wish_is_refused_before_anything_is_written(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    job = job_of(lines(iter([SUCCEEDS])), tmp_path)
+    with pytest.raises(InvalidRequestError, match=r"choose force .* or adopt"):
+        job.execute_in_process(instance=instance, tags={"delta_ops/idempotency": "forced"})
+    assert not (tmp_path / "log_lines").exists()
+
+
+def test_an_overwrite_whose_run_was_deleted_is_written_again(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    attempts = iter(range(9))
+
+    @dg.multi_asset(outs={"t": dg.AssetOut()})
+    def t() -> Iterator[dg.Output[pa.Table]]:
+        yield dg.Output(pa.table({"attempt": [next(attempts)]}), output_name="t")
+        raise RuntimeError(FAILS_AFTER)
+
+    job = job_of(t, tmp_path)
+    first = execute(job, instance).run_id
+    instance.delete_run(first)
+    execute(job, instance, [first])
+    assert rows_by_deltalake(tmp_path / "t") == [{"attempt": 1}]

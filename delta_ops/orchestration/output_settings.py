@@ -1,0 +1,171 @@
+"""OutputSettings: how an output is written, as metadata say.
+
+Metadata stand in three places. The first that has a key decides: the `Output` itself, the asset's
+definition, the IO manager. None is the default. A key that begins with `delta/` and is none of
+these is an error before anything is written: whoever mistypes a mode overwrites a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.output_txns import Idempotency, declared_idempotency
+
+Mode = Literal["append", "overwrite"]
+PartitionExpr = str | Mapping[str, str]
+"""An expression of the table's columns, or one for each dimension of the partitions."""
+
+_KEYS = (
+    "partition_expr",
+    "delta/partition_by",
+    "delta/mode",
+    "delta/idempotency",
+    "delta/configuration",
+    "delta/merge_schema",
+    "delta/overwrite_schema",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSettings:
+    """How an output is written."""
+
+    partition_expr: PartitionExpr | None
+    partition_by: tuple[str, ...] | None
+    """Columns of the table's layout; None: as it is, a new table has none."""
+    mode: Mode
+    idempotency: Idempotency
+    configuration: Mapping[str, str] | None
+    merge_schema: bool
+    overwrite_schema: bool
+
+
+class _Given(NamedTuple):
+    """A value, and where it stands."""
+
+    key: str
+    value: Any
+    place: str
+
+    def refuse(self, wanted: str) -> InvalidRequestError:
+        """The error that says what the value is and what it should be."""
+        return InvalidRequestError(
+            f"{self.place} have the {self.key} {self.value!r}, of type {type(self.value).__name__};"
+            f" give {wanted}. Nothing was written"
+        )
+
+
+def output_settings(context: dg.OutputContext, defaults: Mapping[str, Any]) -> OutputSettings:
+    """The settings of an output.
+
+    Args:
+        defaults: Metadata of the IO manager.
+
+    Raises:
+        InvalidRequestError: There is no such key or value, or two of them contradict each other.
+    """
+    asset = context.asset_key.to_user_string()
+    places = (
+        (f"the metadata of the Output of asset {asset}", context.output_metadata),
+        (f"the metadata of asset {asset}", context.definition_metadata),
+        ("the metadata of DeltaIOManager", defaults),
+    )
+    for place, metadata in places:
+        _validate_keys(place, metadata, only_ours=metadata is defaults)
+    given = {key: _first_given(key, places) for key in _KEYS}
+    mode, idempotency = given["delta/mode"], given["delta/idempotency"]
+    settings = OutputSettings(
+        partition_expr=_expressions(given["partition_expr"]),
+        partition_by=_columns(given["delta/partition_by"]),
+        mode=_mode(mode),
+        idempotency=declared_idempotency(context.asset_key, idempotency.value or "run"),
+        configuration=_texts(given["delta/configuration"]),
+        merge_schema=_flag(given["delta/merge_schema"]),
+        overwrite_schema=_flag(given["delta/overwrite_schema"]),
+    )
+    if settings.idempotency == "partition" and settings.mode != "overwrite":
+        raise InvalidRequestError(
+            f"{idempotency.place} have the delta/idempotency 'partition', which is for overwrites; "
+            "use 'run'"
+        )
+    return settings
+
+
+def partition_expr_of(
+    metadata: Mapping[str, Any], defaults: Mapping[str, Any], asset_key: dg.AssetKey
+) -> PartitionExpr | None:
+    """What says which rows belong to a partition of an asset, to whoever reads it."""
+    place = f"the metadata of asset {asset_key.to_user_string()}"
+    places = ((place, metadata), ("the metadata of DeltaIOManager", defaults))
+    return _expressions(_first_given("partition_expr", places))
+
+
+def _validate_keys(place: str, metadata: Mapping[str, Any], *, only_ours: bool) -> None:
+    for key in metadata:
+        if key not in _KEYS and (only_ours or key.startswith("delta/")):
+            (nearest,) = get_close_matches(key, _KEYS, n=1, cutoff=0)
+            raise InvalidRequestError(
+                f"{place} have the key {key!r}, which says nothing; the nearest that does is "
+                f"{nearest!r}. Nothing was written"
+            )
+
+
+def _first_given(key: str, places: Sequence[tuple[str, Mapping[str, Any]]]) -> _Given:
+    for place, metadata in places:
+        if key in metadata:
+            value = metadata[key]
+            return _Given(key, value.value if isinstance(value, dg.MetadataValue) else value, place)
+    return _Given(key, None, places[-1][0])
+
+
+def _mode(given: _Given) -> Mode:
+    match given.value:
+        case None:
+            return "overwrite"
+        case "append" | "overwrite" as mode:
+            known: Mode = mode
+            return known
+    raise InvalidRequestError(
+        f"{given.place} have the delta/mode {given.value!r}; choose append or overwrite"
+    )
+
+
+def _flag(given: _Given) -> bool:
+    if given.value is None or isinstance(given.value, bool):
+        return bool(given.value)
+    raise given.refuse("True or False")
+
+
+def _columns(given: _Given) -> tuple[str, ...] | None:
+    match given.value:
+        case None:
+            return None
+        case str() as column:
+            return (column,)
+        case [*columns] if all(isinstance(column, str) for column in columns):
+            return tuple(columns)
+    raise given.refuse("a column or a list of columns")
+
+
+def _texts(given: _Given) -> Mapping[str, str] | None:
+    value = given.value
+    if value is None:
+        return None
+    if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
+        return value
+    raise given.refuse("a mapping of table properties to texts")
+
+
+def _expressions(given: _Given) -> PartitionExpr | None:
+    value = given.value
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
+        return value
+    raise given.refuse("an expression, or a mapping of dimensions to expressions")

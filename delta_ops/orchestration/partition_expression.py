@@ -1,0 +1,169 @@
+"""PartitionExpression: a column, or a function of one, whose values say to which partition of an
+asset a row belongs.
+
+Spark SQL's words: `at`, `` `departed at` ``, `place.day`, `date(at)`, `to_date(at)`,
+`CAST(at AS DATE)`, `date_trunc('hour', at)`, `year(at)`, `timestamp_seconds(n)`,
+`timestamp_millis(n)`, `timestamp_micros(n)`. Instants are seen in UTC.
+
+Each function grows with its column, so that a range of its values is a range of the column, by
+which files are left out that do not have it. That is why there are no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import PrimitiveType, StructType, find_field
+
+_NAME = r"`(?:[^`]|``)+`|\w+"
+_PATH = rf"(?P<path>(?:{_NAME})(?:\s*\.\s*(?:{_NAME}))*)"
+_FORMS = tuple(
+    re.compile(rf"\s*{form}\s*", re.IGNORECASE)
+    for form in (
+        _PATH,
+        rf"(?P<function>date|to_date|year|timestamp_(?:seconds|millis|micros))\s*\(\s*{_PATH}\s*\)",
+        rf"cast\s*\(\s*{_PATH}\s+as\s+(?P<function>date)\s*\)",
+        rf"(?P<function>date_trunc)\s*\(\s*'(?P<unit>\w+)'\s*,\s*{_PATH}\s*\)",
+    )
+)
+_UNITS = ("year", "month", "day", "hour", "minute", "second")
+_PER_SECOND = {
+    "timestamp_seconds": 1,
+    "timestamp_millis": 1_000,
+    "timestamp_micros": 1_000_000,
+}
+_INTEGERS = ("byte", "short", "integer", "long")
+_TIMES = ("timestamp", "timestamp_ntz", "date")
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionExpression:
+    """A function of a column that grows with it."""
+
+    text: str
+    path: tuple[str, ...]
+    """The column, or the field of a struct."""
+    type_name: str
+    """Type of the values: `date`, `timestamp`, `string`, `integer`, ...; "" for a nested one."""
+    first: Callable[[Any], Any] | None
+    """The least value of the column for which the function is at least the given one; None: the
+    expression is the column itself."""
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether its values are whole numbers."""
+        return self.type_name in _INTEGERS
+
+
+def parse_expression(text: str, schema: StructType) -> PartitionExpression:
+    """The expression that a text stands for, of these columns.
+
+    Raises:
+        InvalidRequestError: It is none of those above, or its column is not there or of another
+            type.
+    """
+    is_name = text.lower() in schema.fields_by_lower_name
+    path, function, unit = ((text,), None, None) if is_name else _parse(text)
+    column_type = _type_name(path, schema)
+    if function is None:
+        return PartitionExpression(text=text, path=path, type_name=column_type, first=None)
+    type_name, first = _function(text, function, unit, column_type)
+    return PartitionExpression(text=text, path=path, type_name=type_name, first=first)
+
+
+def next_value(value: Any) -> Any:
+    """The least value after a date, an instant or a whole number."""
+    if isinstance(value, datetime):
+        return value + _MICROSECOND
+    return value + timedelta(days=1) if isinstance(value, date) else value + 1
+
+
+def _parse(text: str) -> tuple[tuple[str, ...], str | None, str | None]:
+    for form in _FORMS:
+        if found := form.fullmatch(text):
+            groups = found.groupdict()
+            names = [name.strip() for name in re.findall(_NAME, groups["path"])]
+            path = tuple(n[1:-1].replace("``", "`") if n[0] == "`" else n for n in names)
+            function = groups.get("function")
+            return path, function.lower() if function else None, groups.get("unit")
+    raise InvalidRequestError(
+        f"partition_expr {text!r} is none that can be used; give a column, or date(column), "
+        "date_trunc('hour', column), year(column), timestamp_seconds(column), timestamp_millis("
+        "column) or timestamp_micros(column)"
+    )
+
+
+def _type_name(path: tuple[str, ...], schema: StructType) -> str:
+    for name in path[:-1]:
+        inner = find_field(schema, name).data_type
+        if not isinstance(inner, StructType):
+            raise InvalidRequestError(
+                f"partition_expr names a field of {name!r}, which is no struct; put a column whose "
+                "name has a dot into backquotes"
+            )
+        schema = inner
+    data_type = find_field(schema, path[-1]).data_type
+    return data_type.name if isinstance(data_type, PrimitiveType) else ""
+
+
+def _function(
+    text: str, function: str, unit: str | None, column_type: str
+) -> tuple[str, Callable[[Any], Any]]:
+    match function:
+        case "date" | "to_date" if column_type in (*_TIMES, "string"):
+            return "date", lambda day: _column_value(column_type, _midnight(day))
+        case "year" if column_type in (*_TIMES, "string"):
+            return "integer", lambda y: _column_value(column_type, datetime(y, 1, 1, tzinfo=UTC))
+        case "date_trunc" if unit and unit.lower() in _UNITS and column_type in _TIMES:
+            kept = unit.lower()
+            type_name = "timestamp" if column_type == "date" else column_type
+            return type_name, lambda time: _column_value(column_type, _round_up(time, kept))
+        case _ if function in _PER_SECOND and column_type in _INTEGERS:
+            ticks = _PER_SECOND[function]
+            return "timestamp", lambda time: -((_EPOCH - time) // _MICROSECOND * ticks // 10**6)
+    raise InvalidRequestError(
+        f"partition_expr {text!r} cannot be used on a column of type {column_type or 'struct'}; "
+        f"date and year take times, dates and texts such as 2026-01-31, date_trunc times and dates "
+        f"and one of {', '.join(_UNITS)}, and timestamp_seconds whole numbers"
+    )
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _column_value(column_type: str, time: datetime) -> Any:
+    """The least value of a column that is at this time or after it."""
+    match column_type:
+        case "timestamp_ntz":
+            return time.replace(tzinfo=None)
+        case "date":
+            day = time.date()
+            return day if time == _midnight(day) else day + timedelta(days=1)
+        case "string":
+            return time.date().isoformat()
+    return time
+
+
+def _round_up(time: datetime, unit: str) -> datetime:
+    """The first beginning of a unit of time that is not before a time; in UTC."""
+    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    lesser: Mapping[str, Any] = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
+    kept = _UNITS[: _UNITS.index(unit) + 1]
+    begun = time.replace(
+        microsecond=0, **{name: least for name, least in lesser.items() if name not in kept}
+    )
+    if begun == time:
+        return time
+    match unit:
+        case "year":
+            return begun.replace(year=begun.year + 1)
+        case "month":
+            return begun.replace(year=begun.year + begun.month // 12, month=begun.month % 12 + 1)
+    return begun + timedelta(**{f"{unit}s": 1})

@@ -1,0 +1,88 @@
+"""Run by the test of killed reruns: four assets, one for each way to write, whose steps die once.
+
+Tags of the run say where (`test/kill_at`) and which code it runs (`test/code`), since a step of a
+fork server has the environment of the first one. The kills are counted by files in the lake.
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from delta_ops import col
+from delta_ops.events import CommitAttempted, Event, OnEvent
+from delta_ops.orchestration import DeltaIOManager, SourcePart
+
+BEFORE, BETWEEN, AFTER = "before the commit", "between commit and event", "after the event"
+WAYS: dict[str, dict[str, str]] = {
+    "append": {"delta/mode": "append"},
+    "overwrite": {},
+    "source": {"delta/idempotency": "source"},
+    "partition": {"delta/idempotency": "partition"},
+}
+
+
+def die_once(lake: str, name: str, tags: Any, point: str) -> None:
+    """Kill this process, if it is where the run is to die and has not yet."""
+    marker = Path(lake) / f"{name}.killed"
+    if tags.get("test/kill_at") == point and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class FatalIOManager(DeltaIOManager):
+    """The IO manager, which kills the process before or after a commit."""
+
+    def listener(self, context: dg.OutputContext) -> OnEvent:
+        def on_event(event: Event) -> None:
+            if isinstance(event, CommitAttempted):
+                self._die_once(context, BEFORE)
+
+        return on_event
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        super().handle_output(context, obj)
+        self._die_once(context, BETWEEN)
+
+    def _die_once(self, context: dg.OutputContext, point: str) -> None:
+        tags = context.step_context.dagster_run.tags
+        assert self.root is not None
+        die_once(self.root, context.asset_key.path[-1], tags, point)
+
+
+def written_asset(way: str, retry_policy: dg.RetryPolicy | None) -> dg.AssetsDefinition:
+    @dg.asset(name=way, metadata=WAYS[way], retry_policy=retry_policy)
+    def asset(context: dg.AssetExecutionContext) -> Iterator[dg.Output[Any]]:
+        tags = context.run.tags
+        code = "second" if context.retry_number else tags["test/code"]
+        rows = pa.table({"file": ["a.csv"], "code": [code]})
+        part = SourcePart(data=rows, source="a.csv", position=1, replaces=col("file") == "a.csv")
+        yield dg.Output([part] if way == "source" else rows)
+        die_once(tags["test/lake"], way, tags, AFTER)
+
+    return asset
+
+
+def job_of(retry_policy: dg.RetryPolicy | None) -> dg.JobDefinition:
+    executor = dg.multiprocess_executor.configured(
+        {"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}}
+    )
+    return dg.Definitions(
+        assets=[written_asset(way, retry_policy) for way in WAYS],
+        jobs=[dg.define_asset_job("write_all", executor_def=executor)],
+        resources={"io_manager": FatalIOManager.configure_at_launch()},
+    ).resolve_job_def("write_all")
+
+
+def write_all() -> dg.JobDefinition:
+    """The job, for a process that makes it anew."""
+    return job_of(None)
+
+
+def write_all_with_retries() -> dg.JobDefinition:
+    """The same with a retry of each op."""
+    return job_of(dg.RetryPolicy(max_retries=1))

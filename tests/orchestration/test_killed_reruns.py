@@ -1,0 +1,113 @@
+"""Steps of the multiprocess executor, killed around a commit and run again in each way there is.
+
+The README's table of reruns says the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.orchestration import killed_reruns
+from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN, WAYS
+from tests.tables import rows_by_deltalake
+
+NO_TAGS: Mapping[str, str] = {}
+KEPT, AGAIN, BOTH = ["first"], ["second"], ["first", "second"]
+AFTERWARDS = {
+    # rerun: rows of append, overwrite, source and partition after a kill between commit and event,
+    # and after a kill after the event
+    "op retry": ([KEPT, KEPT, KEPT, KEPT], [KEPT, KEPT, KEPT, KEPT]),
+    "run retry": ([KEPT, KEPT, KEPT, KEPT], [KEPT, KEPT, KEPT, KEPT]),
+    "re-execute from failure": ([KEPT, KEPT, KEPT, KEPT], [KEPT, AGAIN, KEPT, AGAIN]),
+    "re-execute all": ([KEPT, KEPT, KEPT, KEPT], [KEPT, AGAIN, KEPT, AGAIN]),
+    "backfill retry": ([KEPT, KEPT, KEPT, AGAIN], [KEPT, AGAIN, KEPT, AGAIN]),
+    "new manual run": ([BOTH, AGAIN, KEPT, AGAIN], [BOTH, AGAIN, KEPT, AGAIN]),
+}
+CELLS = [
+    pytest.param(rerun, point, rows, id=f"{rerun}, killed {point}")
+    for rerun, (between, after) in AFTERWARDS.items()
+    for point, rows in ((BEFORE, [AGAIN] * 4), (BETWEEN, between), (AFTER, after))
+]
+
+
+def execute(
+    instance: dg.DagsterInstance,
+    lake: Path,
+    code: str,
+    *,
+    kill_at: str = "",
+    again: dg.ReexecutionOptions | None = None,
+    job: Callable[[], dg.JobDefinition] = killed_reruns.write_all,
+    tags: Mapping[str, str] = NO_TAGS,
+) -> tuple[str, bool]:
+    """Run the job; its id and whether it succeeded."""
+    with dg.execute_job(
+        dg.reconstructable(job),
+        instance=instance,
+        run_config={"resources": {"io_manager": {"config": {"root": str(lake)}}}},
+        tags={"test/lake": str(lake), "test/code": code, "test/kill_at": kill_at, **tags},
+        reexecution_options=again,
+    ) as result:
+        return result.run_id, result.success
+
+
+def run_again(rerun: str, instance: dg.DagsterInstance, lake: Path, killed_id: str) -> bool:
+    """Whether the rerun of a killed run succeeds."""
+    again, tags = None, NO_TAGS
+    match rerun:
+        case "run retry":
+            again, tags = dg.ReexecutionOptions(killed_id), {"dagster/retry_number": "1"}
+        case "re-execute from failure":
+            again = dg.ReexecutionOptions.from_failure(killed_id, instance)
+        case "re-execute all":
+            again = dg.ReexecutionOptions(killed_id)
+        case "backfill retry":
+            tags = {
+                "dagster/backfill": "later",
+                "dagster/parent_backfill_id": "earlier",
+                "dagster/root_backfill_id": "earlier",
+            }
+    return execute(instance, lake, "second", again=again, tags=tags)[1]
+
+
+@pytest.mark.parametrize(("rerun", "point", "rows"), CELLS)
+def test_a_killed_step_that_is_run_again_leaves_the_rows_of_one(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    rerun: str,
+    point: str,
+    rows: Sequence[Sequence[str]],
+) -> None:
+    if rerun == "op retry":
+        job = killed_reruns.write_all_with_retries
+        assert execute(instance, tmp_path, "first", kill_at=point, job=job)[1]
+    else:
+        tags = {"dagster/backfill": "earlier"} if rerun == "backfill retry" else NO_TAGS
+        killed_id, succeeded = execute(instance, tmp_path, "first", kill_at=point, tags=tags)
+        assert not succeeded
+        assert run_again(rerun, instance, tmp_path, killed_id)
+    assert all((tmp_path / f"{way}.killed").exists() for way in WAYS)
+    found = [sorted(r["code"] for r in rows_by_deltalake(tmp_path / way)) for way in WAYS]
+    assert dict(zip(WAYS, found, strict=True)) == dict(zip(WAYS, rows, strict=True))
+    for way in WAYS:
+        event = instance.get_latest_materialization_event(dg.AssetKey(way))
+        assert event is not None
+
+
+def test_the_table_of_the_readme_says_what_reruns_leave() -> None:
+    words = {
+        "kept": (KEPT, KEPT),
+        "kept; written again if its event was logged": (KEPT, AGAIN),
+        "written again": (AGAIN, AGAIN),
+        "added again": (BOTH, BOTH),
+    }
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    lines = [[c.strip() for c in line.split("|")[1:-1]] for line in readme.splitlines()]
+    written = {
+        line[0]: tuple(map(list, zip(*(words[cell] for cell in line[1:]), strict=True)))
+        for line in lines
+        if line and line[0] in AFTERWARDS
+    }
+    assert written == AFTERWARDS

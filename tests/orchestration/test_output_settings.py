@@ -1,0 +1,143 @@
+"""Where an output's settings stand: the Output before the asset before the IO manager."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import DeltaIOManager
+from tests.tables import rows_by_deltalake
+
+DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
+OUTPUT, ASSET, MANAGER = "the Output", "the asset", "the IO manager"
+
+
+def write(
+    lake: Path,
+    instance: dg.DagsterInstance,
+    rows: pa.Table,
+    metadata: dict[str, dict[str, Any]],
+    **partitions: Any,
+) -> DeltaLog:
+    """The table of an asset that is materialized once with metadata in these places."""
+
+    @dg.asset(metadata=metadata.get(ASSET), partitions_def=partitions.get("partitions_def"))
+    def t() -> dg.Output[pa.Table]:
+        return dg.Output(rows, metadata=metadata.get(OUTPUT))
+
+    # Dagster's config takes no null.
+    defaults = {k: v for k, v in metadata.get(MANAGER, {}).items() if v is not None}
+    io_manager = DeltaIOManager(root=str(lake), metadata=defaults)
+    defs = dg.Definitions(assets=[t], resources={"io_manager": io_manager})
+    job = defs.resolve_implicit_global_asset_job_def()
+    job.execute_in_process(instance=instance, partition_key=partitions.get("partition_key"))
+    return DeltaLog(lake / "t")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "num_rows"),
+    [
+        pytest.param({OUTPUT: {"delta/mode": "append"}}, 2, id="the Output says it"),
+        pytest.param(
+            {OUTPUT: {"delta/mode": "append"}, ASSET: {"delta/mode": "overwrite"}},
+            2,
+            id="the Output overrides the asset",
+        ),
+        pytest.param(
+            {ASSET: {"delta/mode": "overwrite"}, MANAGER: {"delta/mode": "append"}},
+            1,
+            id="the asset overrides the IO manager",
+        ),
+        pytest.param({MANAGER: {"delta/mode": "append"}}, 2, id="the IO manager says it"),
+    ],
+)
+def test_the_mode_is_taken_from_the_nearest_place_that_says_it(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    metadata: dict[str, dict[str, Any]],
+    num_rows: int,
+) -> None:
+    for number in range(2):
+        write(tmp_path, instance, pa.table({"x": [number]}), metadata)
+    assert len(rows_by_deltalake(tmp_path / "t")) == num_rows
+
+
+@pytest.mark.parametrize("place", [OUTPUT, ASSET, MANAGER])
+def test_every_setting_is_heard_in_every_place(
+    tmp_path: Path, instance: dg.DagsterInstance, place: str
+) -> None:
+    settings = {
+        "partition_expr": "day",
+        "delta/partition_by": ["day"],
+        "delta/idempotency": "partition",
+        "delta/configuration": {"delta.checkpointInterval": "7"},
+        "delta/merge_schema": True,
+    }
+    day = {"partitions_def": DAYS, "partition_key": "2026-01-01"}
+    first = pa.table({"day": ["2026-01-01"], "x": [1]})
+    log = write(tmp_path, instance, first, {place: settings}, **day)
+    write(tmp_path, instance, first.append_column("n", [["new"]]), {place: settings}, **day)
+    table = log.snapshot()
+    assert table.partition_columns == ("day",)
+    assert table.metadata.configuration["delta.checkpointInterval"] == "7"
+    assert list(table.transactions()) == ["dagster:partition:t[2026-01-01]"]
+    assert rows_by_deltalake(tmp_path / "t") == [{"day": "2026-01-01", "x": 1, "n": "new"}]
+    replaced: dict[str, Any] = {
+        "delta/overwrite_schema": True,
+        "partition_expr": None,
+        "delta/partition_by": [],
+    }
+    log = write(tmp_path, instance, pa.table({"m": [1]}), {place: replaced})
+    assert log.snapshot().schema.fields[0].name == "m"
+
+
+@pytest.mark.parametrize("place", [OUTPUT, ASSET, MANAGER])
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("delta/mod", "delta/mode"),
+        ("delta/partitionBy", "delta/partition_by"),
+        ("delta/idempotence", "delta/idempotency"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
+    tmp_path: Path, instance: dg.DagsterInstance, place: str, key: str, nearest: str
+) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        write(tmp_path, instance, pa.table({"x": [1]}), {place: {key: "append"}})
+    assert f"the nearest that does is '{nearest}'" in str(refused.value)
+    assert str(refused.value).startswith("the metadata of ")
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ({"delta/partition_by": 3}, "give a column or a list of columns"),
+        ({"delta/configuration": {"delta.checkpointInterval": 7}}, "table properties to texts"),
+        ({"partition_expr": 3}, "give an expression"),
+        ({"delta/overwrite_schema": 1}, "give True or False"),
+        ({"delta/idempotency": "partition", "delta/mode": "append"}, "is for overwrites"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_before_anything_is_written(
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        write(tmp_path, instance, pa.table({"x": [1]}), {OUTPUT: metadata})
+    assert says in str(refused.value)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_table_that_is_laid_out_otherwise_is_not_written(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    rows = pa.table({"x": [1], "y": [1]})
+    write(tmp_path, instance, rows, {OUTPUT: {"delta/partition_by": "x"}})
+    with pytest.raises(InvalidRequestError, match="is partitioned by x, not by y"):
+        write(tmp_path, instance, rows, {OUTPUT: {"delta/partition_by": "y"}})
+    assert DeltaLog(tmp_path / "t").snapshot().version == 0
