@@ -23,7 +23,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.row_rules import not_null_rules
-from delta_ops.protocol.stats import FileStatsMaker
+from delta_ops.protocol.stats import ColumnPath, FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
 
@@ -53,7 +53,7 @@ class DataFileWriter:
         self._storage, self._schema, self._definition = storage, file_schema, definition
         self._codec = definition.properties.compression_codec
         self._is_chosen = _CODEC_PROPERTY in definition.metadata.configuration
-        self._floats = [f.name for f in file_schema if pa.types.is_floating(f.type)]
+        self._floats = dict(_float_columns(file_schema))
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
         self._stats: FileStatsMaker | None = None
@@ -101,7 +101,7 @@ class DataFileWriter:
         self,
         rows: pa.Table,
         partition_values: Mapping[str, str | None],
-        free_of_nan: Collection[str],
+        free_of_nan: Collection[ColumnPath],
         num_bytes: int,
     ) -> AddFile:
         """Write one small file of new rows that keep the rules; it is not durable, see `write`.
@@ -127,9 +127,15 @@ class DataFileWriter:
         info = self._storage.create_from_stream(path, write, is_durable=False)
         return self._add(path, info, footer, known | unknown, partition_values, True)
 
-    def floats_without_nan(self, rows: pa.Table) -> frozenset[str]:
-        """Floating-point columns in which there is no NaN."""
-        return frozenset(name for name in self._floats if not _has_nan(rows[name]))
+    def floats_without_nan(self, rows: pa.Table) -> frozenset[ColumnPath]:
+        """Floating-point columns, and fields of structs, in which there is no NaN."""
+        return frozenset(self._floats) - self._floats_with_nan(rows, self._floats)
+
+    def _floats_with_nan(
+        self, rows: pa.Table, paths: Collection[ColumnPath]
+    ) -> frozenset[ColumnPath]:
+        # Rows may have partition columns between these.
+        return frozenset(path for path in paths if _has_nan(rows[path[0]], self._floats[path][1:]))
 
     def _validate_tables(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         for rows in tables:
@@ -147,7 +153,7 @@ class DataFileWriter:
         path: str,
         info: FileInfo,
         footer: pq.FileMetaData,
-        free_of_nan: Collection[str],
+        free_of_nan: Collection[ColumnPath],
         partition_values: Mapping[str, str | None],
         data_change: bool,
     ) -> AddFile:
@@ -162,7 +168,7 @@ class DataFileWriter:
             partition_values=dict(partition_values),
             modification_time=info.modified_ms,
             data_change=data_change,
-            stats=self._stats.stats(footer, {(name,) for name in free_of_nan}),
+            stats=self._stats.stats(footer, free_of_nan),
         )
 
     def _encode(
@@ -170,7 +176,7 @@ class DataFileWriter:
         tables: Iterable[pa.Table],
         sink: Any,
         codec: str,
-        free_of_nan: set[str],
+        free_of_nan: set[ColumnPath],
         *,
         is_tiny: bool = False,
     ) -> pq.FileMetaData:
@@ -191,7 +197,7 @@ class DataFileWriter:
                     stored = _declare_columns(rows) if self._is_nested else rows
                     writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
                     if free_of_nan:
-                        free_of_nan -= {name for name in free_of_nan if _has_nan(rows[name])}
+                        free_of_nan -= self._floats_with_nan(rows, free_of_nan)
             except BaseException:
                 with contextlib.suppress(Exception):  # closing what is broken hides why it broke
                     writer.close()
@@ -245,8 +251,21 @@ def _new_uuid() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return bool(pc.any(pc.is_nan(column), min_count=0).as_py())
+def _float_columns(
+    fields: Iterable[pa.Field], path: ColumnPath = (), places: tuple[int, ...] = ()
+) -> Iterator[tuple[ColumnPath, tuple[int, ...]]]:
+    """Floating-point columns and fields of structs, with their places among their neighbours."""
+    for place, each in enumerate(fields):
+        if pa.types.is_floating(each.type):
+            yield (*path, each.name), (*places, place)
+        elif pa.types.is_struct(each.type):
+            yield from _float_columns(each.type, (*path, each.name), (*places, place))
+
+
+def _has_nan(column: pa.ChunkedArray, places: tuple[int, ...]) -> bool:
+    """Whether there is NaN in a column, or in the field of structs at these places."""
+    values = pc.struct_field(column, places) if places else column
+    return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 
 def _declare_columns(rows: pa.Table) -> pa.Table:

@@ -339,6 +339,16 @@ def test_the_maximum_of_a_float_column(
     assert json.loads(stats)["maxValues"].get("d") == found
 
 
+@pytest.mark.parametrize("partition_by", [None, ["p"]], ids=["whole", "partitioned"])
+def test_the_maximum_of_a_float_in_a_struct(tmp_path: Path, partition_by: list[str] | None) -> None:
+    fields = [{"x": 1.0, "s": {"a.b": 5.0}}, None, {"x": float("nan"), "s": None}]
+    table = pa.table({"id": [1, 2, 3], "p": ["a"] * 3, "s": fields, "d": [0.5] * 3})
+    da.write(tmp_path, table, partition_by=partition_by)
+    (stats,) = DeltaLog(tmp_path).snapshot().files(["stats"])["stats"].to_pylist()
+    greatest = json.loads(stats)["maxValues"]
+    assert (greatest["s"], greatest["d"]) == ({"s": {"a.b": 5.0}}, 0.5)
+
+
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "uncompressed", "lz4_raw"])
 def test_every_codec_of_the_table_property_is_written(tmp_path: Path, codec: str) -> None:
     da.write(tmp_path, ROWS, configuration={"delta.parquet.compression.codec": codec})

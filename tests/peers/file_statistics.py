@@ -1,0 +1,250 @@
+"""Statistics of files in the log, by value: what they say of each column, and of what rows.
+
+What means the same by another text is the same here: numbers are compared as numbers, floats as
+floats of 32 bits, times as moments, in whichever zone and however precise they are written.
+Where the others say something else, `in_our_form` and `is_same_by_deltalake` have the rules.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import isclose, isfinite, isnan
+from pathlib import Path
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from delta_ops import DeltaLog
+from delta_ops.protocol.column_mapping import physical_name, rename_columns
+from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    leaves,
+)
+from delta_ops.protocol.stats import ColumnPath
+
+NEW_YORK = "America/New_York"
+KINDS = ("minValues", "maxValues", "nullCount")
+CUT = 32
+"""Characters of a text that its bounds keep."""
+LAST = "\U0010ffff"
+_BYTES_OF_DELTALAKE = 64
+_MS = timedelta(milliseconds=1)
+_ZONES_IN_MINUTES = datetime(1972, 1, 1)
+
+
+class Bound(NamedTuple):
+    """What one file's statistics say of one column, and the values that the column has there."""
+
+    kind: str
+    path: ColumnPath
+    data_type: DataType
+    said: Any
+    values: list[Any]
+    """Without nulls."""
+
+
+def bounds_of(
+    table: Path, rows: list[dict[str, Any]], partition: str | None
+) -> Mapping[tuple[str, ...], Bound]:
+    """What the log says of each file's columns; by partition, kind and path.
+
+    Args:
+        rows: Those that vectors delete are among them.
+        partition: The only column that the table is partitioned by, whose files are one each.
+    """
+    return {
+        (repr(value), each.kind, *each.path): each
+        for value, each in _bounds(table, rows, partition)
+    }
+
+
+def _bounds(
+    table: Path, rows: list[dict[str, Any]], partition: str | None
+) -> Iterator[tuple[Any, Bound]]:
+    snapshot = DeltaLog(table).snapshot()
+    types = {each.name: each.data_type for each in snapshot.schema.fields}
+    for add in snapshot.add_files():
+        stats = json.loads(add.stats or "", parse_float=Decimal)
+        value, mine = None, rows
+        if partition is not None:
+            value = parse(add.partition_values[partition], types[partition])
+            mine = [row for row in rows if is_equal(row[partition], value)]
+        assert stats["numRecords"] == len(mine)
+        assert stats.get("tightBounds", True) is (add.deletion_vector is None)
+        assert set(stats) <= {"numRecords", "tightBounds", *KINDS}
+        in_file = rename_columns(snapshot.schema, physical_name)
+        columns = zip(leaves(snapshot.schema), leaves(in_file), strict=True)
+        for (path, data_type), (physical_path, _) in columns:
+            if path[0] == partition:
+                continue
+            values = [found for row in mine if (found := value_at(row, path)) is not None]
+            for kind in KINDS:
+                said = value_at(stats[kind], physical_path)
+                yield value, Bound(kind, path, data_type, said, values)
+
+
+def value_at(row: Any, path: ColumnPath) -> Any:
+    """The value of a column, or of a field of structs; None where one of them is null."""
+    for name in path:
+        row = None if row is None else row.get(name)
+    return row
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Whether two values are one in SQL, null aside: NaN is equal to itself."""
+    return bool(one == other or (is_nan(one) and is_nan(other)))
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value of any type is NaN."""
+    return isinstance(value, float) and isnan(value)
+
+
+def typed(said: Any, data_type: DataType) -> Any:
+    """A bound as a value."""
+    match said:
+        case str() if data_type in (FLOAT, DOUBLE):
+            return float(said)
+        case str() if data_type == TIMESTAMP:
+            return _moment(said)
+        case str() if data_type == TIMESTAMP_NTZ:
+            return datetime.fromisoformat(said)
+        case str() if data_type != STRING:
+            return parse(said, data_type)
+        case int() | Decimal() if data_type in (FLOAT, DOUBLE):
+            return float(said)
+    return said
+
+
+def _moment(said: str) -> datetime:
+    """A moment; delta-spark writes the time of day of its zone, and the zone without seconds."""
+    if said.startswith("0000-12-31T19:03:58"):
+        # Year 1 begins at that time in New York, in a year that Python has not.
+        return datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=float("0" + said[19:23]))
+    moment = datetime.fromisoformat(said)
+    wall = moment.replace(tzinfo=None)
+    if moment.utcoffset() and wall < _ZONES_IN_MINUTES:
+        moment = wall.replace(tzinfo=ZoneInfo(NEW_YORK))
+    return moment.astimezone(UTC)
+
+
+def in_our_form(theirs: Bound) -> Any:
+    """What we say where the reference says this: the same, or what is safe for every reader."""
+    data_type, values = theirs.data_type, theirs.values
+    if theirs.kind == "nullCount":
+        # A footer tells of a list's elements, not of the list.
+        return None if isinstance(data_type, ArrayType | MapType) else theirs.said
+    is_lower = theirs.kind == "minValues"
+    bound = typed(theirs.said, data_type)
+    if isinstance(bound, float):
+        if isnan(bound) or bound in (float("inf"), float("-inf")):
+            return None  # JSON has no such numbers; the reference writes texts
+        if data_type == FLOAT:
+            # The same number; the reference writes the digits of a float, and we of its double.
+            bound = struct.unpack("f", struct.pack("f", bound))[0]
+        # Who compares bits would miss -0.0 above 0.0.
+        return bound or (-0.0 if is_lower else 0.0)
+    if isinstance(bound, datetime) and not is_lower and max(values).microsecond % 1000:
+        # The reference cuts to milliseconds and adds one when it reads; others do not.
+        try:
+            return bound + _MS
+        except OverflowError:
+            return None
+    return bound
+
+
+def is_same(ours: Bound, theirs: Bound) -> bool:
+    """Whether our bound is the reference's, in our form."""
+    if ours.said is None and theirs.said is None:
+        return True
+    if ours.kind == "maxValues" and ours.data_type == STRING and theirs.values:
+        greatest = max(theirs.values)
+        if any(each > "\uffff" for each in greatest[: 2 * CUT]):
+            return _is_cut_above(ours.said, greatest)
+    if ours.kind == "nullCount":
+        return bool(ours.said == in_our_form(theirs))
+    return bool(_key(typed(ours.said, ours.data_type)) == _key(in_our_form(theirs)))
+
+
+def _is_cut_above(said: str | None, greatest: str) -> bool:
+    """Whether it is the shortest that we find; the reference counts UTF-16 units here."""
+    if said is None:
+        return set(greatest[CUT : 2 * CUT]) == {LAST} and len(greatest) > 2 * CUT
+    if len(greatest) <= CUT:
+        return said == greatest
+    return said >= greatest and said[:CUT] == greatest[:CUT] and len(said) <= 2 * CUT
+
+
+def is_same_by_deltalake(ours: Bound, theirs: Bound) -> bool:
+    """Whether deltalake's bound is what it makes of the rows where we say this."""
+    data_type, values = ours.data_type, ours.values
+    if data_type == BINARY or isinstance(data_type, ArrayType | MapType):
+        return theirs.said is None  # we count nulls of bytes
+    if ours.kind == "nullCount":
+        return bool(theirs.said == ours.said)
+    is_lower = ours.kind == "minValues"
+    known = [value for value in values if not is_nan(value)]
+    end = (min if is_lower else max)(known) if known else None
+    one, other = (typed(each.said, data_type) for each in (ours, theirs))
+    if end is None:
+        return one is None and other is None
+    if data_type == BOOLEAN:
+        return one is None and other is end  # nobody else has bounds of these
+    if data_type == STRING:
+        return _is_cut_by_deltalake(other, end, is_lower)
+    if isinstance(data_type, DecimalType) and data_type.scale:
+        # It writes the digits of a double.
+        return float(one) == float(end) and isclose(other, end, rel_tol=1e-15)
+    if isinstance(end, datetime):
+        return bool(other == end - timedelta(microseconds=end.microsecond % 1000))
+    if isinstance(end, float) and one is None and len(known) < len(values) and isfinite(end):
+        return bool(not is_lower and other == end)  # it hides NaN
+    return bool(_key(one) == _key(other))
+
+
+def _is_cut_by_deltalake(said: str, end: str, is_lower: bool) -> bool:
+    """Whether it is the text, or, where that has more bytes than Arrow leaves, one at its side."""
+    if len(end.encode()) <= _BYTES_OF_DELTALAKE:
+        return said == end
+    if is_lower:
+        return end.startswith(said)
+    return said == end or (said > end and len(said.encode()) <= _BYTES_OF_DELTALAKE)
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return Decimal(value)
+    return repr(value) if isinstance(value, float) else value
+
+
+def holds(bound: Bound) -> bool:
+    """Whether no value of the file is outside, however its reader compares."""
+    if bound.kind == "nullCount":
+        return True
+    said = typed(bound.said, bound.data_type)
+    if said is None:
+        return True
+    order = _order_of_bits if isinstance(said, float) else lambda value: value
+    compared = [order(value) for value in bound.values]
+    if bound.kind == "minValues":
+        return all(order(said) <= each for each in compared)
+    return all(order(said) >= each for each in compared)
+
+
+def _order_of_bits(value: float) -> tuple[bool, float, bool]:
+    """NaN is the greatest, and -0.0 is below 0.0."""
+    return (True, 0.0, False) if isnan(value) else (False, value, repr(value) != "-0.0")
