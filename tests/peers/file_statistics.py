@@ -44,7 +44,8 @@ CUT = 32
 LAST = "\U0010ffff"
 _BYTES_OF_DELTALAKE = 64
 _MS = timedelta(milliseconds=1)
-_ZONES_IN_MINUTES = datetime(1972, 1, 1)
+_LOCAL_MEAN_TIME = timedelta(hours=-4, minutes=-56)
+"""New York's before 1883, without its two seconds."""
 
 
 class Bound(NamedTuple):
@@ -140,9 +141,8 @@ def _moment(said: str) -> datetime:
         # Year 1 begins at that time in New York, in a year that Python has not.
         return datetime(1, 1, 1, tzinfo=UTC) + timedelta(seconds=float("0" + said[19:23]))
     moment = datetime.fromisoformat(said)
-    wall = moment.replace(tzinfo=None)
-    if moment.utcoffset() and wall < _ZONES_IN_MINUTES:
-        moment = wall.replace(tzinfo=ZoneInfo(NEW_YORK))
+    if moment.utcoffset() == _LOCAL_MEAN_TIME:
+        moment = moment.replace(tzinfo=ZoneInfo(NEW_YORK))
     return moment.astimezone(UTC)
 
 
