@@ -23,6 +23,8 @@ pytest_plugins = [
 ]
 
 _OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
+_OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.py")
+"""Tests whose sessions run in processes of their own."""
 TIME_ZONE = "spark.sql.session.timeZone"
 _REPORTED = "reported"
 
@@ -34,7 +36,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 class _JvmInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
     def _split_scope(self, nodeid: str) -> str:
-        return "jvm" if nodeid.startswith(_OF_JVM) else str(super()._split_scope(nodeid))
+        is_of_jvm = nodeid.startswith(_OF_JVM) and not nodeid.startswith(_OF_OTHER_PROCESSES)
+        return "jvm" if is_of_jvm else str(super()._split_scope(nodeid))
 
 
 @pytest.fixture
