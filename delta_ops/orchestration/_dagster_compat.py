@@ -80,6 +80,19 @@ def add_partition_metadata(
     )
 
 
+def consumer_partitions(
+    context: dg.InputContext,
+) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]] | None:
+    """The partitions of the asset that takes this input, and those that its run materialises; None
+    where it has none."""
+    if not _has_step(context) or not context.step_context.has_partitions:
+        return None
+    partitions = context.step_context.run_partitions_def
+    if partitions is None:
+        return None
+    return partitions, dg.OpExecutionContext(context.step_context).partition_keys
+
+
 def record_read(context: dg.InputContext, name: str, version: int) -> None:
     """Note on the assets that this step materialises which version of an input it read."""
     if not _has_step(context):

@@ -19,6 +19,11 @@ before the IO manager's own:
     delta/overwrite_schema
                         True: the columns of the output become the table's; without partitions only
 
+An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
+in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
+partitions that the asset itself materialises: the flights of a day, whichever day's file they came
+with. `columns` there names the columns to read.
+
 What an overwrite replaces is named by a predicate on the column of `partition_expr`; without
 partitions it is the whole table. There is no third way, and no error turns one into the other.
 """
@@ -49,6 +54,7 @@ from delta_ops.orchestration.output_settings import (
     PartitionExpr,
     output_settings,
     partition_expr_of,
+    partition_expr_of_input,
 )
 from delta_ops.orchestration.output_txns import (
     forced_source_txn,
@@ -317,6 +323,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return arrow.write(transaction, data, **options)
 
     def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
+        expression = partition_expr_of_input(context)
+        if expression is not None:
+            partitions, keys = _require_partitions(context)
+            return partition_predicate(expression, snapshot.schema, partitions, keys)
         if not context.has_asset_partitions or context.upstream_output is None:
             return None
         metadata = context.upstream_output.definition_metadata
@@ -361,6 +371,19 @@ def _require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None
             'column holds them; add metadata={"partition_expr": "<column>"}'
         )
     return expression
+
+
+def _require_partitions(
+    context: dg.InputContext,
+) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]]:
+    found = compat.consumer_partitions(context)
+    if found is None:
+        raise InvalidRequestError(
+            f"input {context.asset_key.to_user_string()} has the metadata partition_expr, by which "
+            "an asset takes the rows of its own partitions, and the asset that takes it has none; "
+            "leave partition_expr out"
+        )
+    return found
 
 
 def _validate_none_is_meant(context: dg.OutputContext) -> None:

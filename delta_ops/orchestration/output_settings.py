@@ -106,6 +106,13 @@ def partition_expr_of(
     return _expressions(_first_given("partition_expr", places))
 
 
+def partition_expr_of_input(context: dg.InputContext) -> PartitionExpr | None:
+    """What says which rows of an upstream belong to the partitions of the asset that reads it."""
+    place = f"the metadata of the input {context.asset_key.to_user_string()}"
+    places = ((place, context.definition_metadata or {}),)
+    return _expressions(_first_given("partition_expr", places))
+
+
 def _validate_keys(place: str, metadata: Mapping[str, Any], *, only_ours: bool) -> None:
     for key in metadata:
         if key not in _KEYS and (only_ours or key.startswith("delta/")):

@@ -1,6 +1,6 @@
 """Assets whose partitions are chosen by an expression, written and read through Dagster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ REGIONS = dg.MultiPartitionsDefinition(
 
 
 def materialize(
-    assets: list[dg.AssetsDefinition],
+    assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     lake: Path,
     instance: dg.DagsterInstance,
     tags: dict[str, str] | None = None,
@@ -133,3 +133,56 @@ def test_one_column_cannot_stand_for_several_dimensions(
     ):
         materialize([regional(iter([0]), "at")], tmp_path, instance, key="2026-01-01|be")
     assert not (tmp_path / "sales").exists()
+
+
+def late_files(partitions: dg.PartitionsDefinition[Any] | None) -> dg.AssetsDefinition:
+    """Rows of three days, of which one came with the file of another day."""
+
+    @dg.asset(partitions_def=partitions, metadata={"partition_expr": "arrived"})
+    def files() -> pa.Table:
+        days = ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-01"]
+        return pa.table({"day": days, "arrived": ["2026-01-03"] * 4, "id": [1, 2, 3, 4]})
+
+    return files
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")
+@pytest.mark.parametrize("partitions", [None, DAYS], ids=["no partitions", "other partitions"])
+def test_an_input_with_an_expression_holds_the_rows_of_the_readers_partitions(
+    tmp_path: Path, instance: dg.DagsterInstance, partitions: dg.PartitionsDefinition[Any] | None
+) -> None:
+    loaded: list[list[int]] = []
+    files = late_files(partitions)
+    mapping = None if partitions is None else dg.AllPartitionMapping()
+    taken = dg.AssetIn(partition_mapping=mapping, metadata={"partition_expr": "day"})
+
+    @dg.asset(
+        partitions_def=DAYS,
+        ins={"files": taken},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def events(files: pa.Table) -> None:
+        loaded.append(files["id"].to_pylist())
+
+    materialize([files], tmp_path, instance, key=None if partitions is None else "2026-01-03")
+    range_tags = {
+        "dagster/asset_partition_range_start": "2026-01-02",
+        "dagster/asset_partition_range_end": "2026-01-04",
+    }
+    others = dg.AssetSpec("files", partitions_def=partitions)
+    materialize([others, events], tmp_path, instance, key="2026-01-01")
+    materialize([others, events], tmp_path, instance, tags=range_tags)
+    assert loaded == [[1, 4], [2, 3]]
+
+
+def test_only_an_asset_with_partitions_takes_rows_by_an_expression(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    files = late_files(None)
+
+    @dg.asset(ins={"files": dg.AssetIn(metadata={"partition_expr": "day"})})
+    def events(files: pa.Table) -> None:
+        return None
+
+    with pytest.raises(InvalidRequestError, match=r"input files .* leave partition_expr out"):
+        materialize([files, events], tmp_path, instance)
