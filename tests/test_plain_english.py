@@ -94,7 +94,6 @@ def test_a_decision_fits_on_a_page(decision: Path) -> None:
     assert len(decision.read_text().split()) <= PAGE_WORDS, "move details to docs/measurements"
 
 
-# --- paste at the end of tests/test_plain_english.py (two empty lines above); no further import ---
 # Public names that stay: `DeltaLog.over(storage)`, `Transaction.done_before()`.
 _KEPT_NAMES = frozenset({"over", "done_before"})
 _PREPOSITION = re.compile(

@@ -31,7 +31,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameWriter, SparkSession
 
-from delta_ops.spark.compiled import ClassesUnavailableError, instance_on_executors
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.session import overriding
 
 logger = logging.getLogger(__name__)
@@ -294,12 +294,5 @@ def _prepare(spark: SparkSession) -> Any:
         writes = instance_on_executors(spark, "DeltaOpsWrites", _SOURCE)
         writes.leaveOthersTo(spark.conf.get(_SETTING))
         return writes
-    except (
-        ClassesUnavailableError,
-        Py4JError,
-        PySparkException,
-        AttributeError,
-        TypeError,
-        OSError,
-    ) as error:
-        raise ProtocolUnavailableError(str(error).strip().split("\n")[0]) from error
+    except OBSTACLES as error:
+        raise ProtocolUnavailableError(first_line(error)) from error

@@ -14,6 +14,8 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
@@ -23,6 +25,22 @@ _ISOLATION = "spark.sql.artifact.isolation.enabled"
 
 class ClassesUnavailableError(Exception):
     """Executors of this session would not find classes of ours."""
+
+
+OBSTACLES = (
+    ClassesUnavailableError,
+    Py4JError,
+    PySparkException,
+    AttributeError,
+    TypeError,
+    OSError,
+)
+"""What a call of a class of ours raises where there is no JVM for it, or another Spark inside."""
+
+
+def first_line(error: Exception) -> str:
+    """What stood in the way, without Java's stack."""
+    return str(error).strip().split("\n")[0]
 
 
 _made: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()

@@ -24,14 +24,18 @@ from typing import Any, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from delta_ops.spark.compiled import instance_of
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
 from delta_ops.spark.expressions import physical_text
 from delta_ops.spark.log_relations import JAVA
+
+ROW = "_tmp_metadata_row_index"
+"""The number of a row in its file, from 0: the name by which Spark's reader of Parquet tells it.
+
+`_metadata.row_index` is read by it too, and then put into a struct for each row.
+"""
 
 
 class IndexUnavailableError(Exception):
@@ -148,6 +152,7 @@ def relation(
     options: Mapping[str, str],
     *,
     folds_case: bool,
+    numbers_rows: bool = False,
 ) -> DataFrame:
     """A scan of exactly these files; columns of `data_schema`, then of `partition_schema`.
 
@@ -160,6 +165,7 @@ def relation(
         options: Passed to Spark's Parquet reader.
         folds_case: Find columns whatever the case of their names, also in a session that tells
             names by their case.
+        numbers_rows: Tell of each row its number, in the column `ROW` after those of `data_schema`.
 
     Raises:
         IndexUnavailableError: It cannot be had here.
@@ -173,6 +179,7 @@ def relation(
             "partitions": partition_schema.json(),
             "options": dict(options),
             "folds_case": folds_case,
+            "row": ROW if numbers_rows else None,
         }
     )
     try:
@@ -180,8 +187,8 @@ def relation(
         relations = instance_of(spark, "LogRelations", JAVA)
         scan = relations.relation(session, given, _bytes_of(columns))
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
-    except (Py4JError, PySparkException, AttributeError, TypeError) as error:
-        raise IndexUnavailableError(str(error).strip().split("\n")[0]) from error
+    except OBSTACLES as error:
+        raise IndexUnavailableError(first_line(error)) from error
 
 
 def _physical_texts(values: pa.Array) -> pa.StringArray:

@@ -23,12 +23,11 @@ from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
 from delta_ops.protocol.schema import LONG, StructField
 from delta_ops.spark import vector_filter
 from delta_ops.spark.expressions import named_column
+from delta_ops.spark.file_index import ROW
 from delta_ops.spark.vector_filter import FilterUnavailableError
 
 FILE = StructField("delta_ops file", LONG)
 """The number of the file, in each of its rows; no table's name, for the space."""
-ROW = "delta_ops row"
-"""The number of the row in its file, from 0."""
 _BLOCK, _WORDS = "delta_ops block", "delta_ops words"
 _FILE_BITS = 40
 """Blocks of a file have numbers below 2 to the power of this."""

@@ -48,6 +48,13 @@ public class LogRelations {
     Map given = (Map) new ObjectMapper().readValue(json, Map.class);
     StructType partitionSchema = (StructType) DataType.fromJson((String) given.get("partitions"));
     StructType dataSchema = (StructType) DataType.fromJson((String) given.get("data"));
+    String row = (String) given.get("row");
+    if (row != null) {
+      if (!row.equals(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME())) {
+        throw new IllegalStateException("Spark would tell the numbers of rows in another way");
+      }
+      dataSchema = dataSchema.add(row, DataTypes.LongType, true);
+    }
     scala.collection.immutable.Map options =
         PythonUtils.toScalaMap((Map) given.get("options"));
     LogFileIndex index = new LogFileIndex(

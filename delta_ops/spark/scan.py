@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
-from types import MappingProxyType
 from typing import NamedTuple
 
 from pyroaring import BitMap64
@@ -34,9 +33,9 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import file_index, file_list
-from delta_ops.spark.file_index import FileGroup, IndexUnavailableError
-from delta_ops.spark.file_list import add_metadata, is_hidden
-from delta_ops.spark.live_rows import FILE, ROW, keep_live, keep_named
+from delta_ops.spark.file_index import ROW, FileGroup, IndexUnavailableError
+from delta_ops.spark.file_list import is_hidden
+from delta_ops.spark.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.places import reach, spark_path
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.stored_columns import (
@@ -113,6 +112,7 @@ def scan(
     """
     reach(spark, snapshot.storage)
     _require_distinct_names(spark, snapshot, columns.schema)
+    _require_name_of_rows(snapshot, columns)
     _require_shredded_variants(spark, snapshot, columns.schema)
     show = partial(
         select_table_columns, definition=columns.definition, fields=columns.schema.fields
@@ -130,7 +130,7 @@ def scan(
                 replace(each.group, values=(*each.group.values, str(number)))
                 for number, (each, _) in enumerate(some)
             ]
-            rows = _scan_groups(spark, snapshot, numbered, files, {ROW: "row_index"})
+            rows = _scan_groups(spark, snapshot, numbered, files, numbers_rows=True)
             yield show(keep(rows, [vector for _, vector in some]))
 
 
@@ -196,15 +196,16 @@ def _scan_groups(
     snapshot: Snapshot,
     columns: ScanColumns,
     groups: Sequence[FileGroup],
-    of_spark: Mapping[str, str] = MappingProxyType({}),
+    *,
+    numbers_rows: bool = False,
 ) -> DataFrame:
-    """All rows of these files, with the names of `stored_schema`, and with fields of metadata."""
+    """All rows of these files, with the names of `stored_schema`, and `ROW` if it is asked for."""
     definition = columns.definition
     data = stored_schema(definition, columns.of_files)
     of_log = log_schema(definition, columns.of_log)
     options = {**READ_OPTIONS, **scan_options(definition)}
     try:
-        rows = file_index.relation(
+        return file_index.relation(
             spark,
             spark_path(snapshot.storage, ""),
             groups,
@@ -212,12 +213,13 @@ def _scan_groups(
             of_log,
             options,
             folds_case=not any(_names_alike(_join_schemas(data, of_log))),
+            numbers_rows=numbers_rows,
         )
-        return add_metadata(rows, of_spark)
     except IndexUnavailableError as error:
         _tell_once(spark, error)
         _require_settings(spark, snapshot.uri, definition)
         _refuse_hidden(snapshot, groups)
+        of_spark = {ROW: "row_index"} if numbers_rows else {}
         return file_list.scan(spark, groups, data, of_log, options, of_spark)
 
 
@@ -258,6 +260,15 @@ def _require_distinct_names(spark: SparkSession, snapshot: Snapshot, schema: Str
         raise InvalidRequestError(
             f"{snapshot.uri} has the columns {' and '.join(names)}, which this session takes for "
             f"one; set {CASE_SENSITIVE} to true in it, or read with delta_ops.arrow"
+        )
+
+
+def _require_name_of_rows(snapshot: Snapshot, columns: ScanColumns) -> None:
+    """Refuse a column whose values Spark would take for the numbers of rows, or these for it."""
+    if ROW in stored_schema(columns.definition, columns.of_files).names:
+        raise InvalidRequestError(
+            f"{snapshot.uri} has the column {ROW}, by which Spark's reader calls the numbers of "
+            "rows; read it with delta_ops.arrow"
         )
 
 

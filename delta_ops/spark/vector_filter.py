@@ -15,12 +15,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyroaring import BitMap64
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 
-from delta_ops.spark.compiled import ClassesUnavailableError, instance_on_executors
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 
 _CLASS = "delta_ops.VectorFilters"
 _SOURCE = """
@@ -156,13 +154,5 @@ def is_named(spark: SparkSession, vectors: Sequence[BitMap64], file: Column, row
         context: Any = spark.sparkContext
         filters = instance_on_executors(spark, _CLASS, _SOURCE)
         return Column(filters.names(context._jsc, bytearray(sent), file._jc, row._jc))
-    except (
-        ClassesUnavailableError,
-        Py4JError,
-        PySparkException,
-        AttributeError,
-        TypeError,
-        OSError,
-        struct.error,
-    ) as error:
-        raise FilterUnavailableError(str(error).strip().split("\n")[0]) from error
+    except (*OBSTACLES, struct.error) as error:
+        raise FilterUnavailableError(first_line(error)) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pty
 import re
 import shutil
 import subprocess
@@ -32,6 +31,7 @@ from delta_ops.protocol.actions import CommitInfo
 from delta_ops.protocol.far_times import date_text, time_text, timestamp_text
 from delta_ops.transaction import Staged, begin
 from tests.cli.hostile_tables import NAME, PLACE, SHOWN, TEXT, create_hostile, odd_rows
+from tests.cli.terminals import text_sent
 from tests.tables import add, metadata, write_log
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -218,26 +218,11 @@ def on_terminal(arguments: Sequence[Sequence[str]]) -> str:
         "    try: cli(arguments)\n"
         "    except SystemExit: pass\n"
     )
-    ours, theirs = pty.openpty()
     environment = {"PYTHONPATH": str(PROJECT), "PATH": os.environ["PATH"]}
-    process = subprocess.Popen(
+    return text_sent(
         [sys.executable, "-c", program, json.dumps(arguments)],
-        stdout=theirs,
-        stderr=theirs,
-        stdin=theirs,
-        env={**environment, "TERM": "xterm", "COLUMNS": "300", "PYTHONIOENCODING": "utf-8"},
+        {**environment, "TERM": "xterm", "COLUMNS": "300", "PYTHONIOENCODING": "utf-8"},
     )
-    os.close(theirs)
-    sent = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            sent += chunk
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait() == 0
-    return sent.decode()
 
 
 def test_a_terminal_is_sent_nothing_that_a_table_holds(table: Path) -> None:

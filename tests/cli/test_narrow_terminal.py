@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
 
 import delta_ops.arrow as da
+from tests.cli.terminals import text_sent
 
 COLUMNS, LINES = 80, 24
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -20,26 +19,10 @@ _STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 def lines_seen(*arguments: str | Path, status: int = 0) -> list[str]:
     """The lines of standard output, without styles."""
-    ours, theirs = pty.openpty()
     size = {"COLUMNS": str(COLUMNS), "LINES": str(LINES), "TERM": "xterm"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "delta_ops.cli", *map(str, arguments)],
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **size},
-    )
-    os.close(theirs)
-    seen = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait() == status
-    return _STYLE.sub("", seen.decode()).replace("\r", "").splitlines()
+    command = [sys.executable, "-m", "delta_ops.cli", *map(str, arguments)]
+    sent = text_sent(command, {**os.environ, **size}, status=status, errors=False)
+    return _STYLE.sub("", sent).replace("\r", "").splitlines()
 
 
 def cells(lines: list[str], first: str) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
+from tests.cli.terminals import text_sent
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "delta_ops.cli")
@@ -120,21 +120,7 @@ def test_whoever_reads_one_line_of_many_sees_no_error(
 
 def on_terminal(*arguments: str) -> str:
     """What a person would see, both streams together."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=theirs, stderr=theirs, stdin=theirs, env=ENVIRONMENT
-    )
-    os.close(theirs)
-    seen = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # Linux's way to say that the other end is closed
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait() == 0
-    return seen.decode()
+    return text_sent([*COMMAND, *arguments], ENVIRONMENT)
 
 
 def test_on_a_terminal_rows_are_a_table_and_names_are_shown_as_they_are(table: Path) -> None:

@@ -84,5 +84,5 @@ def write_all() -> dg.JobDefinition:
 
 
 def write_all_with_retries() -> dg.JobDefinition:
-    """The same with a retry of each op."""
+    """The job whose ops are tried a second time, for a process that makes it anew."""
     return job_of(dg.RetryPolicy(max_retries=1))

@@ -38,7 +38,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
-from delta_ops.spark.file_index import FileGroup
+from delta_ops.spark.file_index import ROW, FileGroup
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.transaction import Staged
 from tests.arrow.foreign_table import create as create_foreign
@@ -417,6 +417,13 @@ def test_a_session_that_would_miss_columns_of_another_case_is_told(
         ds.read(telling_case, log)
     telling_case.conf.set(CASE_SENSITIVE, "false")
     assert rows_of(ds.read(telling_case, log)) == rows(da.to_table(log))
+
+
+def test_a_column_by_sparks_name_for_numbers_of_rows(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, pa.table({ROW: ["a"], "id": [1]}))
+    told = rf"has the column {ROW}, by which Spark's reader calls the numbers of rows; read it with"
+    with pytest.raises(InvalidRequestError, match=told):
+        ds.read(spark, tmp_path)
 
 
 def test_columns_that_only_their_case_tells_apart(
