@@ -5,7 +5,7 @@ run fails at its end with what failed. What was done is an observation of the ta
 materialization: its rows are the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from delta_ops.maintenance.fleet import failure_of
 from delta_ops.maintenance.operation import OperationEntry, Option
 from delta_ops.maintenance.operations import OPERATIONS
 from delta_ops.orchestration.handover import build_single_op_job, no_output
-from delta_ops.orchestration.metadata import table_metadata
+from delta_ops.orchestration.maintenance_report import maintenance_observation
 from delta_ops.orchestration.tables import TableRef
 
 MAINTENANCE_OP = "maintain_tables"
@@ -156,7 +156,7 @@ def _maintain(
     """Look after a table and tell what was done; why it failed, if it did."""
     try:
         result = _attempt(context, table, config)
-        observation = _observation(table, result)
+        observation = maintenance_observation(table, result)
     except TableNotFoundError as error:
         if is_gone(context.instance, table):
             context.log.error(f"{table.name} is gone: {error}")
@@ -192,36 +192,3 @@ def _attempt(
         raise_errors=False,
         on_event=on_event,
     )
-
-
-def _observation(table: TableRef, result: MaintenanceResult) -> dg.AssetObservation:
-    return dg.AssetObservation(
-        asset_key=table.asset_key,
-        description=_sentence(result),
-        metadata={**table_metadata(table.log().snapshot()), **_figures(result)},
-    )
-
-
-def _figures(result: MaintenanceResult) -> Mapping[str, Any]:
-    return {
-        "delta/due": ", ".join(result.plan.operations) or "nothing was due",
-        "delta/dry_run": result.dry_run,
-        "delta/small_files": result.plan.small_files,
-        "delta/expired_tombstones": result.plan.expired_tombstones,
-        **{f"delta/{name}": value for name, value in result.planned.items()},
-        **{f"delta/{name}": value for name, value in result.figures.items()},
-        **{f"delta/{name}_saved": value for name, value in result.saved.items()},
-        "delta/left": list(result.left),
-    }
-
-
-def _sentence(result: MaintenanceResult) -> str:
-    figures = result.planned if result.dry_run else result.figures
-    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in figures.items() if n)
-    if result.error is not None:
-        return "; ".join(filter(None, [done, f"failed: {failure_of(result.error).message}"]))
-    if not result.results:
-        return "nothing was due"
-    if result.left:
-        done = "; ".join(filter(None, [done, f"left to a person: {'; '.join(result.left)}"]))
-    return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

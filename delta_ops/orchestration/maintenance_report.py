@@ -1,0 +1,71 @@
+"""What Dagster shows of a maintenance run, for each table: an observation of the table's asset.
+
+Few keys. Whole numbers become plots, so those that make a series are always there: the table as it
+stands, and what the run saved. Whatever else was counted is there if it is not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.log import Snapshot
+from delta_ops.maintenance import MaintenanceResult
+from delta_ops.maintenance.fleet import failure_of
+from delta_ops.orchestration.tables import TableRef
+
+
+def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.AssetObservation:
+    """What was done with a table, and how it stands since.
+
+    Raises:
+        DeltaOpsError: The table cannot be opened any more.
+    """
+    return dg.AssetObservation(
+        asset_key=table.asset_key,
+        description=_sentence(result),
+        metadata={**_series(table.log().snapshot(), result), **_work(result)},
+    )
+
+
+def _series(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
+    """The numbers that each observation has, so that their plots have no gaps."""
+    return {
+        "delta/version": snapshot.version,
+        "delta/num_files": snapshot.num_files,
+        "dagster/size_bytes": snapshot.size_bytes,
+        "delta/commits_since_checkpoint": snapshot.commits_since_checkpoint,
+        "delta/bytes_saved": result.saved["bytes"],
+        "delta/live_files_saved": result.saved["live_files"],
+    }
+
+
+def _work(result: MaintenanceResult) -> dict[str, Any]:
+    """What ran and what it came to, as far as there is anything to say."""
+    said: dict[str, Any] = {f"delta/{name}": value for name, value in _counts(result).items()}
+    if result.operations:
+        said["delta/operations"] = ", ".join(result.operations)
+    if result.dry_run:
+        said["delta/dry_run"] = True
+    if result.left:
+        said["delta/left"] = list(result.left)
+    return said
+
+
+def _counts(result: MaintenanceResult) -> Mapping[str, int]:
+    """What was done, or would be in a dry run; zeros left out."""
+    counts = result.planned if result.dry_run else result.figures
+    return {name: count for name, count in counts.items() if count}
+
+
+def _sentence(result: MaintenanceResult) -> str:
+    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in _counts(result).items())
+    if result.error is not None:
+        return "; ".join(filter(None, [done, f"failed: {failure_of(result.error).message}"]))
+    if not result.results:
+        return "nothing was due"
+    if result.left:
+        done = "; ".join(filter(None, [done, f"left to a person: {'; '.join(result.left)}"]))
+    return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

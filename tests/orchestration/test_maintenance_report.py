@@ -1,0 +1,122 @@
+"""The observation of a maintenance run: numbers for plots, what was done, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops.orchestration import TableRef, build_maintenance_job, maintenance_config
+
+SERIES = {
+    "delta/version",
+    "delta/num_files",
+    "dagster/size_bytes",
+    "delta/commits_since_checkpoint",
+    "delta/bytes_saved",
+    "delta/live_files_saved",
+}
+
+
+def observations(
+    root: Path, instance: dg.DagsterInstance, commits: int, *configs: dict[str, Any]
+) -> list[dg.AssetObservation]:
+    """What runs of the job tell of a table of so many small commits, one run after the other."""
+    for _ in range(commits):
+        da.write(root / "t", pa.table({"x": [1, 2, 3]}))
+    job = build_maintenance_job([TableRef(asset_key=dg.AssetKey("t"), uri=str(root / "t"))])
+    found = []
+    for config in configs:
+        result = job.execute_in_process(
+            instance=instance,
+            run_config=maintenance_config([], **config),
+            raise_on_error=False,
+        )
+        (event,) = [each for each in result.all_events if each.is_asset_observation]
+        found.append(event.asset_observation_data.asset_observation)
+    return found
+
+
+def test_numbers_for_plots_are_in_every_observation(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    found = observations(tmp_path, instance, 4, {}, {}, {"dry_run": True})
+    for each in found:
+        values = {name: each.metadata[name].value for name in SERIES}
+        assert all(type(value) is int for value in values.values())
+    saved = [each.metadata["delta/live_files_saved"].value for each in found]
+    assert saved == [3, 0, 0]
+
+
+def test_where_nothing_was_due_nothing_else_is_told(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    (seen,) = observations(tmp_path, instance, 1, {})
+    assert set(seen.metadata) == SERIES
+    assert seen.description == "nothing was due"
+
+
+@pytest.mark.parametrize(
+    ("config", "description", "told"),
+    [
+        pytest.param(
+            {},
+            "compacted files 4, files after compaction 1, compacted bytes ",
+            {
+                "delta/operations": "optimize",
+                "delta/compacted_files": 4,
+                "delta/files_after_compaction": 1,
+                "delta/compacted_bytes": int,
+            },
+            id="what was due",
+        ),
+        pytest.param(
+            {"operations": ["checkpoint"]},
+            "checkpoints written 1",
+            {"delta/operations": "checkpoint", "delta/checkpoints_written": 1},
+            id="what was asked for and was not due",
+        ),
+        pytest.param(
+            {"operations": ["vacuum", "clean_up_log"]},
+            "nothing was left to do",
+            {"delta/operations": "vacuum, clean_up_log"},
+            id="what found nothing to do",
+        ),
+        pytest.param(
+            {"dry_run": True},
+            "dry run: compaction files planned 4, compaction bytes planned ",
+            {
+                "delta/operations": "optimize",
+                "delta/dry_run": True,
+                "delta/compaction_files_planned": 4,
+                "delta/compaction_bytes_planned": int,
+            },
+            id="what would be done",
+        ),
+    ],
+)
+def test_what_was_done_is_told_without_zeros(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    config: dict[str, Any],
+    description: str,
+    told: dict[str, Any],
+) -> None:
+    (seen,) = observations(tmp_path, instance, 4, config)
+    values = {n: v.value for n, v in seen.metadata.items() if n not in SERIES}
+    assert {n: int if told.get(n) is int else v for n, v in values.items()} == told
+    assert str(seen.description).startswith(description)
+    assert 0 not in [value for value in values.values() if type(value) is int]
+
+
+def test_what_is_left_to_a_person_is_told(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    da.write(tmp_path / "t", pa.table({"x": [1]}))
+    next((tmp_path / "t").glob("*.parquet")).unlink()
+    (seen,) = observations(tmp_path, instance, 0, {"operations": ["repair"]})
+    (left,) = seen.metadata["delta/left"].value
+    assert "data files are gone" in left
+    assert left in str(seen.description)
