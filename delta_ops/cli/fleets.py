@@ -24,7 +24,6 @@ from delta_ops.cli.render import (
     say,
     show_json,
     show_rows,
-    size_text,
 )
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import (
@@ -44,6 +43,7 @@ from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
 from delta_ops.maintenance.health.report import VERDICTS
 from delta_ops.protocol.table_properties import parse_interval
 from delta_ops.storage.paths import redact
+from delta_ops.units import size_text
 
 TABLE_FAILED = 1
 SOMETHING_DUE = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -18,16 +18,14 @@ from delta_ops.cli.options import (
     version_options,
     where_option,
 )
-from delta_ops.cli.render import show_fields, show_json, show_rows, size_text
+from delta_ops.cli.render import show_fields, show_json, show_rows
 from delta_ops.log import HistoryEntry
+from delta_ops.log.commit_metrics import files_text, rows_text
 from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.units import size_text
 
-_ROWS_ADDED = ("numOutputRows", "numTargetRowsInserted")
-_ROWS_REMOVED = ("numDeletedRows", "numTargetRowsDeleted", "numRemovedRows")
-_FILES_ADDED = ("numFiles", "numAddedFiles", "numTargetFilesAdded")
-_FILES_REMOVED = ("numRemovedFiles", "numTargetFilesRemoved", "numDeletedFiles")
 _RUN = "dagster/run_id"
 _RUN_DIGITS = 8
 """As many as Dagster's own pages show of a run's id."""
@@ -145,14 +143,13 @@ def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
-    metrics = entry.operation_metrics
     mode = entry.operation_parameters.get("mode")
     return (
         entry.version,
         _seconds(utc_text(entry.timestamp_ms)),
         f"{entry.operation or ''} {mode or ''}".strip(),
-        _change_text(_sum(metrics, _ROWS_ADDED), _sum(metrics, _ROWS_REMOVED)),
-        _change_text(_sum(metrics, _FILES_ADDED), _sum(metrics, _FILES_REMOVED)),
+        rows_text(entry.operation_metrics),
+        files_text(entry.operation_metrics),
         _writer_text(entry),
     )
 
@@ -166,20 +163,6 @@ def _writer_text(entry: HistoryEntry) -> str:
     run = said.get(_RUN) if isinstance(said, dict) else None
     # The engine tells its own name first, and then what it runs on.
     return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
-
-
-def _sum(metrics: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    """What the first of these metrics that was told says; a writer may say anything."""
-    for name in names:
-        text = str(metrics.get(name, ""))
-        if text.isdecimal():
-            return int(text)
-    return None
-
-
-def _change_text(added: int | None, removed: int | None) -> str:
-    texts = [f"+{added:,}"] if added else []
-    return " ".join([*texts, *([f"-{removed:,}"] if removed else [])])
 
 
 def _seconds(text: str) -> str:

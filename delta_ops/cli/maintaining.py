@@ -24,7 +24,6 @@ from delta_ops.cli.render import (
     say,
     show_result,
     show_rows,
-    size_text,
 )
 from delta_ops.maintenance import (
     CheckpointResult,
@@ -42,6 +41,7 @@ from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.units import size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"
 _CENTURY_HOURS = 100 * 365 * 24

@@ -167,16 +167,6 @@ def make_printable(text: str) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def size_text(size_bytes: int) -> str:
-    """Bytes for people: `1.5 MiB`."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}" if unit != "B" else f"{size_bytes} B"
-        size /= 1024
-    return f"{size:,.1f} TiB"
-
-
 def count_text(count: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -24,7 +24,6 @@ from delta_ops.cli.render import (
     show_json,
     show_result,
     show_rows,
-    size_text,
 )
 from delta_ops.maintenance import (
     RepairPlan,
@@ -37,6 +36,7 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.maintenance.repair.operation import REPAIR
+from delta_ops.units import size_text
 
 
 @click.command("restore")

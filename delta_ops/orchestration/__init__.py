@@ -10,15 +10,17 @@ except ImportError as error:
         "pip install 'delta_ops[dagster]'"
     ) from error
 
+from delta_ops.orchestration.card import table_card
+from delta_ops.orchestration.change_checks import build_column_checks, build_row_count_checks
 from delta_ops.orchestration.changes import ChangedValues, changed_values
 from delta_ops.orchestration.checks import build_health_checks, build_table_checks
-from delta_ops.orchestration.event_checks import build_event_checks
 from delta_ops.orchestration.fleet_jobs import (
     FleetConfig,
     FleetMaintenanceConfig,
     build_fleet_maintenance_job,
     fleet_config,
 )
+from delta_ops.orchestration.freshness_checks import build_freshness_checks
 from delta_ops.orchestration.io_manager import DeltaIOManager, SourcePart
 from delta_ops.orchestration.maintenance_jobs import (
     MaintenanceConfig,
@@ -55,9 +57,10 @@ __all__ = [
     "TableRead",
     "TableRef",
     "TypeHandler",
+    "build_column_checks",
     "build_commit_sensor",
-    "build_event_checks",
     "build_fleet_maintenance_job",
+    "build_freshness_checks",
     "build_health_checks",
     "build_maintenance_job",
     "build_maintenance_schedule",
@@ -65,6 +68,7 @@ __all__ = [
     "build_repair_job",
     "build_restore_job",
     "build_revert_job",
+    "build_row_count_checks",
     "build_table_checks",
     "changed_values",
     "external_table",
@@ -72,4 +76,5 @@ __all__ = [
     "maintenance_config",
     "register_type_handler",
     "source_txn",
+    "table_card",
 ]

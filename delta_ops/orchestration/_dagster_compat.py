@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 _DATA_VERSION_TAG = "dagster/data_version"
+_LOOKED_AT = 20
+"""Evaluations of a check, from the newest on."""
 
 
 def set_data_version(context: dg.OutputContext, version: str) -> None:
@@ -116,6 +119,28 @@ def asset_events_of_run(instance: dg.DagsterInstance, run_id: str) -> Sequence[d
     """Materializations and observations that a run has logged, oldest first."""
     kinds = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION}
     return instance.all_logs(run_id, of_type=kinds)
+
+
+def code_location(run: dg.DagsterRun) -> tuple[str, str] | None:
+    """Names of a run's code location and of its repository; None for a run of neither."""
+    if run.remote_job_origin is None:
+        return None
+    repository = run.remote_job_origin.repository_origin
+    return repository.code_location_origin.location_name, repository.repository_name
+
+
+def last_told_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: str) -> Any:
+    """The value of this metadata in the latest evaluation of an asset check that has it, or None.
+
+    Evaluations that came to nothing, as those of a table that could not be read, are passed over.
+    """
+    # By their status: the execution that goes on is among them too.
+    finished = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+    history = instance.event_log_storage.get_asset_check_execution_history
+    for record in history(key, limit=_LOOKED_AT, status=finished):
+        if record.evaluation is not None and name in record.evaluation.metadata:
+            return record.evaluation.metadata[name].value
+    return None
 
 
 def _has_step(context: Any) -> bool:

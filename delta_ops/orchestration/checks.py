@@ -1,36 +1,125 @@
-"""Asset checks that read the log and no data."""
+"""Asset checks that read the log and no data.
 
-from collections.abc import Iterable, Sequence
+A check that fails for want of maintenance says which operation cures it, and links to the launchpad
+of the maintenance job, filled in for that table and that operation.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import get_args
 
 import dagster as dg
 
-from delta_ops.errors import DeltaOpsError
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log.checksum import validate_checksum
-from delta_ops.maintenance import HealthThresholds, health, plan_maintenance
+from delta_ops.maintenance import (
+    HealthReport,
+    HealthThresholds,
+    MaintenancePlan,
+    Operation,
+    health,
+    plan_maintenance,
+)
 from delta_ops.maintenance.due import Finding, Measure
+from delta_ops.orchestration._dagster_compat import code_location
+from delta_ops.orchestration.card import table_card
+from delta_ops.orchestration.maintenance_jobs import maintenance_config
+from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.tables import TableRef
 
-_LOST = ("lost_commits", "readable_time_travel")
+MAINTENANCE_JOB = "delta_maintenance"
+"""The name that `build_maintenance_job` gives its job."""
+LOST: tuple[Measure, ...] = ("lost_commits", "readable_time_travel")
 """Measures by which something is gone already, and not only slow or dear."""
+_DESCRIPTIONS: Mapping[Measure, str] = {
+    "small_files": "Files that optimize would put together.",
+    "commits_since_checkpoint": "Commits that every reader replays after the checkpoint.",
+    "commit_bytes_since_checkpoint": "Bytes of the commits that every reader replays.",
+    "expired_tombstones": "Removed files that are past their retention and still there.",
+    "expired_log_files": "Log files that are past their retention.",
+    "incomplete_checkpoints": "Files of checkpoints that nobody finished.",
+    "deleted_rows": "Share of the rows that deletion vectors mark.",
+    "partition_skew": "Bytes of the largest partition, in those of the mean.",
+    "file_size_skew": "Bytes of the largest file, in those that a file should have.",
+    "stats_coverage": "Share of the files whose statistics readers can skip by.",
+    "promised_time_travel": "How far back the table's properties promise time travel.",
+    "readable_time_travel": "How far back versions can be read, as against what is promised.",
+    "unreachable_files": "Removed files are not kept longer than versions that could read them.",
+    "lost_commits": "Commits that another writer has replaced.",
+    "features": "Table features that keep some of delta_ops' maintenance away.",
+}
 
 
-def build_table_checks(tables: Sequence[TableRef]) -> list[dg.AssetChecksDefinition]:
+def build_table_checks(
+    tables: Sequence[TableRef],
+    *,
+    job: dg.JobDefinition | str = MAINTENANCE_JOB,
+    card: bool = True,
+) -> list[dg.AssetChecksDefinition]:
     """For each table: its log can be read and agrees with the version checksum where there is one
-    (an error if not), and maintenance is not overdue."""
-    return [check for table in tables for check in (_log_check(table), _maintenance_check(table))]
+    (an error if not), and maintenance is not overdue (a warning).
+
+    Args:
+        job: The maintenance job that a warning links to, or its name; of the same code location.
+        card: Whether the second check shows the table's card, which takes some kilobytes of
+            Dagster's event log each time.
+    """
+    validate_arguments(build_table_checks, locals())
+    name = _job_name(job)
+    return [
+        check for t in tables for check in (_log_check(t), _maintenance_check(t, name, card=card))
+    ]
 
 
 def build_health_checks(
-    tables: Sequence[TableRef], *, thresholds: HealthThresholds | None = None
+    tables: Sequence[TableRef],
+    *,
+    thresholds: HealthThresholds | None = None,
+    errors: Collection[Measure] = LOST,
+    job: dg.JobDefinition | str = MAINTENANCE_JOB,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> list[dg.AssetChecksDefinition]:
-    """For each table, a check for each measure of its health: within its threshold, or a warning;
-    an error where rows or versions are lost, and where the table cannot be read."""
-    return [_health_checks(table, thresholds or HealthThresholds()) for table in tables]
+    """For each table, a check for each measure of its health, by the measure's name.
+
+    A table that cannot be read is an error of every check.
+
+    Args:
+        thresholds: From where on a check fails.
+        errors: Measures whose failure is an error; of the others it is a warning.
+        job: The maintenance job that failures link to, or its name; of the same code location.
+        automation_condition: When the checks run by themselves.
+
+    Raises:
+        InvalidRequestError: There is no such measure.
+    """
+    validate_arguments(build_health_checks, locals())
+    unknown = next((each for each in errors if each not in _DESCRIPTIONS), None)
+    if unknown is not None:
+        raise InvalidRequestError(
+            f"there is no measure {unknown!r} that could be an error; choose from "
+            f"{', '.join(_DESCRIPTIONS)}"
+        )
+    limits = thresholds or HealthThresholds()
+    name = _job_name(job)
+    return [_health_checks(t, limits, errors, name, automation_condition) for t in tables]
 
 
-def _health_checks(table: TableRef, thresholds: HealthThresholds) -> dg.AssetChecksDefinition:
-    specs = [dg.AssetCheckSpec(measure, asset=table.asset_key) for measure in get_args(Measure)]
+def _health_checks(
+    table: TableRef,
+    thresholds: HealthThresholds,
+    errors: Collection[Measure],
+    job: str,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None,
+) -> dg.AssetChecksDefinition:
+    specs = [
+        dg.AssetCheckSpec(
+            measure,
+            asset=table.asset_key,
+            description=_DESCRIPTIONS[measure],
+            automation_condition=automation_condition,
+        )
+        for measure in get_args(Measure)
+    ]
 
     @dg.multi_asset_check(
         name=f"{table.asset_key.to_python_identifier()}_health", specs=specs, can_subset=True
@@ -41,24 +130,47 @@ def _health_checks(table: TableRef, thresholds: HealthThresholds) -> dg.AssetChe
             report = health(table.log(), thresholds=thresholds)
         except DeltaOpsError as error:
             for key in wanted:
-                yield dg.AssetCheckResult(check_name=key.name, passed=False, description=str(error))
+                yield _failure(error, key.name)
             return
+        cure = _Cure(table, job, code_location(context.run))
         for finding in report.findings:
             if dg.AssetCheckKey(table.asset_key, finding.measure) in wanted:
-                yield _finding_result(finding, report.figures.version)
+                is_error = finding.measure in errors
+                yield _finding_result(finding, report, cure, is_error=is_error)
 
     return health_checks
 
 
-def _finding_result(finding: Finding, version: int) -> dg.AssetCheckResult:
-    is_lost = finding.measure in _LOST
+class _Cure:
+    """Links to the launchpad of the maintenance job, for one table."""
+
+    def __init__(self, table: TableRef, job: str, location: tuple[str, str] | None) -> None:
+        self._table, self._job, self._location = table.name, job, location
+
+    def link(self, label: str, *operations: Operation) -> str:
+        """A link to a run of these operations, or of what is due if there are none."""
+        chosen = {"operations": list(operations)} if operations else {}
+        config = maintenance_config([self._table], **chosen)
+        return launchpad_link(label, self._job, config, self._location)
+
+
+def _finding_result(
+    finding: Finding, report: HealthReport, cure: _Cure, *, is_error: bool
+) -> dg.AssetCheckResult:
+    operation = finding.operation if finding.verdict == "due" else None
+    description = plain_text(finding.advice) or "all is well"
+    if operation is not None and operation in report.figures.refused:
+        reasons = plain_text(", ".join(report.figures.refused[operation]))
+        description += f"; not by delta\\_ops, which does not support {reasons}"
+    elif operation is not None:
+        description += f". {cure.link(f'Open the launchpad to run {operation}', operation)}"
     return dg.AssetCheckResult(
         check_name=finding.measure,
         passed=finding.verdict == "ok",
-        severity=dg.AssetCheckSeverity.ERROR if is_lost else dg.AssetCheckSeverity.WARN,
-        description=finding.advice or "all is well",
+        severity=_severity(is_error=is_error),
+        description=description,
         metadata={
-            "delta/version": version,
+            "delta/version": report.figures.version,
             "delta/value": _plain_value(finding.value),
             "delta/limit": _plain_value(finding.threshold),
             "delta/unit": finding.unit,
@@ -67,18 +179,37 @@ def _finding_result(finding: Finding, version: int) -> dg.AssetCheckResult:
     )
 
 
+def _severity(*, is_error: bool) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN
+
+
 def _plain_value(value: float | tuple[str, ...]) -> float | str:
     return (", ".join(value) or "none") if isinstance(value, tuple) else value
 
 
+def _failure(error: DeltaOpsError, check_name: str | None = None) -> dg.AssetCheckResult:
+    """What a check comes to whose table cannot be read."""
+    return dg.AssetCheckResult(
+        check_name=check_name, passed=False, description=plain_text(str(error))
+    )
+
+
+def _job_name(job: dg.JobDefinition | str) -> str:
+    return job if isinstance(job, str) else job.name
+
+
 def _log_check(table: TableRef) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=table.asset_key, name="log_is_readable")
+    @dg.asset_check(
+        asset=table.asset_key,
+        name="log_is_readable",
+        description="The log can be read, and agrees with its version checksum.",
+    )
     def log_is_readable() -> dg.AssetCheckResult:
         try:
             snapshot = table.log().snapshot()
             has_checksum = validate_checksum(snapshot)
         except DeltaOpsError as error:
-            return dg.AssetCheckResult(passed=False, description=str(error))
+            return _failure(error)
         return dg.AssetCheckResult(
             passed=True,
             description="its version checksum agrees" if has_checksum else None,
@@ -88,24 +219,36 @@ def _log_check(table: TableRef) -> dg.AssetChecksDefinition:
     return log_is_readable
 
 
-def _maintenance_check(table: TableRef) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=table.asset_key, name="maintenance_is_not_overdue")
-    def maintenance_is_not_overdue() -> dg.AssetCheckResult:
+def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=table.asset_key,
+        name="maintenance_is_not_overdue",
+        description="No operation of maintenance is due.",
+    )
+    def maintenance_is_not_overdue(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         try:
             plan = plan_maintenance(table.log())
+            shown = {"delta/card": dg.MetadataValue.md(table_card(table.log()))} if card else {}
         except DeltaOpsError as error:
-            return dg.AssetCheckResult(passed=False, description=str(error))
+            return _failure(error)
         return dg.AssetCheckResult(
             passed=not plan.has_work,
             severity=dg.AssetCheckSeverity.WARN,
-            description=", ".join(plan.operations) or "nothing is due",
+            description=_plan_text(plan, _Cure(table, job, code_location(context.run))),
             metadata={
                 "delta/commits_since_checkpoint": plan.commits_since_checkpoint,
                 "delta/small_files": plan.small_files,
                 "delta/expired_tombstones": plan.expired_tombstones,
                 "delta/deletable_log_files": plan.deletable_log_files,
                 "delta/incomplete_checkpoint_files": plan.incomplete_checkpoint_files,
+                **shown,
             },
         )
 
     return maintenance_is_not_overdue
+
+
+def _plan_text(plan: MaintenancePlan, cure: _Cure) -> str:
+    if not plan.has_work:
+        return "nothing is due"
+    return f"{', '.join(plan.operations)}. {cure.link('Open the launchpad to run what is due')}"

@@ -1,7 +1,8 @@
 """What Dagster shows of a maintenance run, for each table: an observation of the table's asset.
 
 Few keys. Whole numbers become plots, so those that make a series are always there: the table as it
-stands, and what the run saved. Whatever else was counted is there if it is not zero.
+stands, and what the run saved. Whatever else was counted is there if it is not zero, and the
+table's card if the run did or found anything.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import MaintenanceResult
 from delta_ops.maintenance.fleet import failure_of
+from delta_ops.orchestration.card import table_card
+from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.tables import TableRef
 
 
@@ -26,7 +30,11 @@ def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.As
     return dg.AssetObservation(
         asset_key=table.asset_key,
         description=_sentence(result),
-        metadata={**_series(table.log().snapshot(), result), **_work(result)},
+        metadata={
+            **_series(table.log().snapshot(), result),
+            **_work(result),
+            **_card(table, result),
+        },
     )
 
 
@@ -54,6 +62,16 @@ def _work(result: MaintenanceResult) -> dict[str, Any]:
     return said
 
 
+def _card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:
+    """The table's card, if the run did or found anything: Dagster keeps it forever."""
+    if not (_counts(result) or result.left):
+        return {}
+    try:
+        return {"delta/card": dg.MetadataValue.md(table_card(table.log()))}
+    except DeltaOpsError as error:  # what was done has to be told all the same
+        return {"delta/card": dg.MetadataValue.md(plain_text(str(error)))}
+
+
 def _counts(result: MaintenanceResult) -> Mapping[str, int]:
     """What was done, or would be in a dry run; zeros left out."""
     counts = result.planned if result.dry_run else result.figures
@@ -61,11 +79,14 @@ def _counts(result: MaintenanceResult) -> Mapping[str, int]:
 
 
 def _sentence(result: MaintenanceResult) -> str:
+    """What was done, in figures, what failed, and what is left to a person: as Markdown."""
     done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in _counts(result).items())
     if result.error is not None:
-        return "; ".join(filter(None, [done, f"failed: {failure_of(result.error).message}"]))
+        failure = plain_text(failure_of(result.error).message)
+        return "; ".join(filter(None, [done, f"failed: {failure}"]))
     if not result.results:
         return "nothing was due"
     if result.left:
-        done = "; ".join(filter(None, [done, f"left to a person: {'; '.join(result.left)}"]))
+        left = plain_text("; ".join(result.left))
+        done = "; ".join(filter(None, [done, f"left to a person: {left}"]))
     return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"

@@ -107,7 +107,7 @@ def test_what_was_done_is_told_without_zeros(
     told: dict[str, Any],
 ) -> None:
     (seen,) = observations(tmp_path, instance, 4, config)
-    values = {n: v.value for n, v in seen.metadata.items() if n not in SERIES}
+    values = {n: v.value for n, v in seen.metadata.items() if n not in {*SERIES, "delta/card"}}
     assert {n: int if told.get(n) is int else v for n, v in values.items()} == told
     assert str(seen.description).startswith(description)
     assert 0 not in [value for value in values.values() if type(value) is int]
@@ -117,6 +117,17 @@ def test_what_is_left_to_a_person_is_told(tmp_path: Path, instance: dg.DagsterIn
     da.write(tmp_path / "t", pa.table({"x": [1]}))
     next((tmp_path / "t").glob("*.parquet")).unlink()
     (seen,) = observations(tmp_path, instance, 0, {"operations": ["repair"]})
-    (left,) = seen.metadata["delta/left"].value
-    assert "data files are gone" in left
-    assert left in str(seen.description)
+    assert "data files are gone" in str(seen.metadata["delta/left"].value)
+    assert "left to a person: data files are gone" in str(seen.description)
+
+
+def test_the_card_is_there_where_a_run_did_something(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    found = observations(
+        tmp_path, instance, 4, {"dry_run": True}, {}, {}, {"operations": ["vacuum"]}
+    )
+    cards = [each.metadata.get("delta/card") for each in found]
+    assert [card is not None for card in cards] == [True, True, False, False]
+    assert isinstance(cards[1], dg.MarkdownMetadataValue)
+    assert "version **4**" in str(cards[1].value)

@@ -1,0 +1,15 @@
+"""Units: sizes as people read them."""
+
+from __future__ import annotations
+
+
+def size_text(size_bytes: int) -> str:
+    """Bytes for people: `1.5 MiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    size = size_bytes / 1024
+    for unit in ("KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"
