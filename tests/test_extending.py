@@ -30,7 +30,7 @@ from delta_ops.maintenance import Operation, health, maintain, maintain_fleet, o
 from delta_ops.maintenance.due import Facts, Finding, HealthThresholds
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.operations import OPERATIONS
-from delta_ops.orchestration.maintenance_jobs import maintenance_config_class
+from delta_ops.orchestration.maintenance_settings import maintenance_config_class
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import FEATURES
 

@@ -18,7 +18,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.maintenance.due import Operation
-from delta_ops.maintenance.operation import OperationEntry, OperationResult, Request
+from delta_ops.maintenance.operation import OperationResult, Request
 from delta_ops.maintenance.operations import entry_of
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
 from delta_ops.transaction.rewrite_group import Rewriter
@@ -106,8 +106,7 @@ def maintain(
     settings = options or {}
     for each in operations or ():
         entry_of(each)
-    for each, given in settings.items():
-        _validate_settings(entry_of(each), request, given)
+    validate_options(settings)
     plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     ran: list[Operation] = []
     results: list[OperationResult] = []
@@ -129,17 +128,22 @@ def maintain(
     )
 
 
-def _validate_settings(
-    entry: OperationEntry[Any], request: Request, given: Mapping[str, Any]
-) -> None:
-    if not isinstance(given, Mapping):
-        raise InvalidRequestError(
-            f"the options of {entry.name} are no mapping; give its arguments by their names"
-        )
-    taken = {"log", "dry_run", *entry.arguments(request)}
-    known = [name for name in signature(entry.act).parameters if name not in taken]
-    unknown = next((name for name in given if name not in known), None)
-    if unknown is not None:
-        raise InvalidRequestError(
-            f"{entry.name} has no option {unknown!r}; choose from {', '.join(known)}"
-        )
+def validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
+    """Refuse options that operations do not have.
+
+    Raises:
+        InvalidRequestError: There is no such operation or option.
+    """
+    for operation, given in options.items():
+        entry = entry_of(operation)
+        if not isinstance(given, Mapping):
+            raise InvalidRequestError(
+                f"the options of {entry.name} are no mapping; give its arguments by their names"
+            )
+        taken = {"log", "dry_run", *entry.arguments(Request())}
+        known = [name for name in signature(entry.act).parameters if name not in taken]
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            raise InvalidRequestError(
+                f"{entry.name} has no option {unknown!r}; choose from {', '.join(known)}"
+            )

@@ -84,6 +84,9 @@ class OperationEntry(Generic[Result]):
     """The result as the terminal shows it with `--json`; table and dry run are put before it."""
     findings: Callable[[Facts, HealthThresholds], Sequence[Finding]] = _nothing
     """The measures that it cures. Pure."""
+    opens_data_files: bool = False
+    """Whether it reads or writes data files, so that it takes as long as those are large; if not,
+    it works on the log, and on names of files."""
     options: tuple[Option, ...] = ()
     refusal: Callable[[Snapshot], tuple[str, ...]] = _nothing
     """What forbids it beside the table's features."""

@@ -14,6 +14,7 @@ from delta_ops.orchestration.card import table_card
 from delta_ops.orchestration.change_checks import build_column_checks, build_row_count_checks
 from delta_ops.orchestration.changes import ChangedValues, changed_values
 from delta_ops.orchestration.checks import build_health_checks, build_table_checks
+from delta_ops.orchestration.definitions import delta_ops_definitions
 from delta_ops.orchestration.fleet_jobs import (
     FleetConfig,
     FleetMaintenanceConfig,
@@ -23,12 +24,14 @@ from delta_ops.orchestration.fleet_jobs import (
 from delta_ops.orchestration.freshness_checks import build_freshness_checks
 from delta_ops.orchestration.io_manager import DeltaIOManager, SourcePart
 from delta_ops.orchestration.maintenance_jobs import (
-    MaintenanceConfig,
+    build_log_maintenance_job,
     build_maintenance_job,
     build_maintenance_schedule,
-    maintenance_config,
 )
+from delta_ops.orchestration.maintenance_sensor import build_maintenance_sensor
+from delta_ops.orchestration.maintenance_settings import MaintenanceConfig, maintenance_config
 from delta_ops.orchestration.output_txns import Idempotency, source_txn
+from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.restore_jobs import (
     RepairConfig,
@@ -38,7 +41,7 @@ from delta_ops.orchestration.restore_jobs import (
     build_restore_job,
     build_revert_job,
 )
-from delta_ops.orchestration.sensors import build_commit_sensor, build_maintenance_sensor
+from delta_ops.orchestration.sensors import build_commit_sensor
 from delta_ops.orchestration.tables import TableRef, external_table
 from delta_ops.orchestration.type_handlers import TableRead, TypeHandler, register_type_handler
 
@@ -50,6 +53,7 @@ __all__ = [
     "FleetMaintenanceConfig",
     "Idempotency",
     "MaintenanceConfig",
+    "MaintenancePolicy",
     "RepairConfig",
     "RestoreConfig",
     "RevertConfig",
@@ -62,6 +66,7 @@ __all__ = [
     "build_fleet_maintenance_job",
     "build_freshness_checks",
     "build_health_checks",
+    "build_log_maintenance_job",
     "build_maintenance_job",
     "build_maintenance_schedule",
     "build_maintenance_sensor",
@@ -71,6 +76,7 @@ __all__ = [
     "build_row_count_checks",
     "build_table_checks",
     "changed_values",
+    "delta_ops_definitions",
     "external_table",
     "fleet_config",
     "maintenance_config",

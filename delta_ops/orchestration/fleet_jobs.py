@@ -7,8 +7,9 @@ left to a person and saved stands in the metadata of each batch. Unlike `build_m
 needs no asset for a table, so that nothing is observed.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import dagster as dg
@@ -17,8 +18,10 @@ from pydantic import Field
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Progress
 from delta_ops.maintenance import HealthThresholds, TableMaintenance, find_tables, maintain_fleet
-from delta_ops.orchestration.handover import IO_MANAGER_KEY, no_output
-from delta_ops.orchestration.storage_options import resolve_options
+from delta_ops.orchestration.handover import IO_MANAGER_KEY, no_output, op_name
+from delta_ops.orchestration.policies import MaintenancePolicy
+from delta_ops.orchestration.storage_options import resolve_options, resolve_text
+from delta_ops.orchestration.unfinished_runs import JOB_TAG
 from delta_ops.storage.paths import redact
 
 FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_fleet"
@@ -28,7 +31,9 @@ class FleetConfig(dg.Config):
     """Where the tables are."""
 
     tables: list[str] = Field(
-        min_length=1, description="Tables, and prefixes below which all tables are taken."
+        default=[],
+        description="Tables, and prefixes below which all tables are taken; the root of the lake "
+        "if empty.",
     )
     nested: bool = Field(
         default=False, description="Look for tables in the directories of tables too."
@@ -37,7 +42,7 @@ class FleetConfig(dg.Config):
 
 
 class FleetMaintenanceConfig(dg.Config):
-    """What is done for each table; a threshold that is not given has its default."""
+    """What is done for each table; a threshold that is not given is that of the job's policy."""
 
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
@@ -62,38 +67,46 @@ class FleetMaintenanceConfig(dg.Config):
         default=None, ge=0, description="Where retentions promise less, a person is told."
     )
 
-    def thresholds(self) -> HealthThresholds:
+    def thresholds(self, defaults: HealthThresholds | None = None) -> HealthThresholds:
         """The thresholds that were given, and the defaults of the others."""
         given = self.model_dump(exclude={"dry_run", "at_once"}, exclude_none=True)
-        return HealthThresholds(**given)
+        return replace(defaults or HealthThresholds(), **given)
 
 
 def build_fleet_maintenance_job(
     *,
     name: str = "delta_fleet_maintenance",
+    root: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     executor_def: dg.ExecutorDefinition = dg.in_process_executor,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManagerFactory[Any] | None = None,
+    policy: MaintenancePolicy | None = None,
 ) -> dg.JobDefinition:
     """A job over the tables that its config names.
 
     Args:
         name: The job's.
+        root: Prefix that is looked into where the config names none; may be a `dg.EnvVar`.
         storage_options: For fsspec's file system; they stand in no config and in no metadata.
             `dg.EnvVar`s in them, at any depth, are asked for by the ops.
         executor_def: By what batches run; one that has several processes runs them side by side.
         io_manager: By what the ops give tables and counts to each other; not the location's. If
             None, by files in the instance's folder: an executor that runs batches on other machines
             needs one that all of them reach.
+        policy: Whose thresholds are the defaults, and whose owners, tags and pool the job has.
     """
     options = dict(storage_options or {})
+    settings = policy or MaintenancePolicy()
 
-    @dg.op(name=FIND_OP, out=dg.DynamicOut(list[str], io_manager_key=IO_MANAGER_KEY))
+    @dg.op(
+        name=op_name(name, FIND_OP),
+        out=dg.DynamicOut(list[str], io_manager_key=IO_MANAGER_KEY),
+    )
     def find(
         context: dg.OpExecutionContext, config: FleetConfig
     ) -> Iterator[dg.DynamicOutput[list[str]]]:
         tables: dict[str, None] = {}
-        for place in config.tables:
+        for place in config.tables or _default_places(root):
             try:
                 found = find_tables(place, resolve_options(options), nested=config.nested)
             except DeltaOpsError as error:
@@ -111,7 +124,11 @@ def build_fleet_maintenance_job(
                 metadata={"delta/tables": [redact(table) for table in batch]},
             )
 
-    @dg.op(name=MAINTAIN_OP, out=dg.Out(dict[str, Any], io_manager_key=IO_MANAGER_KEY))
+    @dg.op(
+        name=op_name(name, MAINTAIN_OP),
+        out=dg.Out(dict[str, Any], io_manager_key=IO_MANAGER_KEY),
+        pool=settings.pool,
+    )
     def maintain_batch(
         context: dg.OpExecutionContext, config: FleetMaintenanceConfig, tables: list[str]
     ) -> dict[str, Any]:
@@ -123,7 +140,7 @@ def build_fleet_maintenance_job(
             maintain_fleet(
                 tables,
                 resolve_options(options),
-                thresholds=config.thresholds(),
+                thresholds=config.thresholds(settings.thresholds),
                 dry_run=config.dry_run,
                 max_concurrency=config.at_once,
                 on_event=on_event,
@@ -135,7 +152,7 @@ def build_fleet_maintenance_job(
         context.add_output_metadata(batch_metadata(rows))
         return _counts(rows)
 
-    @dg.op(name=SUMMARY_OP, out=no_output())
+    @dg.op(name=op_name(name, SUMMARY_OP), out=no_output())
     def report(context: dg.OpExecutionContext, batches: list[dict[str, Any]]) -> None:
         total = {n: sum(batch["counts"][n] for batch in batches) for n in _COUNTS}
         failed = {t: why for batch in batches for t, why in batch["failed"].items()}
@@ -151,15 +168,32 @@ def build_fleet_maintenance_job(
                 allow_retries=False,
             )
 
-    @dg.job(
-        name=name,
-        executor_def=executor_def,
-        resource_defs={IO_MANAGER_KEY: io_manager or dg.FilesystemIOManager()},
-    )
-    def fleet_maintenance() -> None:
-        report(find().map(maintain_batch).collect())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # owners of a job are new
+
+        @dg.job(
+            name=name,
+            description="Finds the tables below prefixes, whether or not an asset stands for them, "
+            "and does what their health asks for, in batches.",
+            owners=list(settings.owners),
+            tags={JOB_TAG: "fleet", **settings.tags},
+            executor_def=executor_def,
+            resource_defs={IO_MANAGER_KEY: io_manager or dg.FilesystemIOManager()},
+        )
+        def fleet_maintenance() -> None:
+            batches = find.alias(FIND_OP)().map(maintain_batch.alias(MAINTAIN_OP))
+            report.alias(SUMMARY_OP)(batches.collect())
 
     return fleet_maintenance
+
+
+def _default_places(root: str | None) -> list[str]:
+    if root is None:
+        raise dg.Failure(
+            "the config names no tables; give tables, and prefixes below which all are taken",
+            allow_retries=False,
+        )
+    return [resolve_text(root, "root")]
 
 
 def fleet_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]:

@@ -7,6 +7,9 @@ also where it gives nothing: what an op names is set up before it runs.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
+
 import dagster as dg
 
 IO_MANAGER_KEY = "delta_ops_handover"
@@ -17,15 +20,38 @@ def no_output() -> dg.Out:
     return dg.Out(dg.Nothing, io_manager_key=IO_MANAGER_KEY)
 
 
-def build_single_op_job(op: dg.OpDefinition, name: str) -> dg.JobDefinition:
-    """A job of one op with `no_output`, which runs in the run's own process."""
+def op_name(job: str, step: str) -> str:
+    """The name of an op's definition: a location has each but once, and may have a job twice."""
+    return f"{job}_{step}"
 
-    @dg.job(
-        name=name,
-        executor_def=dg.in_process_executor,
-        resource_defs={IO_MANAGER_KEY: dg.mem_io_manager},
-    )
-    def job() -> None:
-        op()
+
+def build_single_op_job(
+    op: dg.OpDefinition,
+    name: str,
+    *,
+    step: str,
+    description: str,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+) -> dg.JobDefinition:
+    """A job of one op with `no_output`, which runs in the run's own process.
+
+    Args:
+        step: What config and events call the op.
+        tags: Of the job, and of its runs.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # owners of a job are new
+
+        @dg.job(
+            name=name,
+            description=description,
+            owners=list(owners),
+            tags=tags,
+            executor_def=dg.in_process_executor,
+            resource_defs={IO_MANAGER_KEY: dg.mem_io_manager},
+        )
+        def job() -> None:
+            op.alias(step)()
 
     return job

@@ -1,142 +1,94 @@
-"""Maintenance as a Dagster job: one op that looks after a batch of tables.
+"""Maintenance as Dagster jobs: one op that looks after a batch of tables.
 
-One run for a batch, since a run costs seconds; a table that fails does not stop the rest, and the
-run fails at its end with what failed. What was done is an observation of the table's asset, not a
-materialization: its rows are the same.
+A run costs seconds and a process, so that work on logs, which takes little, is done for many tables
+in one run, and rewrites get a run for each table: see `build_log_maintenance_job` and
+`maintenance_sensor`. A table that fails does not stop the rest, and the run fails at its end with
+what failed. What was done is an observation of the table's asset, not a materialization: its rows
+are the same.
 """
 
-from collections.abc import Sequence
-from enum import Enum
-from types import GenericAlias
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
+from typing import Any
 
 import dagster as dg
-from pydantic import Field, create_model
 
-from delta_ops.clock import HOUR_MS
-from delta_ops.errors import TableNotFoundError
+from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import CommitLost, Progress
-from delta_ops.maintenance import MaintenancePlan, MaintenanceResult, Operation, maintain
+from delta_ops.maintenance import MaintenanceResult, Operation, maintain
 from delta_ops.maintenance.fleet import failure_of
-from delta_ops.maintenance.operation import OperationEntry, Option
+from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.operations import OPERATIONS
-from delta_ops.orchestration.handover import build_single_op_job, no_output
+from delta_ops.orchestration.handover import build_single_op_job, no_output, op_name
 from delta_ops.orchestration.maintenance_report import maintenance_observation
+from delta_ops.orchestration.maintenance_settings import (
+    MAINTENANCE_OP,
+    MaintenanceSettings,
+    maintenance_config_class,
+)
+from delta_ops.orchestration.policies import MaintenancePolicy, due_operations
+from delta_ops.orchestration.table_runs import TableRun, raise_failures, run_summary
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.unfinished_runs import JOB_TAG, run_sentence, unfinished_runs
+from delta_ops.storage.concurrency import run_ahead
 
-MAINTENANCE_OP = "maintain_tables"
-
-
-class MaintenanceSettings(dg.Config):
-    """What a run of the maintenance job does, whichever operations there are."""
-
-    tables: list[str] = Field(default=[], description="Asset keys, as a/b; all of them if empty.")
-    operations: list[Any] = Field(
-        default=[], description="Run these, due or not; if empty, those that are due."
-    )
-    keep_versions: dict[str, list[int]] = Field(
-        default={},
-        description="Versions that log clean-up keeps readable, however old, by asset key as a/b.",
-    )
-    dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
-
-    def chosen_operations(self) -> list[Operation]:
-        """The operations to run, due or not; none: those that are due."""
-        return [operation.value for operation in self.operations]
-
-    def options(self, entry: OperationEntry[Any]) -> dict[str, Any]:
-        """The options of an operation, by the names of its arguments."""
-        values = {each.name: getattr(self, _field(entry, each)) for each in entry.options}
-        return {n: v.value if isinstance(v, Enum) else v for n, v in values.items()}
-
-
-def maintenance_config_class(
-    entries: Sequence[OperationEntry[Any]],
-) -> type[MaintenanceSettings]:
-    """The config of a job that runs these operations; their options are fields of it."""
-    names = _enum("OperationName", [entry.name for entry in entries])
-    chosen = MaintenanceSettings.model_fields["operations"]
-    fields: dict[str, Any] = {"operations": (GenericAlias(list, (names,)), chosen)}
-    for entry in entries:
-        for option in entry.options:
-            name = _field(entry, option)
-            kind, default = option.kind, option.default
-            if option.choices:
-                kind = _enum(f"{name.title().replace('_', '')}Name", option.choices)
-                default = kind(default)
-            fields[name] = (
-                kind,
-                Field(default=default, ge=option.at_least, description=option.description),
-            )
-    said = "What a run of the maintenance job does."
-    return create_model("MaintenanceConfig", __base__=MaintenanceSettings, __doc__=said, **fields)
-
-
-def _enum(name: str, values: Sequence[str]) -> Any:
-    make: Any = Enum  # whose values mypy wants to read in the call
-    return make(name, {value: value for value in values})
-
-
-def _field(entry: OperationEntry[Any], option: Option) -> str:
-    return f"{entry.name}_{option.name}"
-
-
-if TYPE_CHECKING:
-    MaintenanceConfig = MaintenanceSettings
-else:
-    MaintenanceConfig = maintenance_config_class(OPERATIONS)
+LOG_OPERATIONS: tuple[Operation, ...] = tuple(
+    entry.name for entry in OPERATIONS if not entry.opens_data_files
+)
+"""Operations that open no data file."""
 
 
 def build_maintenance_job(
-    tables: Sequence[TableRef], *, name: str = "delta_maintenance"
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_maintenance",
+    policy: MaintenancePolicy | None = None,
 ) -> dg.JobDefinition:
-    """A job that maintains these tables, or those that its config names."""
-    by_name = {table.name: table for table in tables}
+    """A job that does what is due for these tables, or for those that its config names.
 
-    @dg.op(name=MAINTENANCE_OP, out=no_output())
-    def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceConfig) -> None:
-        unknown = [n for n in (*config.tables, *config.keep_versions) if n not in by_name]
-        if unknown:
-            raise dg.Failure(
-                f"there is no table {unknown[0]!r}; choose from {', '.join(by_name)}",
-                allow_retries=False,
-            )
-        failed = {}
-        for table in [by_name[name] for name in config.tables or by_name]:
-            why = _maintain(context, table, config)
-            if why is not None:
-                failed[table.name] = why
-        if failed:
-            raise dg.Failure(
-                f"{len(failed)} of the tables could not be maintained: {', '.join(failed)}",
-                metadata=failed,
-                allow_retries=False,
-            )
+    Args:
+        policy: What is due, and how it is done; the tables that it names do not count here. None:
+            whatever there is to do is due.
+    """
+    said = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
+    return _build_job(tables, name, policy, OPERATIONS, "tables", said)
 
-    return build_single_op_job(maintain_tables, name)
+
+def build_log_maintenance_job(
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_log_maintenance",
+    policy: MaintenancePolicy | None = None,
+) -> dg.JobDefinition:
+    """A job that does what is due for the logs of many tables in one run: no data file is opened.
+
+    Args:
+        policy: As for `build_maintenance_job`.
+    """
+    entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
+    said = "Vacuum, checkpoints and clean-up of the log, where they are due; rewrites nothing"
+    return _build_job(tables, name, policy, entries, "logs", said)
 
 
 def build_maintenance_schedule(
-    job: dg.JobDefinition, *, cron_schedule: str = "0 3 * * *"
+    job: dg.JobDefinition,
+    *,
+    cron_schedule: str = "0 3 * * *",
+    timezone: str = "UTC",
+    default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> dg.ScheduleDefinition:
     """Runs the job for all its tables; the net below the sensor, which can be off."""
     return dg.ScheduleDefinition(
-        name=f"{job.name}_schedule", job=job, cron_schedule=cron_schedule, execution_timezone="UTC"
+        name=f"{job.name}_schedule",
+        job=job,
+        cron_schedule=cron_schedule,
+        execution_timezone=timezone,
+        description=f"Runs {job.name} for all of its tables, whether or not the sensor is on.",
+        default_status=default_status,
     )
-
-
-def maintenance_run(table: TableRef, plan: MaintenancePlan, *, now_ms: int) -> dg.RunRequest:
-    """A run for one table; what a failed one has left undone is asked for again an hour later."""
-    return dg.RunRequest(
-        run_key=f"{table.name}@{plan.version}:{'+'.join(plan.operations)}:{now_ms // HOUR_MS}",
-        run_config=maintenance_config([table.name]),
-        tags={"delta_ops/table": table.name, "dagster/priority": "-5"},
-    )
-
-
-def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]:
-    """Run config of the maintenance job."""
-    return {"ops": {MAINTENANCE_OP: {"config": {"tables": list(tables), **settings}}}}
 
 
 def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
@@ -150,32 +102,125 @@ def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
     return any(event is not None and "delta/version" in event.metadata for event in events)
 
 
+def _build_job(
+    tables: Sequence[TableRef],
+    name: str,
+    policy: MaintenancePolicy | None,
+    entries: Sequence[OperationEntry[Any]],
+    kind: str,
+    said: str,
+) -> dg.JobDefinition:
+    by_name = {table.name: table for table in tables}
+    settings = policy or MaintenancePolicy()
+
+    def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceSettings) -> None:
+        _validate_names(by_name, [*config.tables, *config.keep_versions])
+        todo = [by_name[name] for name in config.tables or by_name]
+        _tell_of_other_runs(context, todo, {name: by_name})
+        look_after = partial(_maintain, context, config=config, policy=policy, entries=entries)
+        runs = [
+            _report(context, run, is_asked_for=bool(config.tables))
+            for run in _within_budget(look_after, todo, settings)
+        ]
+        left = todo[len(runs) :]
+        context.add_output_metadata(run_summary(runs, left))
+        if left:
+            context.log.warning(
+                f"{settings.budget_s} seconds are over; {len(left)} of {len(todo)} tables are left "
+                f"to the next run, from {left[0].name} on"
+            )
+        raise_failures(runs)
+
+    maintain_tables.__annotations__["config"] = maintenance_config_class(entries, settings.options)
+    decorate = dg.op(
+        name=op_name(name, MAINTENANCE_OP),
+        description=f"{said}.",
+        out=no_output(),
+        pool=settings.pool,
+    )
+    return build_single_op_job(
+        decorate(maintain_tables),
+        name,
+        step=MAINTENANCE_OP,
+        description=f"{said}. Tables: {_names_text(tables)}.",
+        owners=settings.owners,
+        tags={JOB_TAG: kind, **settings.tags},
+    )
+
+
+def _names_text(tables: Sequence[TableRef]) -> str:
+    names = [table.name for table in tables]
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"{', '.join(names[:10])}{more}"
+
+
+def _validate_names(by_name: dict[str, TableRef], names: Sequence[str]) -> None:
+    unknown = next((name for name in names if name not in by_name), None)
+    if unknown is not None:
+        raise dg.Failure(
+            f"there is no table {unknown!r}; choose from {', '.join(by_name)}", allow_retries=False
+        )
+
+
+def _tell_of_other_runs(
+    context: dg.OpExecutionContext, tables: Sequence[TableRef], by_job: dict[str, Any]
+) -> None:
+    """Tell which tables another run is at work on: both are right, and one of them in vain."""
+    for name, record in unfinished_runs(context.instance, by_job, context.run.run_id).items():
+        if record.dagster_run.status is dg.DagsterRunStatus.STARTED and name in {
+            table.name for table in tables
+        }:
+            context.log.warning(
+                f"{name} {run_sentence(record)} too. Nothing is lost by that: whoever commits "
+                "second finds the work done, or does what is left of it"
+            )
+
+
+def _within_budget(
+    look_after: Callable[[TableRef], TableRun],
+    tables: Sequence[TableRef],
+    policy: MaintenancePolicy,
+) -> Iterator[TableRun]:
+    """What becomes of the tables, in their order, as far as there is time to begin with them."""
+    ends = time.monotonic() + policy.budget_s
+    begun = takewhile(lambda _: time.monotonic() < ends, tables)
+    if policy.tables_at_once == 1:
+        return map(look_after, begun)
+    calls = ((1, partial(look_after, table)) for table in begun)
+    return run_ahead(calls, len(tables), policy.tables_at_once)
+
+
 def _maintain(
-    context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
-) -> str | None:
-    """Look after a table and tell what was done; why it failed, if it did."""
+    context: dg.OpExecutionContext,
+    table: TableRef,
+    *,
+    config: MaintenanceSettings,
+    policy: MaintenancePolicy | None,
+    entries: Sequence[OperationEntry[Any]],
+) -> TableRun:
+    """Look after a table; what failed is a sentence."""
+    began = time.monotonic()
     try:
-        result = _attempt(context, table, config)
-        observation = maintenance_observation(table, result)
+        result = _attempt(context, table, config, policy, entries)
     except TableNotFoundError as error:
-        if is_gone(context.instance, table):
-            context.log.error(f"{table.name} is gone: {error}")
-            return f"it is gone: {error}"
-        context.log.info(f"{table.name} does not exist yet")
-        return None
+        is_lost = is_gone(context.instance, table)
+        return TableRun(table=table, failure=f"it is gone: {error}" if is_lost else None)
     except Exception as error:  # one table must not keep the others from maintenance
-        message = failure_of(error).message
-        context.log.error(f"{table.name}: {message}")
-        return message
-    context.log_event(observation)
-    context.log.info(f"{table.name}: {observation.description}")
+        return TableRun(table=table, failure=failure_of(error).message)
+    failure = None
     if result.error is not None:
-        return failure_of(result.error).message
-    return f"could not delete or read all: {result.failures}" if result.failures else None
+        failure = failure_of(result.error).message
+    elif result.failures:
+        failure = f"could not delete or read all: {result.failures}"
+    return TableRun(table=table, result=result, seconds=time.monotonic() - began, failure=failure)
 
 
 def _attempt(
-    context: dg.OpExecutionContext, table: TableRef, config: MaintenanceConfig
+    context: dg.OpExecutionContext,
+    table: TableRef,
+    config: MaintenanceSettings,
+    policy: MaintenancePolicy | None,
+    entries: Sequence[OperationEntry[Any]],
 ) -> MaintenanceResult:
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
@@ -183,12 +228,41 @@ def _attempt(
         if isinstance(event, CommitLost):
             context.log.warning(f"{table.name}: {event.advice}")
 
+    log = table.log()
+    operations: Sequence[Operation] = config.chosen_operations()
+    if not operations:
+        _, due = due_operations(log, policy)
+        operations = [each for each in due if each in {entry.name for entry in entries}]
+    policy_options = policy.options if policy is not None else {}
+    options = {entry.name: dict(policy_options.get(entry.name, {})) for entry in entries}
+    for entry in entries:
+        options[entry.name] |= config.options(entry)
     return maintain(
-        table.log(),
-        operations=config.chosen_operations() or None,
+        log,
+        operations=operations,
         dry_run=config.dry_run,
-        options={entry.name: config.options(entry) for entry in OPERATIONS if entry.options},
+        options=options,
         keep_versions=config.keep_versions.get(table.name, ()),
         raise_errors=False,
         on_event=on_event,
     )
+
+
+def _report(context: dg.OpExecutionContext, run: TableRun, *, is_asked_for: bool) -> TableRun:
+    """Tell Dagster what became of a table; of one that needed nothing only if it was asked for."""
+    name = run.table.name
+    if run.failure is not None:
+        context.log.error(f"{name}: {run.failure}")
+    elif run.result is None:
+        context.log.info(f"{name} does not exist yet")
+    if run.result is None:
+        return run
+    try:
+        observation = maintenance_observation(run.table, run.result)
+    except DeltaOpsError as error:
+        context.log.error(f"{name} cannot be opened any more: {error}")
+        return replace(run, failure=run.failure or str(error))
+    if run.result.operations or is_asked_for:
+        context.log_event(observation)
+    context.log.info(f"{name}: {observation.description}")
+    return run

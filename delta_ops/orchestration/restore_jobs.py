@@ -25,10 +25,12 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.orchestration.changes import rows_changed
-from delta_ops.orchestration.handover import build_single_op_job, no_output
+from delta_ops.orchestration.handover import build_single_op_job, no_output, op_name
 from delta_ops.orchestration.metadata import data_version, table_metadata
+from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.reruns import origin_id
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.unfinished_runs import JOB_TAG
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
 R = TypeVar("R", RestoreResult, RevertResult, RepairResult)
@@ -78,11 +80,19 @@ class RepairConfig(dg.Config):
 
 
 def build_restore_job(
-    tables: Sequence[TableRef], *, name: str = "delta_restore"
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_restore",
+    policy: MaintenancePolicy | None = None,
 ) -> dg.JobDefinition:
-    """A job that makes one of these tables again what it was."""
+    """A job that makes one of these tables again what it was.
 
-    @dg.op(name=RESTORE_OP, out=no_output())
+    Args:
+        policy: Whose owners, tags and pool the job has.
+    """
+    settings = policy or MaintenancePolicy()
+
+    @dg.op(name=op_name(name, RESTORE_OP), out=no_output(), pool=settings.pool)
     def restore_table(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
         def run(table: TableRef) -> RestoreResult:
             return restore(
@@ -99,13 +109,24 @@ def build_restore_job(
 
         _report(context, tables, config.table, run, _restore_metadata)
 
-    return build_single_op_job(restore_table, name)
+    said = "Makes a table again what it was at a version or a time."
+    return _build_job(restore_table, name, RESTORE_OP, "restore", said, settings)
 
 
-def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") -> dg.JobDefinition:
-    """A job that undoes one commit of one of these tables."""
+def build_revert_job(
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_revert",
+    policy: MaintenancePolicy | None = None,
+) -> dg.JobDefinition:
+    """A job that undoes one commit of one of these tables.
 
-    @dg.op(name=REVERT_OP, out=no_output())
+    Args:
+        policy: As for `build_restore_job`.
+    """
+    settings = policy or MaintenancePolicy()
+
+    @dg.op(name=op_name(name, REVERT_OP), out=no_output(), pool=settings.pool)
     def revert_commit(context: dg.OpExecutionContext, config: RevertConfig) -> None:
         def run(table: TableRef) -> RevertResult:
             return revert(
@@ -119,13 +140,24 @@ def build_revert_job(tables: Sequence[TableRef], *, name: str = "delta_revert") 
 
         _report(context, tables, config.table, run, _restore_metadata)
 
-    return build_single_op_job(revert_commit, name)
+    said = "Undoes one commit of a table, if nobody has touched its files since."
+    return _build_job(revert_commit, name, REVERT_OP, "revert", said, settings)
 
 
-def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") -> dg.JobDefinition:
-    """A job that compares one of these tables with its files, and repairs it."""
+def build_repair_job(
+    tables: Sequence[TableRef],
+    *,
+    name: str = "delta_repair",
+    policy: MaintenancePolicy | None = None,
+) -> dg.JobDefinition:
+    """A job that compares one of these tables with its files, and repairs it.
 
-    @dg.op(name=REPAIR_OP, out=no_output())
+    Args:
+        policy: As for `build_restore_job`.
+    """
+    settings = policy or MaintenancePolicy()
+
+    @dg.op(name=op_name(name, REPAIR_OP), out=no_output(), pool=settings.pool)
     def repair_table(context: dg.OpExecutionContext, config: RepairConfig) -> None:
         def run(table: TableRef) -> RepairResult:
             return repair(
@@ -142,7 +174,21 @@ def build_repair_job(tables: Sequence[TableRef], *, name: str = "delta_repair") 
         if left and not (result.dry_run or result.already_committed):
             raise dg.Failure("; ".join(left), allow_retries=False)
 
-    return build_single_op_job(repair_table, name)
+    said = "Compares a table with its files, and repairs what can be repaired without loss."
+    return _build_job(repair_table, name, REPAIR_OP, "repair", said, settings)
+
+
+def _build_job(
+    op: dg.OpDefinition, name: str, step: str, kind: str, said: str, settings: MaintenancePolicy
+) -> dg.JobDefinition:
+    return build_single_op_job(
+        op,
+        name,
+        step=step,
+        description=f"{said} Only plans, unless its config says `dry_run: false`.",
+        owners=settings.owners,
+        tags={JOB_TAG: kind, **settings.tags},
+    )
 
 
 def _report(

@@ -1,4 +1,4 @@
-"""Sensors: commits of other writers as events, and maintenance only where there is work.
+"""Commit sensor: commits of other writers as events.
 
 A table that cannot be looked at does not keep the others from it: a sentence in the tick's reason
 and in its log says why.
@@ -11,7 +11,6 @@ import dagster as dg
 
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableNotFoundError
-from delta_ops.maintenance import plan_maintenance
 from delta_ops.maintenance.fleet import failure_of
 from delta_ops.orchestration.commit_cursor import (
     ABSENT,
@@ -20,46 +19,7 @@ from delta_ops.orchestration.commit_cursor import (
     cursor_text,
 )
 from delta_ops.orchestration.commit_events import find_untold_commits
-from delta_ops.orchestration.maintenance_jobs import is_gone, maintenance_run
 from delta_ops.orchestration.tables import TableRef
-
-
-def build_maintenance_sensor(
-    job: dg.JobDefinition,
-    tables: Sequence[TableRef],
-    *,
-    name: str = "delta_maintenance_sensor",
-    minimum_interval_seconds: int = 300,
-    clock: Clock = system_clock,
-) -> dg.SensorDefinition:
-    """Requests a run of the maintenance job for each table whose plan has work."""
-
-    @dg.sensor(name=name, job=job, minimum_interval_seconds=minimum_interval_seconds)
-    def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        requests, notes = [], []
-        for table in tables:
-            try:
-                plan = plan_maintenance(table.log(), clock=clock)
-            except TableNotFoundError as error:
-                if is_gone(context.instance, table):
-                    notes.append(_report_failure(context, table, error))
-                else:
-                    notes.append(f"{table.name} does not exist yet")
-                continue
-            except Exception as error:  # one table must not keep the others from maintenance
-                notes.append(_report_failure(context, table, error))
-                continue
-            if not plan.has_work:
-                notes.append(f"{table.name} needs nothing")
-            elif _is_running(context, table):
-                notes.append(f"{table.name} is being maintained")
-            else:
-                requests.append(maintenance_run(table, plan, now_ms=clock()))
-        if requests:
-            return dg.SensorResult(run_requests=requests)
-        return dg.SensorResult(skip_reason="; ".join(notes))
-
-    return maintenance_sensor
 
 
 def build_commit_sensor(
@@ -67,6 +27,7 @@ def build_commit_sensor(
     *,
     name: str = "delta_commit_sensor",
     minimum_interval_seconds: int = 60,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     tick_seconds: int = 30,
     max_events: int = 1000,
     clock: Clock = system_clock,
@@ -81,7 +42,12 @@ def build_commit_sensor(
         max_events: A tick that has found so many leaves the rest to the next.
     """
 
-    @dg.sensor(name=name, minimum_interval_seconds=minimum_interval_seconds)
+    @dg.sensor(
+        name=name,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description=f"Makes commits to {len(tables)} tables that no event tells of events.",
+    )
     def commit_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = cursor_from_text(context.cursor)
         ends_ms = clock() + 1000 * tick_seconds
@@ -133,14 +99,3 @@ def _report_failure(context: dg.SensorEvaluationContext, table: TableRef, error:
     sentence = f"{table.name}: {failure_of(error).message}"
     context.log.error(sentence)
     return sentence
-
-
-def _is_running(context: dg.SensorEvaluationContext, table: TableRef) -> bool:
-    unfinished = [
-        dg.DagsterRunStatus.QUEUED,
-        dg.DagsterRunStatus.NOT_STARTED,
-        dg.DagsterRunStatus.STARTING,
-        dg.DagsterRunStatus.STARTED,
-    ]
-    runs = dg.RunsFilter(tags={"delta_ops/table": table.name}, statuses=unfinished)
-    return bool(context.instance.get_run_records(runs, limit=1))

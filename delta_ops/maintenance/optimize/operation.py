@@ -67,4 +67,5 @@ OPTIMIZE = OperationEntry(
     figures=_figures,
     json=_json,
     findings=_findings,
+    opens_data_files=True,
 )

@@ -70,5 +70,6 @@ REPAIR = OperationEntry(
     figures=_figures,
     json=_json,
     findings=_findings,
+    opens_data_files=True,
     left=_remaining_faults,
 )

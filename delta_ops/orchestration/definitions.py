@@ -1,0 +1,193 @@
+"""Definitions: all that looks after the tables of assets, made from the assets themselves.
+
+`delta_ops_definitions` returns what is merged with a location's own definitions:
+
+    <name>_maintenance        job: what is due for a table, rewrites too
+    <name>_log_maintenance    job: what is due for the logs of many tables
+    <name>_restore, <name>_revert, <name>_repair
+                              jobs, each for one table of its config
+    <name>_fleet_maintenance  job: the tables below a prefix, also those without an asset
+    <name>_maintenance_schedule
+    <name>_maintenance_sensor, <name>_commit_sensor
+    asset checks              the health of each table, and its latest events compared
+
+A policy that is not for all tables has maintenance jobs and a schedule of its own, whose names go
+on with the policy's. Nothing here reads a table when the location is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.checks import build_health_checks
+from delta_ops.orchestration.event_checks import build_event_checks
+from delta_ops.orchestration.fleet_jobs import build_fleet_maintenance_job
+from delta_ops.orchestration.maintenance_jobs import (
+    build_log_maintenance_job,
+    build_maintenance_job,
+    build_maintenance_schedule,
+)
+from delta_ops.orchestration.maintenance_sensor import PolicyJobs, build_sweep_sensor
+from delta_ops.orchestration.policies import (
+    MaintenancePolicy,
+    PolicyTables,
+    assign_policies,
+    general_policy,
+)
+from delta_ops.orchestration.resources import DeltaLogResource
+from delta_ops.orchestration.restore_jobs import (
+    build_repair_job,
+    build_restore_job,
+    build_revert_job,
+)
+from delta_ops.orchestration.sensors import build_commit_sensor
+from delta_ops.orchestration.tables import TableRef
+
+DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
+RESOURCE_KEY = "delta_log"
+
+
+def delta_ops_definitions(
+    lake: DeltaLogResource,
+    assets: Sequence[DeltaAsset],
+    policies: Sequence[MaintenancePolicy] = (),
+    *,
+    name: str = "delta",
+    with_checks: bool = True,
+    switched_on: bool = False,
+) -> dg.Definitions:
+    """Jobs, sensors, schedules, checks and the resource `delta_log` for the tables of assets.
+
+    The assets themselves and the IO manager are not among them; merge these definitions with those
+    that have them, by `dg.Definitions.merge`.
+
+    Args:
+        lake: Where the tables are; becomes the resource.
+        assets: Those whose tables are looked after, each at `<root>/<asset key>`, or where its
+            metadata `dagster/uri` says. A `TableRef` is a table by itself, as one of another lake.
+        policies: How they are looked after; see `MaintenancePolicy`. The policy for all tables
+            gives owners, tags and pool to the jobs that are for any table.
+        name: Begins the names of jobs, sensors and schedules; another one for each lake of a
+            location.
+        with_checks: Whether each table has asset checks, which run along where it is materialized.
+        switched_on: Whether sensors and schedules begin by themselves; if not, in Dagster's UI.
+
+    Raises:
+        InvalidRequestError: What is given is no asset, two of one key lie at different places, or a
+            policy does not fit the tables.
+    """
+    tables = tables_of(lake, assets)
+    assigned = assign_policies(tables, policies)
+    jobs = [_policy_jobs(each, name) for each in assigned if each.policy.has_work]
+    general = general_policy(policies)
+    return dg.Definitions(
+        jobs=[
+            *(job for each in jobs for job in (each.job, each.log_job) if job is not None),
+            build_restore_job(tables, name=f"{name}_restore", policy=general),
+            build_revert_job(tables, name=f"{name}_revert", policy=general),
+            build_repair_job(tables, name=f"{name}_repair", policy=general),
+            build_fleet_maintenance_job(
+                name=f"{name}_fleet_maintenance",
+                root=lake.root,
+                storage_options=lake.storage_options,
+                policy=general,
+            ),
+        ],
+        schedules=list(_schedules(jobs, switched_on)),
+        sensors=_sensors(tables, jobs, name, switched_on),
+        asset_checks=_checks(assigned) if with_checks else [],
+        resources={RESOURCE_KEY: lake},
+    )
+
+
+def tables_of(lake: DeltaLogResource, assets: Sequence[DeltaAsset]) -> list[TableRef]:
+    """The tables of assets, in their order, each once.
+
+    Raises:
+        InvalidRequestError: As for `delta_ops_definitions`.
+    """
+    found: dict[str, TableRef] = {}
+    for table in (table for asset in assets for table in _tables_of(lake, asset)):
+        known = found.setdefault(table.name, table)
+        if known.uri != table.uri:
+            raise InvalidRequestError(
+                f"the asset {table.name} is given twice, with tables at two places; leave one out"
+            )
+    return list(found.values())
+
+
+def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[TableRef]:
+    match asset:
+        case TableRef():
+            yield asset
+        case dg.AssetSpec() | dg.SourceAsset():
+            yield _table(lake, asset.key, asset.metadata)
+        case dg.AssetsDefinition():
+            for spec in asset.specs:
+                yield _table(lake, spec.key, spec.metadata)
+        case _:
+            raise InvalidRequestError(
+                f"assets hold a value of type {type(asset).__name__}; give assets, AssetSpecs or "
+                "TableRefs"
+            )
+
+
+def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]) -> TableRef:
+    table = lake.table(key)
+    given = metadata.get("dagster/uri")
+    uri = given.value if isinstance(given, dg.MetadataValue) else given
+    return replace(table, uri=uri) if isinstance(uri, str) and uri else table
+
+
+def _policy_jobs(assigned: PolicyTables, name: str) -> PolicyJobs:
+    policy, tables = assigned
+    end = f"_{policy.suffix}" if policy.suffix else ""
+    return PolicyJobs(
+        policy=policy,
+        tables=tables,
+        job=build_maintenance_job(tables, name=f"{name}_maintenance{end}", policy=policy),
+        log_job=build_log_maintenance_job(
+            tables, name=f"{name}_log_maintenance{end}", policy=policy
+        ),
+    )
+
+
+def _schedules(
+    policies: Sequence[PolicyJobs], switched_on: bool
+) -> Iterator[dg.ScheduleDefinition]:
+    status = dg.DefaultScheduleStatus.RUNNING if switched_on else dg.DefaultScheduleStatus.STOPPED
+    for each in policies:
+        if each.policy is not None and each.policy.cron is not None:
+            yield build_maintenance_schedule(
+                each.job,
+                cron_schedule=each.policy.cron,
+                timezone=each.policy.timezone,
+                default_status=status,
+            )
+
+
+def _sensors(
+    tables: Sequence[TableRef], policies: Sequence[PolicyJobs], name: str, switched_on: bool
+) -> list[dg.SensorDefinition]:
+    status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
+    sensors = [build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)]
+    if policies:
+        sensor_name = f"{name}_maintenance_sensor"
+        sensors.append(build_sweep_sensor(policies, name=sensor_name, default_status=status))
+    return sensors
+
+
+def _checks(assigned: Sequence[PolicyTables]) -> list[dg.AssetChecksDefinition]:
+    return [
+        check
+        for policy, tables in assigned
+        for check in (
+            *build_health_checks(tables, thresholds=policy.thresholds),
+            *build_event_checks(tables),
+        )
+    ]

@@ -1,0 +1,247 @@
+"""Maintenance sensor: looks at the logs of many tables without runs, and asks for few of those.
+
+Tables whose logs alone need work share a run, in batches; one whose data files are to be rewritten
+gets a run of its own, which does the rest for it, too. A table with a run that waits or is under
+way is left out.
+
+A tick looks at tables until its time is over and leaves the rest to the next: the cursor is the
+name of the table that comes first then. A table that cannot be looked at does not keep the others
+from it: a sentence in the tick's reason and in its log says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple
+
+import dagster as dg
+
+from delta_ops.clock import HOUR_MS, Clock, system_clock
+from delta_ops.errors import TableNotFoundError
+from delta_ops.maintenance import Operation
+from delta_ops.maintenance.fleet import failure_of
+from delta_ops.orchestration.maintenance_jobs import LOG_OPERATIONS, is_gone
+from delta_ops.orchestration.maintenance_settings import maintenance_config
+from delta_ops.orchestration.policies import MaintenancePolicy, due_operations
+from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.unfinished_runs import TABLE_TAG, run_sentence, unfinished_runs
+from delta_ops.storage.addresses import local_path_of
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+
+_TOLD_NOTES = 20
+"""Notes in the reason of a tick, which Dagster keeps; the tick's log has all."""
+
+
+class PolicyJobs(NamedTuple):
+    """The tables of a policy, and the jobs that look after them."""
+
+    policy: MaintenancePolicy | None
+    """None: whatever there is to do is due."""
+    tables: Sequence[TableRef]
+    job: dg.JobDefinition
+    log_job: dg.JobDefinition | None
+    """Does the work on logs, in batches; None: `job` does, for each table in a run of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What a look at a table has found."""
+
+    table: TableRef
+    jobs: PolicyJobs
+    version: int = -1
+    operations: tuple[Operation, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def text(self) -> str:
+        return f"{self.table.name}@{self.version}:{'+'.join(self.operations)}"
+
+    @property
+    def is_for_batch(self) -> bool:
+        return self.jobs.log_job is not None and set(self.operations) <= set(LOG_OPERATIONS)
+
+
+def build_maintenance_sensor(
+    job: dg.JobDefinition,
+    tables: Sequence[TableRef],
+    *,
+    log_job: dg.JobDefinition | None = None,
+    policy: MaintenancePolicy | None = None,
+    name: str = "delta_maintenance_sensor",
+    minimum_interval_seconds: int = 300,
+    clock: Clock = system_clock,
+) -> dg.SensorDefinition:
+    """Requests a run of the maintenance job for each table that needs one.
+
+    Args:
+        log_job: Of `build_log_maintenance_job`; looks after the tables whose logs alone need work.
+        policy: What is due; that of the jobs. None: whatever there is to do is due.
+    """
+    jobs = PolicyJobs(policy, tables, job, log_job)
+    return build_sweep_sensor(
+        [jobs], name=name, minimum_interval_seconds=minimum_interval_seconds, clock=clock
+    )
+
+
+def build_sweep_sensor(
+    policies: Sequence[PolicyJobs],
+    *,
+    name: str = "delta_maintenance_sensor",
+    minimum_interval_seconds: int = 300,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+    tick_seconds: int = 40,
+    batch_size: int = 100,
+    max_runs: int = 100,
+    clock: Clock = system_clock,
+) -> dg.SensorDefinition:
+    """Requests runs of the policies' jobs for the tables that need work.
+
+    Args:
+        tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one
+            after a minute.
+        batch_size: Tables whose logs are looked after in one run.
+        max_runs: Runs for a single table that a tick asks for; the rest is left to the next.
+    """
+    places = [(table, jobs) for jobs in policies for table in jobs.tables]
+    definitions = [job for each in policies for job in (each.job, each.log_job) if job is not None]
+    tables_by_job = {
+        job.name: [table.name for table in each.tables]
+        for each in policies
+        for job in (each.job, each.log_job)
+        if job is not None
+    }
+
+    @dg.sensor(
+        name=name,
+        jobs=definitions,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description=(
+            f"Looks at the logs of {len(places)} tables, and requests a run where one needs work."
+        ),
+    )
+    def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        ends_ms = clock() + 1000 * tick_seconds
+        under_way = unfinished_runs(context.instance, tables_by_job)
+        in_turn = _rotate(places, context.cursor)
+        notes = _Notes(context)
+        due: list[_Look] = []
+        seen = singles = 0
+        for look in _looks(in_turn, ends_ms, clock):
+            seen += 1
+            if look.error is not None:
+                notes.add_failure(look)
+            elif not look.operations:
+                notes.idle += 1
+            elif look.table.name in under_way:
+                notes.add(f"{look.table.name} {run_sentence(under_way[look.table.name])}")
+            else:
+                due.append(look)
+                singles += not look.is_for_batch
+            if singles >= max_runs:
+                break
+        cursor = "" if seen == len(in_turn) else in_turn[seen][0].name
+        requests = list(_requests(due, batch_size, clock()))
+        if requests:
+            return dg.SensorResult(run_requests=requests, cursor=cursor)
+        return dg.SensorResult(skip_reason=notes.text(len(in_turn) - seen), cursor=cursor)
+
+    return maintenance_sensor
+
+
+def _rotate(
+    places: Sequence[tuple[TableRef, PolicyJobs]], first: str | None
+) -> list[tuple[TableRef, PolicyJobs]]:
+    start = next((n for n, (table, _) in enumerate(places) if table.name == first), 0)
+    return [*places[start:], *places[:start]]
+
+
+def _looks(
+    places: Sequence[tuple[TableRef, PolicyJobs]], ends_ms: int, clock: Clock
+) -> Iterator[_Look]:
+    """What is due for the tables, in their order, as far as there is time to look at them."""
+    in_time = takewhile(lambda _: clock() < ends_ms, places)
+    # A disk lets nobody wait, and threads that compute only hinder each other.
+    if all(local_path_of(table.uri) is not None for table, _ in places):
+        return (_look(table, jobs, clock) for table, jobs in in_time)
+    calls = ((1, partial(_look, table, jobs, clock)) for table, jobs in in_time)
+    return run_ahead(calls, len(places), MAX_CONCURRENCY)
+
+
+def _look(table: TableRef, jobs: PolicyJobs, clock: Clock) -> _Look:
+    try:
+        version, due = due_operations(table.log(), jobs.policy, clock=clock)
+    except Exception as error:  # one table must not keep the others from maintenance
+        return _Look(table=table, jobs=jobs, error=error)
+    return _Look(table=table, jobs=jobs, version=version, operations=due)
+
+
+def _requests(due: Sequence[_Look], batch_size: int, now_ms: int) -> Iterator[dg.RunRequest]:
+    """Runs for tables; what a failed one has left undone is asked for again an hour later."""
+    hour = now_ms // HOUR_MS
+    batches: dict[str, list[_Look]] = {}
+    for look in due:
+        job = look.jobs.log_job
+        if job is not None and look.is_for_batch:
+            batches.setdefault(job.name, []).append(look)
+            continue
+        yield dg.RunRequest(
+            run_key=f"{look.text}:{hour}",
+            job_name=look.jobs.job.name,
+            run_config=maintenance_config([look.table.name]),
+            tags={TABLE_TAG: look.table.name, "dagster/priority": "-5"},
+        )
+    for job_name, looks in batches.items():
+        for start in range(0, len(looks), batch_size):
+            batch = looks[start : start + batch_size]
+            yield dg.RunRequest(
+                run_key=f"{_digest(look.text for look in batch)}:{hour}",
+                job_name=job_name,
+                run_config=maintenance_config([look.table.name for look in batch]),
+                tags={"dagster/priority": "-5"},
+            )
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
+
+
+class _Notes:
+    """What a tick has to say: of each table in its log, of the first ones in its reason."""
+
+    def __init__(self, context: dg.SensorEvaluationContext) -> None:
+        self._context = context
+        self._sentences: list[str] = []
+        self.idle = 0
+
+    def add(self, sentence: str) -> None:
+        self._context.log.info(sentence)
+        self._sentences.append(sentence)
+
+    def add_failure(self, look: _Look) -> None:
+        """Tell why a table could not be looked at."""
+        error, table = look.error, look.table
+        assert error is not None
+        if isinstance(error, TableNotFoundError) and not is_gone(self._context.instance, table):
+            self.add(f"{table.name} does not exist yet")
+            return
+        sentence = f"{table.name}: {failure_of(error).message}"
+        self._context.log.error(sentence)
+        self._sentences.insert(0, sentence)
+
+    def text(self, left: int) -> str:
+        told = self._sentences[:_TOLD_NOTES]
+        more = len(self._sentences) - len(told)
+        return "; ".join(
+            [
+                *told,
+                *([f"{more} more sentences in the log of the tick"] if more else []),
+                *([f"{left} tables are left to the next tick"] if left else []),
+                f"{self.idle} tables need nothing",
+            ]
+        )

@@ -1,0 +1,69 @@
+"""Unfinished runs: which tables wait for a run of our jobs, or have one under way.
+
+Asked before a run is requested, to save work, and told to people. No table depends on it: what two
+runs do to one at once is settled by its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+JOB_TAG = "delta_ops/maintenance"
+"""Tag of all jobs that look after tables; its value is the kind of work."""
+TABLE_TAG = "delta_ops/table"
+"""Tag of a run for one table: its asset key. `dagster.yaml` may limit runs by it."""
+_WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
+_UNFINISHED = (*_WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
+
+
+def unfinished_runs(
+    instance: dg.DagsterInstance, tables_by_job: Mapping[str, Iterable[str]], but: str = ""
+) -> dict[str, dg.RunRecord]:
+    """The oldest unfinished run of our jobs for each table that has one, by the table's name.
+
+    Args:
+        tables_by_job: The tables that a job's runs look after where their config names none.
+        but: The id of a run that does not count.
+    """
+    asked = dg.RunsFilter(statuses=list(_UNFINISHED))
+    found: dict[str, dg.RunRecord] = {}
+    for record in instance.get_run_records(asked, ascending=True):
+        run = record.dagster_run
+        is_ours = JOB_TAG in run.tags or run.job_name in tables_by_job
+        if is_ours and run.run_id != but:
+            for name in _table_names(run) or tables_by_job.get(run.job_name, ()):
+                found.setdefault(name, record)
+    return found
+
+
+def run_sentence(record: dg.RunRecord) -> str:
+    """What a table waits for, or who is at work on it."""
+    run_id = record.dagster_run.run_id[:8]
+    if record.dagster_run.status in _WAITING:
+        since = _time_text(record.create_timestamp)
+        return (
+            f"waits for run {run_id}, in the queue since {since}; if nothing of the queue starts, "
+            "see whether Dagster's daemon runs"
+        )
+    began = record.create_timestamp
+    if record.start_time is not None:
+        began = datetime.fromtimestamp(record.start_time, UTC)
+    return f"is being maintained by run {run_id} since {_time_text(began)}"
+
+
+def _table_names(run: dg.DagsterRun) -> list[str]:
+    """The tables that a run is for, by its tag or its config; none: it does not say."""
+    if TABLE_TAG in run.tags:
+        return [run.tags[TABLE_TAG]]
+    ops: Any = run.run_config.get("ops") or {}
+    configs = [op.get("config") or {} for op in ops.values() if isinstance(op, Mapping)]
+    names = [[*(c.get("tables") or ()), *([c["table"]] if "table" in c else ())] for c in configs]
+    return [str(name) for each in names for name in each]
+
+
+def _time_text(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
