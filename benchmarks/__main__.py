@@ -26,6 +26,7 @@ BENCHMARKS = (
     "vacuum",
     "log_cleanup",
     "health",
+    "dagster_fleet",
     "large_tables",
 )
 

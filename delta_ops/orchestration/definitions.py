@@ -49,7 +49,6 @@ from delta_ops.orchestration.sensors import build_commit_sensor
 from delta_ops.orchestration.tables import TableRef
 
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
-RESOURCE_KEY = "delta_log"
 
 
 def delta_ops_definitions(
@@ -58,6 +57,7 @@ def delta_ops_definitions(
     policies: Sequence[MaintenancePolicy] = (),
     *,
     name: str = "delta",
+    resource_key: str = "delta_log",
     with_checks: bool = True,
     switched_on: bool = False,
 ) -> dg.Definitions:
@@ -74,6 +74,7 @@ def delta_ops_definitions(
             gives owners, tags and pool to the jobs that are for any table.
         name: Begins the names of jobs, sensors and schedules; another one for each lake of a
             location.
+        resource_key: The lake's among the resources; another one for each lake, too.
         with_checks: Whether each table has asset checks, which run along where it is materialized.
         switched_on: Whether sensors and schedules begin by themselves; if not, in Dagster's UI.
 
@@ -101,7 +102,7 @@ def delta_ops_definitions(
         schedules=list(_schedules(jobs, switched_on)),
         sensors=_sensors(tables, jobs, name, switched_on),
         asset_checks=_checks(assigned) if with_checks else [],
-        resources={RESOURCE_KEY: lake},
+        resources={resource_key: lake},
     )
 
 

@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,10 @@ from deltalake import DeltaTable, write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.arrow.rewrite import rewrite
-from delta_ops.maintenance import maintain
+from delta_ops.maintenance import HealthThresholds, maintain
 from delta_ops.orchestration import (
     DeltaIOManager,
+    MaintenancePolicy,
     TableRef,
     build_commit_sensor,
     build_maintenance_job,
@@ -89,17 +91,61 @@ def test_a_commit_that_was_lost_is_a_warning_of_the_next_maintenance(
     assert "run again what committed version 4" in "".join(warnings)
 
 
-def test_the_sensor_asks_for_no_second_run_of_a_table(
+def test_a_run_tells_that_another_one_is_at_work_on_its_table(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     table = small_files(tmp_path, "busy")
     job = build_maintenance_job([table])
-    sensor = build_maintenance_sensor(job, [table])
-    instance.create_run_for_job(
-        job, tags={"delta_ops/table": "busy"}, status=dg.DagsterRunStatus.STARTED
+    other = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+    result = job.execute_in_process(instance=instance)
+    entries = instance.all_logs(result.run_id)
+    (warning,) = [entry.user_message for entry in entries if entry.level == logging.WARNING]
+    assert f"busy is being maintained by run {other.run_id[:8]}" in warning
+    assert "Nothing is lost" in warning
+    assert result.success
+    assert len(DeltaTable(table.uri).file_uris()) == 1
+
+
+def test_a_table_that_needs_nothing_is_no_event_unless_it_was_asked_for(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    job = build_maintenance_job([small_files(tmp_path, "t", 1), small_files(tmp_path, "busy")])
+    assert observed(job.execute_in_process(instance=instance)).asset_key == dg.AssetKey("busy")
+    result = job.execute_in_process(instance=instance, run_config=maintenance_config(["t"]))
+    assert observed(result).description == "nothing was due"
+
+
+def test_a_run_sums_up_what_it_did(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    tables = [small_files(tmp_path, name) for name in ("a", "b")] + [table_ref(tmp_path, "not_yet")]
+    result = build_maintenance_job(tables).execute_in_process(instance=instance)
+    (output,) = [
+        event.step_output_data for event in result.all_events if event.is_successful_output
+    ]
+    figures = {name: value.value for name, value in output.metadata.items()}
+    assert figures["delta/tables"] == 3
+    assert figures["delta/tables_with_work"] == 2
+    assert figures["delta/live_files_saved"] == 6
+    assert figures["delta/seconds"] > 0
+
+
+def test_after_its_budget_a_run_begins_no_further_table(
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [small_files(tmp_path, name) for name in ("a", "b", "c")]
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(1.1)
+        return maintain(*args, **kwargs)
+
+    monkeypatch.setattr(maintenance_jobs, "maintain", slow)
+    policy = MaintenancePolicy(
+        budget_s=1, tables_at_once=1, thresholds=HealthThresholds(small_files=2)
     )
-    tick = sensor.evaluate_tick(dg.build_sensor_context(instance))
-    assert (tick.run_requests, tick.skip_message) == ([], "busy is being maintained")
+    job = build_maintenance_job(tables, policy=policy)
+    result = job.execute_in_process(instance=instance)
+    said = str([entry.user_message for entry in instance.all_logs(result.run_id)])
+    assert "1 seconds are over; 2 of 3 tables are left to the next run, from b on" in said
+    assert [len(DeltaTable(table.uri).file_uris()) for table in tables] == [1, 4, 4]
 
 
 def test_what_is_left_to_a_person_is_told(tmp_path: Path, instance: dg.DagsterInstance) -> None:

@@ -33,7 +33,7 @@ def observations(
     for config in configs:
         result = job.execute_in_process(
             instance=instance,
-            run_config=maintenance_config([], **config),
+            run_config=maintenance_config(["t"], **config),
             raise_on_error=False,
         )
         (event,) = [each for each in result.all_events if each.is_asset_observation]
