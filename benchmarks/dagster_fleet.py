@@ -97,13 +97,10 @@ def needy(tables: int) -> dict[int, str]:
 def make_templates(root: Path) -> None:
     rows = pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]})
     da.write(root / "fine", rows)
-    for number in range(WRITES):
-        configuration = {"delta.checkpointInterval": "100"}
-        da.write(root / "files", rows, configuration=configuration, hooks=())
-        mode = "overwrite" if number else "append"
-        da.write(
-            root / "log", rows, mode, configuration={"delta.checkpointInterval": "10"}, hooks=()
-        )
+    seldom, often = ({"delta.checkpointInterval": interval} for interval in ("100", "10"))
+    for _ in range(WRITES):
+        da.write(root / "files", rows, configuration=seldom, hooks=())
+        da.write(root / "log", rows, "overwrite", configuration=often, hooks=())
 
 
 def copy_fleet(root: Path, tables: int) -> str:

@@ -47,6 +47,7 @@ from delta_ops.orchestration.restore_jobs import (
 )
 from delta_ops.orchestration.sensors import build_commit_sensor
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.storage.paths import redact
 
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
 
@@ -68,7 +69,7 @@ def delta_ops_definitions(
 
     Args:
         lake: Where the tables are; becomes the resource.
-        assets: Those whose tables are looked after, each at `<root>/<asset key>`, or where its
+        assets: Assets whose tables are looked after, each at `<root>/<asset key>`, or where its
             metadata `dagster/uri` says. A `TableRef` is a table by itself, as one of another lake.
         policies: How they are looked after; see `MaintenancePolicy`. The policy for all tables
             gives owners, tags and pool to the jobs that are for any table.
@@ -142,7 +143,9 @@ def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]
     table = lake.table(key)
     given = metadata.get("dagster/uri")
     uri = given.value if isinstance(given, dg.MetadataValue) else given
-    return replace(table, uri=uri) if isinstance(uri, str) and uri else table
+    if not isinstance(uri, str) or uri in ("", redact(table.uri)):
+        return table
+    return replace(table, uri=uri)
 
 
 def _policy_jobs(assigned: PolicyTables, name: str) -> PolicyJobs:

@@ -18,7 +18,7 @@ from pydantic import Field
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Progress
 from delta_ops.maintenance import HealthThresholds, TableMaintenance, find_tables, maintain_fleet
-from delta_ops.orchestration.handover import IO_MANAGER_KEY, no_output, op_name
+from delta_ops.orchestration.handover import IO_MANAGER_KEY, handover_resources, no_output, op_name
 from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.storage_options import resolve_options, resolve_text
 from delta_ops.orchestration.unfinished_runs import JOB_TAG
@@ -175,10 +175,10 @@ def build_fleet_maintenance_job(
             name=name,
             description="Finds the tables below prefixes, whether or not an asset stands for them, "
             "and does what their health asks for, in batches.",
-            owners=list(settings.owners),
+            owners=list(settings.owners) or None,
             tags={JOB_TAG: "fleet", **settings.tags},
             executor_def=executor_def,
-            resource_defs={IO_MANAGER_KEY: io_manager or dg.FilesystemIOManager()},
+            resource_defs=handover_resources(io_manager or dg.FilesystemIOManager()),
         )
         def fleet_maintenance() -> None:
             batches = find.alias(FIND_OP)().map(maintain_batch.alias(MAINTAIN_OP))

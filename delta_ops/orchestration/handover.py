@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -25,6 +26,15 @@ def op_name(job: str, step: str) -> str:
     return f"{job}_{step}"
 
 
+def handover_resources(io_manager: Any) -> dict[str, Any]:
+    """The resources of a job of ours.
+
+    Nobody uses its `io_manager`: Dagster copies a job without one into one with the location's,
+    and the sensors for it too, with warnings of what Dagster itself does.
+    """
+    return {IO_MANAGER_KEY: io_manager, "io_manager": io_manager}
+
+
 def build_single_op_job(
     op: dg.OpDefinition,
     name: str,
@@ -38,7 +48,7 @@ def build_single_op_job(
 
     Args:
         step: What config and events call the op.
-        tags: Of the job, and of its runs.
+        tags: What the job and its runs are marked with.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # owners of a job are new
@@ -46,10 +56,10 @@ def build_single_op_job(
         @dg.job(
             name=name,
             description=description,
-            owners=list(owners),
+            owners=list(owners) or None,
             tags=tags,
             executor_def=dg.in_process_executor,
-            resource_defs={IO_MANAGER_KEY: dg.mem_io_manager},
+            resource_defs=handover_resources(dg.mem_io_manager),
         )
         def job() -> None:
             op.alias(step)()

@@ -120,7 +120,7 @@ def _build_job(
         look_after = partial(_maintain, context, config=config, policy=policy, entries=entries)
         runs = [
             _report(context, run, is_asked_for=bool(config.tables))
-            for run in _within_budget(look_after, todo, settings)
+            for run in _look_after_each(look_after, todo, settings)
         ]
         left = todo[len(runs) :]
         context.add_output_metadata(run_summary(runs, left))
@@ -176,7 +176,7 @@ def _tell_of_other_runs(
             )
 
 
-def _within_budget(
+def _look_after_each(
     look_after: Callable[[TableRef], TableRun],
     tables: Sequence[TableRef],
     policy: MaintenancePolicy,

@@ -79,7 +79,8 @@ def build_maintenance_sensor(
     """Requests a run of the maintenance job for each table that needs one.
 
     Args:
-        log_job: Of `build_log_maintenance_job`; looks after the tables whose logs alone need work.
+        log_job: As `build_log_maintenance_job` makes it; looks after the tables whose logs alone
+            need work.
         policy: What is due; that of the jobs. None: whatever there is to do is due.
     """
     jobs = PolicyJobs(policy, tables, job, log_job)
@@ -216,12 +217,13 @@ class _Notes:
 
     def __init__(self, context: dg.SensorEvaluationContext) -> None:
         self._context = context
-        self._sentences: list[str] = []
+        self._failures: list[str] = []
+        self._others: list[str] = []
         self.idle = 0
 
     def add(self, sentence: str) -> None:
         self._context.log.info(sentence)
-        self._sentences.append(sentence)
+        self._others.append(sentence)
 
     def add_failure(self, look: _Look) -> None:
         """Tell why a table could not be looked at."""
@@ -232,11 +234,12 @@ class _Notes:
             return
         sentence = f"{table.name}: {failure_of(error).message}"
         self._context.log.error(sentence)
-        self._sentences.insert(0, sentence)
+        self._failures.append(sentence)
 
     def text(self, left: int) -> str:
-        told = self._sentences[:_TOLD_NOTES]
-        more = len(self._sentences) - len(told)
+        sentences = self._failures + self._others
+        told = sentences[:_TOLD_NOTES]
+        more = len(sentences) - len(told)
         return "; ".join(
             [
                 *told,

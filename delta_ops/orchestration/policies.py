@@ -138,7 +138,7 @@ def assign_policies(
     """
     _validate_names(tables, policies)
     chosen: list[list[TableRef]] = [[] for _ in policies]
-    others = []
+    others: list[TableRef] = []
     for table in tables:
         number = _most_exact(table, policies)
         (others if number is None else chosen[number]).append(table)

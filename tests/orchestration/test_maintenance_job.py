@@ -121,7 +121,7 @@ def test_a_run_sums_up_what_it_did(tmp_path: Path, instance: dg.DagsterInstance)
     (output,) = [
         event.step_output_data for event in result.all_events if event.is_successful_output
     ]
-    figures = {name: value.value for name, value in output.metadata.items()}
+    figures: dict[str, Any] = {name: value.value for name, value in output.metadata.items()}
     assert figures["delta/tables"] == 3
     assert figures["delta/tables_with_work"] == 2
     assert figures["delta/live_files_saved"] == 6
