@@ -23,7 +23,7 @@ from delta_ops.maintenance import (
 from delta_ops.maintenance.due import Finding, Measure
 from delta_ops.orchestration._dagster_compat import code_location
 from delta_ops.orchestration.card import table_card
-from delta_ops.orchestration.maintenance_jobs import maintenance_config
+from delta_ops.orchestration.maintenance_settings import maintenance_config
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.tables import TableRef
 

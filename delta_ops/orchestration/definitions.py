@@ -9,7 +9,7 @@
     <name>_fleet_maintenance  job: the tables below a prefix, also those without an asset
     <name>_maintenance_schedule
     <name>_maintenance_sensor, <name>_commit_sensor
-    asset checks              the health of each table, and its latest events compared
+    asset checks              the health of each table, its columns and the number of its rows
 
 A policy that is not for all tables has maintenance jobs and a schedule of its own, whose names go
 on with the policy's. Nothing here reads a table when the location is loaded.
@@ -24,8 +24,8 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.change_checks import build_column_checks, build_row_count_checks
 from delta_ops.orchestration.checks import build_health_checks
-from delta_ops.orchestration.event_checks import build_event_checks
 from delta_ops.orchestration.fleet_jobs import build_fleet_maintenance_job
 from delta_ops.orchestration.maintenance_jobs import (
     build_log_maintenance_job,
@@ -84,8 +84,7 @@ def delta_ops_definitions(
             policy does not fit the tables.
     """
     tables = tables_of(lake, assets)
-    assigned = assign_policies(tables, policies)
-    jobs = [_policy_jobs(each, name) for each in assigned if each.policy.has_work]
+    jobs = [_policy_jobs(each, name) for each in assign_policies(tables, policies)]
     general = general_policy(policies)
     return dg.Definitions(
         jobs=[
@@ -102,7 +101,7 @@ def delta_ops_definitions(
         ],
         schedules=list(_schedules(jobs, switched_on)),
         sensors=_sensors(tables, jobs, name, switched_on),
-        asset_checks=_checks(assigned) if with_checks else [],
+        asset_checks=list(_checks(jobs)) if with_checks else [],
         resources={resource_key: lake},
     )
 
@@ -151,14 +150,12 @@ def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]
 def _policy_jobs(assigned: PolicyTables, name: str) -> PolicyJobs:
     policy, tables = assigned
     end = f"_{policy.suffix}" if policy.suffix else ""
-    return PolicyJobs(
-        policy=policy,
-        tables=tables,
-        job=build_maintenance_job(tables, name=f"{name}_maintenance{end}", policy=policy),
-        log_job=build_log_maintenance_job(
-            tables, name=f"{name}_log_maintenance{end}", policy=policy
-        ),
-    )
+    job = build_maintenance_job(tables, name=f"{name}_maintenance{end}", policy=policy)
+    log_job = None
+    if policy.has_work:
+        log_name = f"{name}_log_maintenance{end}"
+        log_job = build_log_maintenance_job(tables, name=log_name, policy=policy)
+    return PolicyJobs(policy=policy, tables=tables, job=job, log_job=log_job)
 
 
 def _schedules(
@@ -166,7 +163,7 @@ def _schedules(
 ) -> Iterator[dg.ScheduleDefinition]:
     status = dg.DefaultScheduleStatus.RUNNING if switched_on else dg.DefaultScheduleStatus.STOPPED
     for each in policies:
-        if each.policy is not None and each.policy.cron is not None:
+        if each.policy is not None and each.policy.has_work and each.policy.cron is not None:
             yield build_maintenance_schedule(
                 each.job,
                 cron_schedule=each.policy.cron,
@@ -180,18 +177,16 @@ def _sensors(
 ) -> list[dg.SensorDefinition]:
     status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
     sensors = [build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)]
-    if policies:
+    swept = [each for each in policies if each.policy is not None and each.policy.has_work]
+    if swept:
         sensor_name = f"{name}_maintenance_sensor"
-        sensors.append(build_sweep_sensor(policies, name=sensor_name, default_status=status))
+        sensors.append(build_sweep_sensor(swept, name=sensor_name, default_status=status))
     return sensors
 
 
-def _checks(assigned: Sequence[PolicyTables]) -> list[dg.AssetChecksDefinition]:
-    return [
-        check
-        for policy, tables in assigned
-        for check in (
-            *build_health_checks(tables, thresholds=policy.thresholds),
-            *build_event_checks(tables),
-        )
-    ]
+def _checks(jobs: Sequence[PolicyJobs]) -> Iterator[dg.AssetChecksDefinition]:
+    for policy, tables, job, _ in jobs:
+        limits = policy.thresholds if policy is not None else None
+        yield from build_health_checks(tables, thresholds=limits, job=job)
+        yield from build_column_checks(tables)
+        yield from build_row_count_checks(tables)

@@ -40,8 +40,8 @@ class MaintenancePolicy:
     name: str | None = None
     """Ends the names of the policy's jobs, in letters, digits and "_"; None: made of `tables`."""
     operations: Sequence[Operation] | None = None
-    """Operations that are run when they are due; None: all of them; empty: none, the tables are
-    only looked at."""
+    """Operations that are run when they are due; None: all of them; empty: none, unless a
+    person asks for it."""
     thresholds: HealthThresholds = field(default_factory=HealthThresholds)
     """From where on an operation is due, and a check of health warns."""
     options: Mapping[Operation, Mapping[str, Any]] = field(default_factory=dict)

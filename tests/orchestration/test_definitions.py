@@ -110,6 +110,7 @@ def test_a_policy_without_operations_only_looks(tmp_path: Path) -> None:
     found = names_of(defs)
     assert found["jobs"] == [
         "delta_fleet_maintenance",
+        "delta_maintenance",
         "delta_repair",
         "delta_restore",
         "delta_revert",
