@@ -83,6 +83,7 @@ def maintain(
     clock: Clock = system_clock,
     keep_versions: Collection[int] = (),
     raise_errors: bool = True,
+    user_metadata: str | None = None,
     on_event: OnEvent = ignore,
 ) -> MaintenanceResult:
     """Run what is due.
@@ -94,6 +95,7 @@ def maintain(
         keep_versions: As for `clean_up_log`.
         raise_errors: If not, the error of an operation stands in the result, beside what those
             before it did.
+        user_metadata: Any text, kept in commitInfo of each commit.
 
     Raises:
         InvalidRequestError: There is no such operation or option; nothing was done.
@@ -102,7 +104,13 @@ def maintain(
     """
     validate_arguments(maintain, locals())
     log = log_of(log)
-    request = Request(clock=clock, engine=engine, keep_versions=keep_versions, on_event=on_event)
+    request = Request(
+        clock=clock,
+        engine=engine,
+        keep_versions=keep_versions,
+        user_metadata=user_metadata,
+        on_event=on_event,
+    )
     settings = options or {}
     for each in operations or ():
         entry_of(each)

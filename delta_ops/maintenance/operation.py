@@ -39,6 +39,8 @@ class Request:
     """Executes rewrites; `delta_ops.arrow.rewrite` if None."""
     keep_versions: Collection[int] = ()
     """Versions that log clean-up keeps readable."""
+    user_metadata: str | None = None
+    """Any text, kept in commitInfo of what they commit."""
     on_event: OnEvent = ignore
 
     @property

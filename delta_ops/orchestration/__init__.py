@@ -10,6 +10,7 @@ except ImportError as error:
         "pip install 'delta_ops[dagster]'"
     ) from error
 
+from delta_ops.orchestration.automation import on_new_table_version
 from delta_ops.orchestration.card import table_card
 from delta_ops.orchestration.change_checks import build_column_checks, build_row_count_checks
 from delta_ops.orchestration.changes import ChangedValues, changed_values
@@ -42,7 +43,7 @@ from delta_ops.orchestration.restore_jobs import (
     build_revert_job,
 )
 from delta_ops.orchestration.sensors import build_commit_sensor
-from delta_ops.orchestration.tables import TableRef, external_table
+from delta_ops.orchestration.tables import TableRef, add_table_metadata, external_table
 from delta_ops.orchestration.type_handlers import TableRead, TypeHandler, register_type_handler
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "TableRead",
     "TableRef",
     "TypeHandler",
+    "add_table_metadata",
     "build_column_checks",
     "build_commit_sensor",
     "build_fleet_maintenance_job",
@@ -80,6 +82,7 @@ __all__ = [
     "external_table",
     "fleet_config",
     "maintenance_config",
+    "on_new_table_version",
     "register_type_handler",
     "source_txn",
     "table_card",

@@ -7,6 +7,7 @@ them fails there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -141,6 +142,28 @@ def last_told_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: s
         if record.evaluation is not None and name in record.evaluation.metadata:
             return record.evaluation.metadata[name].value
     return None
+
+
+def has_window_key(windows: dg.TimeWindowPartitionsDefinition, key: str) -> bool:
+    """Whether a window of this key has ended and is none that the definition leaves out."""
+    return windows.has_partition_key(key)
+
+
+def window_key(windows: dg.TimeWindowPartitionsDefinition, timestamp: float) -> str:
+    """The key of the window that a time in seconds since the Unix epoch is in, ended or not."""
+    return windows.get_partition_key_for_timestamp(timestamp)
+
+
+def window_start(windows: dg.TimeWindowPartitionsDefinition, key: str) -> datetime:
+    """When the window of a key begins."""
+    return windows.time_window_for_partition_key(key).start
+
+
+def partition_tags(key: str) -> dict[str, str]:
+    """Tags by which an event's partition of several dimensions survives being stored."""
+    if not isinstance(key, dg.MultiPartitionKey):
+        return {}
+    return {f"dagster/partition/{name}": part for name, part in key.keys_by_dimension.items()}
 
 
 def _has_step(context: Any) -> bool:

@@ -45,7 +45,7 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
     values: tuple[Any, ...] | None = None
     if after_version is not None and len(commits) == snapshot.version - after_version:
         values = _try_distinct_values(
-            snapshot, [f for c in commits for f in _changed_files(c)], column
+            snapshot, [f for c in commits for f in changed_files(c)], column
         )
     if values is None:
         values = _distinct_values(snapshot, snapshot.add_files(), column)
@@ -68,7 +68,8 @@ def changes_rows(commit: Commit) -> bool:
     return any(flag is not False for flag in flags)
 
 
-def _changed_files(commit: Commit) -> Iterator[AddFile]:
+def changed_files(commit: Commit) -> Iterator[AddFile]:
+    """The files with rows that a commit added or removed."""
     for add in add_files(commit.adds):
         if add.data_change:
             yield add
@@ -79,6 +80,7 @@ def _changed_files(commit: Commit) -> Iterator[AddFile]:
                 size=remove.size or 0,
                 partition_values=remove.partition_values or {},
                 modification_time=0,
+                stats=remove.stats,
                 deletion_vector=remove.deletion_vector,
             )
 

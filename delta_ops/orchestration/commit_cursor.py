@@ -23,6 +23,8 @@ class TableCursor:
     """Storage id in Dagster; all events of the asset up to it have been taken into account."""
     waiting: Mapping[int, str] = field(default_factory=dict)
     """Versions looked at whose run has not ended yet and may tell of them itself, by run id."""
+    coming: Mapping[str, int] = field(default_factory=dict)
+    """Partitions that Dagster does not list yet, with the last version that touched them."""
 
 
 ABSENT = TableCursor(table_id=None, version=-1)
@@ -67,6 +69,7 @@ def _table_cursor(values: Mapping[str, Any]) -> TableCursor:
         version=values["version"],
         event_id=values.get("event", 0),
         waiting={int(version): run for version, run in values.get("waiting", {}).items()},
+        coming=values.get("coming", {}),
     )
 
 
@@ -76,4 +79,6 @@ def _table_values(cursor: TableCursor) -> dict[str, Any]:
         values["event"] = cursor.event_id
     if cursor.waiting:
         values["waiting"] = {str(version): run for version, run in cursor.waiting.items()}
+    if cursor.coming:
+        values["coming"] = dict(cursor.coming)
     return values

@@ -8,13 +8,16 @@
 3. Another `metaData.id` is another table, looked at from its first commit on, unless the log still
    has the version that was looked at last: then it is the same log, with a replaced table.
 4. Dagster's daemon logs events before it keeps the cursor: what was logged already is not repeated.
+5. A table that Dagster knows nothing of is told as it stands.
+6. Of a partitioned asset each partition that a commit touched is told. A window of time that has
+   not ended waits in the cursor: Dagster lists its partition afterwards.
+7. A data version names a version that changed rows; that of an event never goes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import dagster as dg
 
@@ -22,22 +25,35 @@ from delta_ops.clock import MINUTE_MS, Clock
 from delta_ops.errors import DeltaOpsError, LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, read_commit_if_there
-from delta_ops.orchestration.changes import changes_rows
+from delta_ops.orchestration.changes import changed_files, changes_rows
 from delta_ops.orchestration.commit_cursor import TableCursor
-from delta_ops.orchestration.metadata import table_metadata
+from delta_ops.orchestration.table_events import (
+    FIRST_LOOK,
+    Event,
+    TableEvents,
+    data_version_text,
+)
+from delta_ops.orchestration.table_versions import last_data_version
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.told_commits import (
-    SHORT_ID,
     CommitRun,
     Told,
     ToldCommits,
     latest_event_id,
     run_of_commit,
 )
+from delta_ops.orchestration.touched_partitions import (
+    Layout,
+    Touched,
+    is_listed,
+    touched_partitions,
+)
+from delta_ops.protocol.actions import AddFile
 
-Event = dg.AssetMaterialization | dg.AssetObservation
 WAIT_MS = 10 * MINUTE_MS
 """How long later commits wait for the event of a run that goes on."""
+_MAX_COMING = 100
+"""Partitions that wait in the cursor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +72,7 @@ def find_untold_commits(
     seen: TableCursor | None,
     instance: dg.DagsterInstance,
     *,
+    layout: Layout | None = None,
     may_go_on: Callable[[int], bool],
     clock: Clock,
 ) -> CommitsFound:
@@ -63,7 +80,8 @@ def find_untold_commits(
 
     Args:
         seen: What the last look came to; None: there was none, and this one only remembers where
-            the table stands.
+            the table stands, and tells that where Dagster has no event of the table.
+        layout: How the table's asset is partitioned; None: not at all, or nobody knows.
         may_go_on: Whether there is time and room for another commit after so many events.
         clock: By which the age of commits counts.
 
@@ -75,31 +93,71 @@ def find_untold_commits(
     log = table.log()
     snapshot = log.snapshot()
     if seen is None:
-        here = TableCursor(
-            table_id=snapshot.metadata.id,
-            version=snapshot.version,
-            event_id=latest_event_id(instance, table.asset_key),
-        )
-        return CommitsFound(events=(), cursor=here)
+        return _look_first(table, log, snapshot, layout, instance, clock)
     told = ToldCommits(instance, table.asset_key, seen.event_id)
     if not told.is_complete:
         cursor = replace(seen, event_id=told.event_id)
         note = "it has more events than one look reads; its commits are looked at after them"
         return CommitsFound(events=(), cursor=cursor, notes=(note,))
-    return _Look(table, log, snapshot, told, clock).go_on_from(seen, may_go_on)
+    look = _Look(table, log, snapshot, layout, instance, told, clock)
+    return look.go_on_from(seen, may_go_on)
+
+
+def _look_first(
+    table: TableRef,
+    log: DeltaLog,
+    snapshot: Snapshot,
+    layout: Layout | None,
+    instance: dg.DagsterInstance,
+    clock: Clock,
+) -> CommitsFound:
+    """A look at a table that has not been looked at before."""
+    here = TableCursor(
+        table_id=snapshot.metadata.id,
+        version=snapshot.version,
+        event_id=latest_event_id(instance, table.asset_key),
+    )
+    if _is_known(table, log, snapshot, instance):
+        return CommitsFound(events=(), cursor=here)
+    told = ToldCommits(instance, table.asset_key, 0)
+    return _Look(table, log, snapshot, layout, instance, told, clock).tell_state(here)
+
+
+def _is_known(
+    table: TableRef, log: DeltaLog, snapshot: Snapshot, instance: dg.DagsterInstance
+) -> bool:
+    """Whether Dagster has events of the table's rows, or a run that will tell of them."""
+    newest = instance.get_latest_materialization_event(table.asset_key)
+    event = newest.asset_materialization if newest is not None else None
+    if event is not None:
+        return FIRST_LOOK not in event.metadata
+    version = last_data_version(log, snapshot.version)
+    commit = read_commit_if_there(log.storage, log.log_directory, version)
+    made_by = run_of_commit(commit) if commit is not None else None
+    return made_by is not None and instance.get_run_by_id(made_by.run_id) is not None
 
 
 class _Look:
     """A look at a table."""
 
     def __init__(
-        self, table: TableRef, log: DeltaLog, snapshot: Snapshot, told: ToldCommits, clock: Clock
+        self,
+        table: TableRef,
+        log: DeltaLog,
+        snapshot: Snapshot,
+        layout: Layout | None,
+        instance: dg.DagsterInstance,
+        told: ToldCommits,
+        clock: Clock,
     ) -> None:
-        self._table, self._log, self._snapshot, self._told = table, log, snapshot, told
-        self._clock = clock
+        self._log, self._snapshot, self._layout = log, snapshot, layout
+        self._instance, self._told, self._clock = instance, told, clock
+        self._make = TableEvents(table.asset_key, snapshot, layout)
         self._table_id = snapshot.metadata.id
         self._version = -1
+        self._changed_at: int | None = None
         self._waiting: dict[int, str] = {}
+        self._coming: dict[str, int] = {}
         self._events: list[Event] = []
         self._notes: list[str] = []
 
@@ -107,6 +165,7 @@ class _Look:
         self._begin(seen)
         try:
             self._settle_waiting(seen, may_go_on)
+            self._settle_coming()
             self._take_commits(may_go_on)
         except DeltaOpsError as error:  # what was found before counts
             self._notes.append(str(error))
@@ -115,8 +174,23 @@ class _Look:
             version=self._version,
             event_id=self._told.event_id,
             waiting=self._waiting,
+            coming=self._coming,
         )
         return CommitsFound(events=tuple(self._events), cursor=cursor, notes=tuple(self._notes))
+
+    def tell_state(self, here: TableCursor) -> CommitsFound:
+        """The table as it stands, and each partition that it has rows of."""
+        version = here.version
+        if not self._told.knows(self._table_id, version):
+            touched = self._find_touched(self._snapshot.add_files(), version)
+            told = self._told.partitions(self._table_id, version)
+            reached = self._data_version(last_data_version(self._log, version))
+            self._events += self._make.first_look_events(touched, told, reached)
+        return CommitsFound(
+            events=tuple(self._events),
+            cursor=replace(here, coming=self._coming),
+            notes=tuple(self._notes),
+        )
 
     def _take_commits(self, may_go_on: Callable[[int], bool]) -> None:
         for commit in self._log.commits(self._version + 1, self._snapshot.version):
@@ -129,15 +203,18 @@ class _Look:
         is_known = seen.table_id in (None, self._snapshot.metadata.id)
         if is_known and seen.version <= self._snapshot.version:
             self._version, self._waiting = seen.version, dict(seen.waiting)
+            self._coming = dict(seen.coming)
         elif is_known:
             self._version = self._snapshot.version
             note = f"the table went back from version {seen.version} to {self._version}"
             self._notes.append(note)
             if not self._told.knows(self._table_id, self._version):
-                self._events.append(self._state_event(note, self._version, self._snapshot))
+                reached = self._data_version(last_data_version(self._log, self._version))
+                event = self._make.state(note, self._version, self._snapshot, reached)
+                self._events.append(event)
         elif seen.table_id is not None and self._has(seen.table_id, seen.version):
             self._table_id, self._version = seen.table_id, seen.version
-            self._waiting = dict(seen.waiting)
+            self._waiting, self._coming = dict(seen.waiting), dict(seen.coming)
         else:
             self._notes.append(f"another table stands in the place of {seen.table_id}")
 
@@ -161,12 +238,23 @@ class _Look:
             told = self._told.ask_run(made_by, self._table_id, version)
             if told is Told.NO and not self._told.knows(self._table_id, version):
                 # With the version that was reached since: a data version never goes back.
-                self._events.append(
-                    self._gap_event(version, version, reached=seen.version)
-                    if commit is None
-                    else self._commit_event(commit, made_by, reached=seen.version)
-                )
+                reached = max(version, last_data_version(self._log, seen.version))
+                if commit is None:
+                    self._events.append(self._gap_event(version, version, reached=reached))
+                else:
+                    self._add_commit(commit, made_by, reached=reached)
             del self._waiting[version]
+
+    def _settle_coming(self) -> None:
+        """Tell of partitions that Dagster lists by now."""
+        for key, version in list(self._coming.items()):
+            if self._layout is None:
+                del self._coming[key]
+            elif is_listed(key, self._layout, self._instance):
+                if self._told.version_of(key) < version:
+                    event = self._make.late_partition(key, version, self._data_version(version))
+                    self._events.append(event)
+                del self._coming[key]
 
     def _take(self, commit: Commit) -> bool:
         """Tell of the commit if nothing does; False if it has to wait, and what follows it."""
@@ -178,14 +266,24 @@ class _Look:
             if made_by is not None:
                 told = self._told.ask_run(made_by, self._table_id, commit.version)
             if told is Told.NO:
-                self._events.append(self._commit_event(commit, made_by, reached=commit.version))
+                self._add_commit(commit, made_by, reached=self._rows_version(commit))
             elif told is Told.NOT_YET and made_by is not None:
                 self._notes.append(f"version {commit.version} waits for run {made_by.run_id}")
                 if self._is_young(commit):
                     return False
                 self._waiting[commit.version] = made_by.run_id
         self._version = commit.version
+        if changes_rows(commit):
+            self._changed_at = commit.version
         return True
+
+    def _rows_version(self, commit: Commit) -> int:
+        """The last version up to a commit's that changed rows."""
+        if changes_rows(commit):
+            return commit.version
+        if self._changed_at is None:
+            self._changed_at = last_data_version(self._log, commit.version)
+        return self._changed_at
 
     def _is_young(self, commit: Commit) -> bool:
         made_ms = commit.info.values.get("timestamp") if commit.info else None
@@ -215,51 +313,29 @@ class _Look:
         state = self._state_at(last)
         what = f"version {first} was" if first == last else f"versions {first} to {last} were"
         text = f"{what} cleaned up before anybody looked; what changed is not known"
-        return self._state_event(text, last, state, first=first, reached=reached)
+        return self._make.state(text, last, state, self._data_version(reached), first_version=first)
 
-    def _state_event(
-        self,
-        description: str,
-        version: int,
-        state: Snapshot,
-        *,
-        first: int | None = None,
-        reached: int | None = None,
-    ) -> Event:
-        return dg.AssetMaterialization(
-            asset_key=self._table.asset_key,
-            description=description,
-            metadata={
-                **table_metadata(state),
-                "delta/shown_version": state.version,
-                "delta/version": version,
-                "delta/first_version": version if first is None else first,
-            },
-            tags=self._tags(version if reached is None else reached),
-        )
+    def _add_commit(self, commit: Commit, made_by: CommitRun | None, *, reached: int) -> None:
+        files = changed_files(commit) if changes_rows(commit) else ()
+        touched = self._find_touched(files, commit.version)
+        told = self._told.partitions(self._table_id, commit.version)
+        version = self._data_version(reached)
+        self._events += self._make.commit_events(commit, made_by, touched, told, version)
 
-    def _commit_event(self, commit: Commit, made_by: CommitRun | None, *, reached: int) -> Event:
-        event = dg.AssetMaterialization if changes_rows(commit) else dg.AssetObservation
-        operation = commit.operation or "commit"
-        by = "another writer" if made_by is None else f"run {made_by.run_id}, which did not tell"
-        return event(
-            asset_key=self._table.asset_key,
-            description=f"{operation} by {by}",
-            metadata={
-                "dagster/uri": dg.MetadataValue.text(self._log.uri),
-                "delta/version": commit.version,
-                "delta/operation": str(commit.operation),
-                "delta/engine": str(commit.mark.engine),
-                "delta/files_added": len(commit.adds),
-                "delta/files_removed": len(commit.removes),
-                **_run_metadata(made_by),
-            },
-            tags=self._tags(reached),
-        )
+    def _find_touched(self, files: Iterable[AddFile], version: int) -> Touched:
+        """The partitions that a version touched; those that are not over wait."""
+        if self._layout is None:
+            return Touched()
+        touched = touched_partitions(files, self._snapshot, self._layout, self._instance)
+        for key in touched.coming:
+            if key in self._coming or len(self._coming) < _MAX_COMING:
+                self._coming[key] = version
+        if touched.outside:
+            self._notes.append(f"version {version} has values outside of every partition")
+        if touched.unknown is not None:
+            note = f"not all partitions that version {version} touched are known: {touched.unknown}"
+            self._notes.append(note)
+        return touched
 
-    def _tags(self, reached: int) -> dict[str, str]:
-        return {"dagster/data_version": f"{self._table_id[:SHORT_ID]}@{reached}"}
-
-
-def _run_metadata(made_by: CommitRun | None) -> dict[str, Any]:
-    return {} if made_by is None else {"delta/run": dg.MetadataValue.dagster_run(made_by.run_id)}
+    def _data_version(self, version: int) -> str:
+        return data_version_text(self._table_id, version)

@@ -18,6 +18,10 @@ before the IO manager's own:
     delta/merge_schema  True: the table takes in columns that only the output has
     delta/overwrite_schema
                         True: the columns of the output become the table's; without partitions only
+    delta/data_version  "table" (default): the last version that changed rows; "partition": that
+                        changed rows of the output's partitions
+    delta/column_lineage
+                        which columns are made of which, as {"total": {"orders": ["price"]}}
 
 An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
 in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
@@ -204,8 +208,19 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         written = [result.snapshot for result in results if result.snapshot is not None]
         table = written[-1] if written else log.snapshot_if_exists()
         if table is not None:
-            predicates = _partition_predicates(context, settings, table.schema)
-            report_output(context, log, table, results, predicates, is_replaced=is_replaced)
+            predicates = _partition_predicates(
+                context, settings, table.schema, is_replaced=is_replaced
+            )
+            report_output(
+                context,
+                log,
+                table,
+                results,
+                predicates,
+                is_replaced=is_replaced,
+                of_partitions=_versioned_rows(context, settings, table.schema),
+                lineage=settings.column_lineage,
+            )
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
@@ -355,13 +370,24 @@ def _output_predicate(
 
 
 def _partition_predicates(
-    context: dg.OutputContext, settings: OutputSettings, schema: StructType
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType, *, is_replaced: bool
 ) -> dict[str, Predicate]:
-    """The rows of each of several partitions; empty where nothing says which they are."""
+    """The rows of each partition; empty where nothing says which they are, and where the output is
+    all that its only partition holds.
+    """
     keys = context.asset_partition_keys if context.has_asset_partitions else []
-    if len(keys) < 2 or settings.partition_expr is None:
+    if settings.partition_expr is None or (is_replaced and len(keys) < 2):
         return {}
     return {key: _output_predicate(context, settings, schema, [key]) for key in keys}
+
+
+def _versioned_rows(
+    context: dg.OutputContext, settings: OutputSettings, schema: StructType
+) -> Predicate | None:
+    """The rows whose last change is the data version; None: those of the table."""
+    if not settings.is_version_of_partition or not context.has_asset_partitions:
+        return None
+    return _output_predicate(context, settings, schema, context.asset_partition_keys)
 
 
 def _require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:

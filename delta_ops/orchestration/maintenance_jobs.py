@@ -32,6 +32,7 @@ from delta_ops.orchestration.maintenance_settings import (
 from delta_ops.orchestration.policies import MaintenancePolicy, due_operations
 from delta_ops.orchestration.table_runs import TableRun, raise_failures, run_summary
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.told_commits import run_mark
 from delta_ops.orchestration.unfinished_runs import JOB_TAG, run_sentence, unfinished_runs
 from delta_ops.storage.concurrency import run_ahead
 
@@ -244,6 +245,7 @@ def _attempt(
         options=options,
         keep_versions=config.keep_versions.get(table.name, ()),
         raise_errors=False,
+        user_metadata=run_mark(context),
         on_event=on_event,
     )
 

@@ -22,12 +22,16 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.pruning import file_view, match_files, split_by_match
 from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration.column_lineage import column_lineage
 from delta_ops.orchestration.metadata import (
     commit_metadata,
     data_version,
+    rows_by_statistics,
     table_metadata,
     table_version,
 )
+from delta_ops.orchestration.output_settings import ColumnLineage
+from delta_ops.orchestration.table_versions import last_data_version, last_partition_version
 from delta_ops.protocol.arrow_schemas import add_files, merge_chunks
 from delta_ops.protocol.predicate import Predicate, columns, resolve, to_arrow
 from delta_ops.transaction import CommitResult, Txn
@@ -35,6 +39,8 @@ from delta_ops.transaction import CommitResult, Txn
 _MAX_COUNTED_PARTITIONS = 500
 """Partitions of a run up to which the rows of each are counted: Dagster's own bookkeeping of
 metadata takes the square of their number."""
+_MAX_LIVE_FILES = 10_000
+"""Live files up to which the rows that partitions hold are counted by their statistics."""
 
 
 def report_output(
@@ -45,33 +51,50 @@ def report_output(
     predicates: Mapping[str, Predicate],
     *,
     is_replaced: bool,
+    of_partitions: Predicate | None = None,
+    lineage: ColumnLineage | None = None,
 ) -> None:
     """Describe what was written, or found written, to Dagster.
 
     Args:
         table: As the last commit left it; the latest version, if nothing was written.
-        predicates: The rows of each partition of the output, if there are several.
+        predicates: The rows of each partition of the output, if it has any.
         is_replaced: Whether the output is all that its partitions hold.
+        of_partitions: The rows whose last change is the data version; None: the table's.
+        lineage: What the asset declares of its columns.
     """
     if _has_written(results):
-        shown, newest = table, table.version
+        shown, known = table, None
     else:
         known = known_version(context, table)
         shown = _found_snapshot(log, table, results, known)
-        newest = max(shown.version, min(known or 0, table.version))
+    newest = _data_version_number(context, log, shown, results, of_partitions)
+    newest = max(newest, min(known or 0, table.version))
     compat.set_data_version(context, data_version(shown, newest))
     metadata = {**table_metadata(shown), **commit_metadata(results)}
+    if lineage is not None:
+        shown_lineage, unknown = column_lineage(
+            lineage, {field.name for field in shown.schema.fields}
+        )
+        metadata["dagster/column_lineage"] = shown_lineage
+        if unknown:
+            context.log.warning(
+                f"delta/column_lineage names {', '.join(unknown)}, of which the table has no column"
+            )
     adopted = _adopted_commit(log, results)
     if adopted is not None:
         metadata["delta/rows_written"] = _rows_of(adopted)
     if context.has_asset_partitions:
         total = metadata.pop("delta/rows_written")
         counts = _partition_counts(context, log, shown, results, predicates, total)
-        for partition, num_rows in counts.items():
-            of_partition = {"delta/rows_written": num_rows}
-            if is_replaced:
-                of_partition["dagster/partition_row_count"] = num_rows
-            compat.add_partition_metadata(context, partition, of_partition)
+        held = counts if is_replaced else _held_rows(shown, predicates)
+        for partition in {**counts, **held}:
+            figures = {
+                "delta/rows_written": counts.get(partition),
+                "dagster/partition_row_count": held.get(partition),
+            }
+            told = {name: number for name, number in figures.items() if number is not None}
+            compat.add_partition_metadata(context, partition, told)
     context.add_output_metadata(metadata)
 
 
@@ -96,6 +119,22 @@ def newest_version_with(
         if wanted & {(txn.app_id, txn.version) for txn in commits[0].transactions}:
             return version
     return None
+
+
+def _data_version_number(
+    context: dg.OutputContext,
+    log: DeltaLog,
+    shown: Snapshot,
+    results: Sequence[CommitResult],
+    of_partitions: Predicate | None,
+) -> int:
+    """The last version, up to the one that is shown, that changed rows of the output."""
+    own = [result.metrics for result in results if result.version == shown.version]
+    if any(each.get("numFiles") or each.get("numRemovedFiles") for each in own):
+        return shown.version
+    if of_partitions is None:
+        return last_data_version(log, shown.version)
+    return last_partition_version(log, shown, of_partitions, known_version(context, shown))
 
 
 def _has_written(results: Sequence[CommitResult]) -> bool:
@@ -157,6 +196,23 @@ def _partition_counts(
         return {}
     # Files that were written again for what else was in them have rows that are no output.
     return counts if sum(counts.values()) <= total else {}
+
+
+def _held_rows(snapshot: Snapshot, predicates: Mapping[str, Predicate]) -> Mapping[str, int]:
+    """The rows that the table has of each partition, where the statistics of files tell."""
+    is_many = len(predicates) > _MAX_COUNTED_PARTITIONS or snapshot.num_files > _MAX_LIVE_FILES
+    if not predicates or is_many:
+        return {}
+    adds = merge_chunks(snapshot.add_rows())
+    counts = {}
+    for partition, each in predicates.items():
+        predicate = resolve(each, snapshot.schema)
+        files = match_files(adds, predicate, snapshot.definition, snapshot.uri)
+        matched, mixed = split_by_match(files, predicate, snapshot.definition, snapshot.uri)
+        count = rows_by_statistics(matched)
+        if not len(mixed) and count is not None:
+            counts[partition] = count
+    return counts
 
 
 def _count_rows(snapshot: Snapshot, adds: pa.Table, predicate: Predicate) -> int:

@@ -20,6 +20,8 @@ from delta_ops.orchestration.output_txns import Idempotency, declared_idempotenc
 Mode = Literal["append", "overwrite"]
 PartitionExpr = str | Mapping[str, str]
 """An expression of the table's columns, or one for each dimension of the partitions."""
+ColumnLineage = Mapping[str, Mapping[str, Sequence[str]]]
+"""For columns of the output, by asset key, the columns that they are made of."""
 
 _KEYS = (
     "partition_expr",
@@ -29,6 +31,8 @@ _KEYS = (
     "delta/configuration",
     "delta/merge_schema",
     "delta/overwrite_schema",
+    "delta/data_version",
+    "delta/column_lineage",
 )
 
 
@@ -44,6 +48,9 @@ class OutputSettings:
     configuration: Mapping[str, str] | None
     merge_schema: bool
     overwrite_schema: bool
+    is_version_of_partition: bool
+    """Whether the data version is that of the output's partitions alone, not the table's."""
+    column_lineage: ColumnLineage | None
 
 
 class _Given(NamedTuple):
@@ -88,6 +95,8 @@ def output_settings(context: dg.OutputContext, defaults: Mapping[str, Any]) -> O
         configuration=_texts(given["delta/configuration"]),
         merge_schema=_flag(given["delta/merge_schema"]),
         overwrite_schema=_flag(given["delta/overwrite_schema"]),
+        is_version_of_partition=_is_of_partition(given["delta/data_version"]),
+        column_lineage=_lineage(given["delta/column_lineage"]),
     )
     if settings.idempotency == "partition" and settings.mode != "overwrite":
         raise InvalidRequestError(
@@ -141,6 +150,35 @@ def _mode(given: _Given) -> Mode:
     raise InvalidRequestError(
         f"{given.place} have the delta/mode {given.value!r}; choose append or overwrite"
     )
+
+
+def _is_of_partition(given: _Given) -> bool:
+    if given.value in (None, "table", "partition"):
+        return bool(given.value == "partition")
+    raise InvalidRequestError(
+        f"{given.place} have the delta/data_version {given.value!r}; choose table or partition. "
+        "Nothing was written"
+    )
+
+
+def _lineage(given: _Given) -> ColumnLineage | None:
+    value = given.value
+    if value is None:
+        return None
+    wanted = 'a mapping such as {"total": {"orders": ["price", "quantity"]}}'
+    if not isinstance(value, Mapping):
+        raise given.refuse(wanted)
+    for column, sources in value.items():
+        if not isinstance(column, str) or not isinstance(sources, Mapping):
+            raise given.refuse(wanted)
+        for key, columns in sources.items():
+            if not isinstance(key, str) or not _are_texts(columns):
+                raise given.refuse(wanted)
+    return value
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
 def _flag(given: _Given) -> bool:

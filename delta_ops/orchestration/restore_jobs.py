@@ -6,7 +6,6 @@ finds the change done. A repair of statistics, a dry run, or one that found noth
 observation. A repair that leaves something to a person fails.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -30,6 +29,7 @@ from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.reruns import origin_id
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.told_commits import run_mark
 from delta_ops.orchestration.unfinished_runs import JOB_TAG
 
 RESTORE_OP, REVERT_OP, REPAIR_OP = "restore_table", "revert_commit", "repair_table"
@@ -103,7 +103,7 @@ def build_restore_job(
                 timeout=timedelta(seconds=config.timeout_s),
                 vacuum_was_killed=config.vacuum_was_killed,
                 request_id=f"dagster:{origin_id(context.instance, context.run)}",
-                user_metadata=_user_metadata(context),
+                user_metadata=run_mark(context),
                 dry_run=config.dry_run,
             )
 
@@ -134,7 +134,7 @@ def build_revert_job(
                 config.version,
                 timeout=timedelta(seconds=config.timeout_s),
                 vacuum_was_killed=config.vacuum_was_killed,
-                user_metadata=_user_metadata(context),
+                user_metadata=run_mark(context),
                 dry_run=config.dry_run,
             )
 
@@ -165,7 +165,7 @@ def build_repair_job(
                 remove_missing=config.remove_missing,
                 fill_statistics=config.fill_statistics,
                 request_id=f"dagster:{origin_id(context.instance, context.run)}",
-                user_metadata=_user_metadata(context),
+                user_metadata=run_mark(context),
                 dry_run=config.dry_run,
             )
 
@@ -280,8 +280,3 @@ def _repair_metadata(result: RepairResult) -> dict[str, Any]:
         "failures": list(result.failures),
         "left": list(result.left),
     }
-
-
-def _user_metadata(context: dg.OpExecutionContext) -> str:
-    """By which the sensor for commits of others knows those of Dagster."""
-    return json.dumps({"dagster/run_id": context.run.run_id, "dagster/job": context.job_name})

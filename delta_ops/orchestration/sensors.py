@@ -20,6 +20,7 @@ from delta_ops.orchestration.commit_cursor import (
 )
 from delta_ops.orchestration.commit_events import find_untold_commits
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.touched_partitions import layout_of
 
 
 def build_commit_sensor(
@@ -33,8 +34,9 @@ def build_commit_sensor(
     clock: Clock = system_clock,
 ) -> dg.SensorDefinition:
     """Reports the commits that no event in Dagster tells of: as materializations where rows
-    changed, as observations where they did not; see `commit_events`. A table's first tick reports
-    nothing and remembers where it stands, or that there is no table yet.
+    changed, as observations where they did not; see `commit_events`. Of an asset with partitions
+    each partition that a commit touched is materialized. A table's first tick remembers where it
+    stands, or that there is no table yet, and reports that if Dagster has no event of the table.
 
     Args:
         tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one
@@ -61,7 +63,12 @@ def build_commit_sensor(
         for table, following in zip(in_turn, in_turn[1:] + in_turn[:1], strict=True):
             try:
                 found = find_untold_commits(
-                    table, seen.get(table.name), context.instance, may_go_on=may_go_on, clock=clock
+                    table,
+                    seen.get(table.name),
+                    context.instance,
+                    layout=layout_of(table, context.repository_def),
+                    may_go_on=may_go_on,
+                    clock=clock,
                 )
             except TableNotFoundError as error:
                 before = seen.setdefault(table.name, ABSENT)

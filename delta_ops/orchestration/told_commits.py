@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -50,6 +50,8 @@ class TableEvent:
     first_version: int
     """Differs from `version` where the event tells of several commits."""
     version: int
+    partition: str | None
+    """The only one that the event tells of; None: it tells of the commit as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ class ToldCommits:
         self.event_id = max((each.storage_id for each in records), default=after_event_id)
         """Storage id of the newest event that was taken into account."""
         self._by_sensor: set[tuple[str | None, int]] = set()
+        self._partitions: dict[tuple[str | None, int], set[str]] = defaultdict(set)
+        self._versions: dict[str, int] = {}
         self._named: set[tuple[str | None, int]] = set()
         self._adopted: set[tuple[str | None, int]] = set()
         for record in records:
@@ -89,13 +93,26 @@ class ToldCommits:
             self._named.add((event.short_id, event.version))
             if event.found_done:
                 self._adopted.add((event.short_id, event.version))
-            if not event.run_id:
+            if event.partition is not None:
+                newest = max(event.version, self._versions.get(event.partition, -1))
+                self._versions[event.partition] = newest
+                if not event.run_id:
+                    self._partitions[event.short_id, event.version].add(event.partition)
+            elif not event.run_id:
                 versions = range(event.first_version, event.version + 1)
                 self._by_sensor.update((event.short_id, version) for version in versions)
 
     def knows(self, table_id: str, version: int) -> bool:
-        """Whether an event of the sensor tells of a version."""
+        """Whether an event of the sensor tells of a version as a whole."""
         return (table_id[:SHORT_ID], version) in self._by_sensor
+
+    def partitions(self, table_id: str, version: int) -> Collection[str]:
+        """The partitions of which events of the sensor tell that this version touched them."""
+        return self._partitions.get((table_id[:SHORT_ID], version), ())
+
+    def version_of(self, partition: str) -> int:
+        """The newest version that any event names for a partition; -1 where none does."""
+        return self._versions.get(partition, -1)
 
     def untold(self, table_id: str, first: int, last: int) -> list[int]:
         """The versions, both ends included, that no event names, by whomever they were made."""
@@ -152,6 +169,11 @@ class ToldCommits:
             for run in self._instance.get_runs(asked):
                 found[root_id(run)].add(run.run_id)
         return found
+
+
+def run_mark(context: dg.OpExecutionContext) -> str:
+    """The text in a commit by which `run_of_commit` knows the run of an op."""
+    return json.dumps({"dagster/run_id": context.run.run_id, "dagster/job": context.job_name})
 
 
 def run_of_commit(commit: Commit) -> CommitRun | None:
@@ -218,6 +240,7 @@ def _table_event(entry: dg.EventLogEntry) -> TableEvent | None:
         found_done=bool(getattr(told.metadata.get("delta/already_committed"), "value", False)),
         first_version=version if first is None else first,
         version=version,
+        partition=getattr(told, "partition", None),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,62 +15,22 @@ import pytest
 from dagster._core.events import StepMaterializationData
 from deltalake import DeltaTable, write_deltalake
 
-import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import system_clock
 from delta_ops.maintenance import create_checkpoint
-from delta_ops.orchestration import DeltaIOManager, TableRef, build_commit_sensor
+from delta_ops.orchestration import (
+    DeltaIOManager,
+    TableRef,
+    build_maintenance_job,
+    maintenance_config,
+)
 from delta_ops.orchestration._dagster_compat import asset_events_of_run
 from delta_ops.orchestration.told_commits import ToldCommits
 from tests.orchestration.closed_store import closed_table
+from tests.orchestration.commit_watch import ROWS, Watch, append, commit_file, ref, versions
 from tests.orchestration.jobs_of_processes import KILLED, LAKE, orders_in_processes
 
-ROWS = pa.table({"x": [1, 2, 3]})
 HOUR_MS = 3_600_000
-
-
-class Watch:
-    """A sensor and what its ticks came to, logged as Dagster's daemon does."""
-
-    def __init__(self, instance: dg.DagsterInstance, *tables: TableRef, **settings: Any) -> None:
-        self.instance = instance
-        self.cursor: str | None = None
-        self.sensor = build_commit_sensor(tables, **settings)
-        self.reason = ""
-
-    def look(self) -> list[Any]:
-        """A tick's events, which are not logged."""
-        context = dg.build_sensor_context(self.instance, cursor=self.cursor)
-        tick = self.sensor.evaluate_tick(context)
-        self.reason, self._next = str(tick.skip_message), tick.cursor
-        return list(tick.asset_events)
-
-    def tick(self) -> list[Any]:
-        events = self.look()
-        self.log(events)
-        self.cursor = self._next
-        return events
-
-    def log(self, events: Sequence[Any]) -> None:
-        for event in events:
-            self.instance.report_runless_asset_event(event)
-
-
-def versions(events: Sequence[Any]) -> list[int]:
-    return [event.metadata["delta/version"].value for event in events]
-
-
-def ref(root: Path, name: str = "orders") -> TableRef:
-    return TableRef(asset_key=dg.AssetKey(name), uri=str(root / name))
-
-
-def append(table: TableRef, times: int = 1, **settings: Any) -> None:
-    for _ in range(times):
-        da.write(table.uri, ROWS, **settings)
-
-
-def commit_file(table: TableRef, version: int) -> Path:
-    return Path(table.uri) / "_delta_log" / f"{version:020d}.json"
 
 
 def logged_versions(instance: dg.DagsterInstance, table: TableRef) -> list[int]:
@@ -91,16 +51,23 @@ def orders(tmp_path: Path) -> TableRef:
     return table
 
 
-def test_commits_that_were_cleaned_up_are_told_as_a_gap(
-    orders: TableRef, instance: dg.DagsterInstance
-) -> None:
+def watch_cleaned_up(instance: dg.DagsterInstance, orders: TableRef, versions: range) -> Watch:
+    """A sensor that has seen version 0 of a table which since was written to, has a checkpoint of
+    version 9 and its last version 11, and lost the commits of some versions."""
     watch = Watch(instance, orders)
     watch.tick()
     append(orders, 9)
     create_checkpoint(orders.uri)
     append(orders, 2)
-    for version in range(8):
+    for version in versions:
         commit_file(orders, version).unlink()
+    return watch
+
+
+def test_commits_that_were_cleaned_up_are_told_as_a_gap(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = watch_cleaned_up(instance, orders, range(8))
     gap, *others = watch.tick()
     assert "versions 1 to 7 were cleaned up" in gap.description
     assert gap.metadata["delta/first_version"].value == 1
@@ -113,14 +80,7 @@ def test_commits_that_were_cleaned_up_are_told_as_a_gap(
 def test_a_gap_shows_what_the_checkpoint_behind_it_has(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
-    watch = Watch(instance, orders)
-    watch.tick()
-    append(orders, 9)
-    create_checkpoint(orders.uri)
-    append(orders, 2)
-    for version in range(10):
-        commit_file(orders, version).unlink()
-    gap, *others = watch.tick()
+    gap, *others = watch_cleaned_up(instance, orders, range(10)).tick()
     assert gap.metadata["delta/shown_version"].value == 9
     assert gap.metadata["delta/num_files"].value == 10
     assert versions(others) == [10, 11]
@@ -199,7 +159,7 @@ def test_a_tick_whose_cursor_was_lost_repeats_nothing(
     watch.log(events[:4])  # here the daemon dies
     assert versions(watch.tick()) == [5]
     assert watch.tick() == []
-    assert logged_versions(instance, orders) == [1, 2, 3, 4, 5]
+    assert logged_versions(instance, orders) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_gap_whose_cursor_was_lost_is_not_repeated(
@@ -238,7 +198,7 @@ def test_a_commit_whose_run_was_killed_before_its_event_is_told(
     watch.tick()
     run = write_orders(instance)
     assert DeltaLog(orders.uri).snapshot().version == 1
-    assert instance.get_latest_materialization_event(orders.asset_key) is None
+    assert logged_versions(instance, orders) == [0]
     (event,) = watch.tick()
     assert isinstance(event, dg.AssetMaterialization)
     assert event.description == f"WRITE by run {run.run_id}, which did not tell"
@@ -255,7 +215,7 @@ def test_what_a_rerun_has_told_is_not_told_again(
     killed.unlink()
     write_orders(instance, reexecution_options=dg.ReexecutionOptions(parent_run_id=run.run_id))
     assert DeltaLog(orders.uri).snapshot().version == 1
-    assert logged_versions(instance, orders) == [1]
+    assert logged_versions(instance, orders) == [0, 1]
     assert watch.tick() == []
 
 
@@ -377,6 +337,23 @@ def test_commits_of_runs_that_have_told_are_not_told(
         write_deltalake(tmp_path / "orders", ROWS, mode="append")
     assert versions(watch.tick()) == [2, 4]
     assert watch.tick() == []
+
+
+def test_commits_of_maintenance_are_of_its_run_which_has_told(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    append(orders, 3)
+    watch = Watch(instance, orders)
+    watch.tick()
+    run = build_maintenance_job([orders]).execute_in_process(
+        instance=instance,
+        run_config=maintenance_config([orders.name], operations=["optimize", "vacuum"]),
+    )
+    newest = next(DeltaLog(orders.uri).history(limit=1))
+    assert newest.version > 3
+    assert run.run_id in str(newest.user_metadata)
+    assert watch.tick() == []
+    assert "no commits to report" in watch.reason
 
 
 def many_commits(table: TableRef, count: int) -> None:

@@ -51,6 +51,7 @@ def optimize(
     engine: Rewriter | None = None,
     dry_run: bool = False,
     min_files: int = 2,
+    user_metadata: str | None = None,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
@@ -62,6 +63,7 @@ def optimize(
         predicate: Over partition columns: only these partitions.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
         min_files: Smaller groups are not worth a rewrite.
+        user_metadata: Any text, kept in commitInfo.
 
     Raises:
         InvalidRequestError: An argument does not fit the table.
@@ -91,7 +93,7 @@ def optimize(
         committed = None
         while committed is None:
             try:
-                committed = _commit(transaction, rewriting, txn, target, predicate)
+                committed = _commit(transaction, rewriting, txn, target, predicate, user_metadata)
             except CommitConflictError as conflict:
                 # What lives is asked of the version that the next attempt goes on from: whatever is
                 # removed after it, that attempt finds out.
@@ -125,6 +127,7 @@ def _commit(
     txn: Txn,
     target: int,
     predicate: Predicate | None,
+    user_metadata: str | None,
 ) -> CommitResult:
     transaction.set_transaction(txn)
     for each in rewriting.rewrites:
@@ -142,4 +145,5 @@ def _commit(
             "numAddedFiles": len(rewriting.outputs),
             "numAddedBytes": sum(add.size for add in rewriting.outputs),
         },
+        user_metadata=user_metadata,
     )

@@ -11,7 +11,12 @@ from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 
 
 def _arguments(asked: Request) -> dict[str, Any]:
-    return {"engine": asked.engine, "clock": asked.clock, "on_event": asked.on_event}
+    return {
+        "engine": asked.engine,
+        "clock": asked.clock,
+        "user_metadata": asked.user_metadata,
+        "on_event": asked.on_event,
+    }
 
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:

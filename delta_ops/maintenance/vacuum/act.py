@@ -75,6 +75,7 @@ def vacuum(
     keep_last: int = 0,
     log_commits: bool | None = None,
     batch_files: int = 10_000,
+    user_metadata: str | None = None,
     clock: Clock | None = None,
     on_event: OnEvent = ignore,
 ) -> VacuumResult:
@@ -98,6 +99,7 @@ def vacuum(
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, as the table
             property `delta_ops.vacuum.logging` says, which is true if it is not set.
         batch_files: How many files are deleted between two looks at the log.
+        user_metadata: Any text, kept in commitInfo of both.
         clock: The store's own if None.
 
     Raises:
@@ -172,6 +174,7 @@ def vacuum(
             before=run,
             is_enforced=enforce_retention,
             specified_ms=None if retention is None else retention_ms,
+            user_metadata=user_metadata,
             clock=commit_clock,
             on_event=on_event,
         )
@@ -192,6 +195,7 @@ def vacuum(
                 run,
                 deleted=deleted,
                 num_directories=listing.num_directories,
+                user_metadata=user_metadata,
                 clock=commit_clock,
                 on_event=on_event,
             )

@@ -51,6 +51,7 @@ def commit_start(
     before: VacuumRun | None,
     is_enforced: bool,
     specified_ms: int | None,
+    user_metadata: str | None = None,
     clock: Clock,
     on_event: OnEvent,
 ) -> VacuumRun:
@@ -59,6 +60,7 @@ def commit_start(
     Args:
         before: The run that this one goes on with; None if this is the vacuum's first.
         specified_ms: The retention that was asked for; None if it is the table's.
+        user_metadata: Any text, kept in commitInfo.
 
     Raises:
         CommitConflictError: Others were ahead, again and again.
@@ -76,7 +78,9 @@ def commit_start(
         if before is not None:
             run = run._replace(slot=before.slot)
         try:
-            outcome = _commit(log, snapshot, START, run, parameters, metrics, clock, on_event)
+            outcome = _commit(
+                log, snapshot, START, run, parameters, metrics, user_metadata, clock, on_event
+            )
         except CommitConflictError:
             if attempt == _TRIES:
                 raise
@@ -96,6 +100,7 @@ def commit_end(
     *,
     deleted: int | None,
     num_directories: int,
+    user_metadata: str | None = None,
     clock: Clock,
     on_event: OnEvent,
 ) -> None:
@@ -104,6 +109,7 @@ def commit_end(
     Args:
         deleted: How many files this process has deleted; None if it failed.
         num_directories: How many were looked at.
+        user_metadata: Any text, kept in commitInfo.
     """
     status = "FAILED" if deleted is None else "COMPLETED"
     metrics = (
@@ -114,7 +120,7 @@ def commit_end(
     parameters = {"status": status}
     for attempt in range(1, _TRIES + 1):
         try:
-            _commit(log, snapshot, END, run, parameters, metrics, clock, on_event)
+            _commit(log, snapshot, END, run, parameters, metrics, user_metadata, clock, on_event)
         except CommitConflictError:
             # Somebody changed metadata or protocol: of no account, unless we cannot go on.
             if attempt == _TRIES:
@@ -132,6 +138,7 @@ def _commit(
     run: VacuumRun,
     parameters: Mapping[str, object],
     metrics: Mapping[str, int],
+    user_metadata: str | None,
     clock: Clock,
     on_event: OnEvent,
 ) -> CommitResult:
@@ -143,6 +150,7 @@ def _commit(
         parameters=parameters,
         metrics=metrics,
         counts_files=False,
+        user_metadata=user_metadata,
         hooks=_hooks(snapshot, operation),
     )
 

@@ -15,7 +15,11 @@ from delta_ops.protocol.far_times import utc_text
 
 
 def _arguments(asked: Request) -> dict[str, Any]:
-    return {"clock": asked.own_clock, "on_event": asked.on_event}
+    return {
+        "clock": asked.own_clock,
+        "user_metadata": asked.user_metadata,
+        "on_event": asked.on_event,
+    }
 
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:

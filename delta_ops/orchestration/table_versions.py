@@ -1,0 +1,63 @@
+"""Table versions: which version of a table stands for its rows.
+
+Maintenance makes versions of the same rows. So a data version names the last version that changed
+rows, and of a partition alone the last one that changed rows of it, as far as files tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow.compute as pc
+
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.pruning import match_files
+from delta_ops.orchestration.changes import changes_rows
+from delta_ops.protocol.arrow_schemas import merge_chunks
+from delta_ops.protocol.predicate import Predicate, resolve
+
+
+def last_data_version(log: DeltaLog, version: int) -> int:
+    """The last version up to this one whose commit changed rows.
+
+    Where commits were cleaned up it is the first version that is known to have the same rows.
+    """
+    return _last_version(log, version, -1, changes_rows)
+
+
+def last_partition_version(
+    log: DeltaLog, snapshot: Snapshot, rows: Predicate, after_version: int | None
+) -> int:
+    """The last version up to the snapshot's whose commit may have changed some of these rows.
+
+    Args:
+        after_version: Known to be such a version; older ones are not looked at.
+    """
+
+    def touches(commit: Commit) -> bool:
+        return _may_touch(commit, snapshot, rows)
+
+    known = -1 if after_version is None else after_version
+    return _last_version(log, snapshot.version, known, touches)
+
+
+def _last_version(
+    log: DeltaLog, version: int, known: int, changes: Callable[[Commit], bool]
+) -> int:
+    for each in range(version, known, -1):
+        commit = read_commit_if_there(log.storage, log.log_directory, each)
+        if commit is None or changes(commit):
+            return each
+    return max(known, 0)
+
+
+def _may_touch(commit: Commit, snapshot: Snapshot, rows: Predicate) -> bool:
+    definition, predicate = snapshot.definition, resolve(rows, snapshot.schema)
+    for files in (commit.adds, commit.removes):
+        changed = files.filter(pc.fill_null(files["dataChange"], True))
+        if definition.partition_columns and changed["partitionValues"].null_count:
+            return True  # a removed file need not tell where it was
+        if len(match_files(merge_chunks(changed), predicate, definition, snapshot.uri)):
+            return True
+    return False
