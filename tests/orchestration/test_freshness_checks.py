@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +21,13 @@ from delta_ops.orchestration import TableRef, build_freshness_checks, external_t
 ROWS = pa.table({"x": [1, 2, 3]})
 HOUR = timedelta(hours=1)
 WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    """One for all tests: these checks remember nothing."""
+    with dg.instance_for_test() as real:
+        yield real
 
 
 def first_ms(place: Path) -> int:
