@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import configparser
+import importlib
 import json
 import shutil
 import subprocess
@@ -29,8 +31,9 @@ def test_an_import_brings_no_spark_dagster_or_sql(module: str) -> None:
     assert shown.stdout.strip() == "[]"
 
 
-def test_importing_orchestration_starts_no_spark() -> None:
-    code = "import sys, delta_ops.orchestration; print('pyspark' in sys.modules)"
+@pytest.mark.parametrize("module", ["delta_ops.orchestration", "delta_ops.components"])
+def test_importing_what_is_for_dagster_starts_no_spark(module: str) -> None:
+    code = f"import sys, {module}; print('pyspark' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"
 
@@ -39,6 +42,7 @@ def test_importing_orchestration_starts_no_spark() -> None:
     ("module", "package", "extra"),
     [
         pytest.param("delta_ops.orchestration", "dagster", "dagster", id="Dagster"),
+        pytest.param("delta_ops.components", "dagster", "dagster", id="components of Dagster"),
         pytest.param("delta_ops.spark", "pyspark", "spark", id="Spark"),
     ],
 )
@@ -83,6 +87,16 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         f"{wheel.name.split('-py3')[0]}.dist-info",
     }
     assert "delta_ops/py.typed" in names
+
+
+def test_the_wheel_tells_dagster_of_its_components(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (each for each in packed.namelist() if each.endswith("entry_points.txt"))
+        told = configparser.ConfigParser()
+        told.read_string(packed.read(name).decode())
+    (module,) = told["dagster_dg_cli.registry_modules"].values()
+    found = vars(importlib.import_module(module))
+    assert {"DeltaTableComponent", "DeltaLakeComponent", "DeltaMaintenanceComponent"} <= set(found)
 
 
 def test_a_wheel_installed_elsewhere_runs_the_command(wheel: Path, tmp_path: Path) -> None:

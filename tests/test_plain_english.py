@@ -18,6 +18,7 @@ ROOMS = (
     "transaction",
     "arrow",
     "cli",
+    "components",
     "log",
     "maintenance",
     "orchestration",

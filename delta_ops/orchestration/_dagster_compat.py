@@ -166,6 +166,15 @@ def partition_tags(key: str) -> dict[str, str]:
     return {f"dagster/partition/{name}": part for name, part in key.keys_by_dimension.items()}
 
 
+def yaml_place(context: dg.ResolutionContext, path: Sequence[str | int]) -> str | None:
+    """File and line of an attribute below the context; None if the values come from no file."""
+    tree = context.source_position_tree
+    if tree is None:
+        return None
+    position, _ = tree.lookup_closest_and_path([*context.path, *path], None)
+    return str(position)
+
+
 def _has_step(context: Any) -> bool:
     try:
         return context.step_context is not None

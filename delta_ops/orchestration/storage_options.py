@@ -65,7 +65,7 @@ def validate_root(root: object) -> None:
     Raises:
         InvalidRequestError: It is an address with a password or a signature.
     """
-    if _shows_secret(root):
+    if shows_secret(root):
         raise InvalidRequestError(
             "root holds a password or a signature, and Dagster shows the config of a resource to "
             'everybody who sees its UI; give it as storage_options, or root=dg.EnvVar("NAME")'
@@ -84,6 +84,13 @@ def resolve_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def resolve_text(value: str, name: str) -> str:
     """A text, or the value of the variable that stands for it; `name` is that of the setting."""
     return str(_resolve(value, name))
+
+
+def shows_secret(value: object) -> bool:
+    """Whether a value gives itself away: an address with a password, a private key, ..."""
+    # An EnvVar is a text, too: its own name.
+    is_text = isinstance(value, str) and not isinstance(value, dg.EnvVar)
+    return is_text and _SECRET_TEXT.search(str(value)) is not None
 
 
 def _config_value(value: Any, path: tuple[str, ...], is_secret: bool) -> Any:
@@ -125,7 +132,7 @@ def _config_value(value: Any, path: tuple[str, ...], is_secret: bool) -> Any:
 def _is_literal_secret(value: object, is_secret: bool) -> bool:
     if isinstance(value, str) and (value.lower() in _PLAIN_VALUES or _KEY_FILE.fullmatch(value)):
         return False
-    return is_secret or _shows_secret(value)
+    return is_secret or shows_secret(value)
 
 
 def _names_secret(name: str) -> bool:
@@ -134,12 +141,6 @@ def _names_secret(name: str) -> bool:
         return False
     joined = "".join(words)
     return not _SECRET_WORDS.isdisjoint(words) or any(each in joined for each in _SECRET_PARTS)
-
-
-def _shows_secret(value: object) -> bool:
-    # An EnvVar is a text, too: its own name.
-    is_text = isinstance(value, str) and not isinstance(value, dg.EnvVar)
-    return is_text and _SECRET_TEXT.search(str(value)) is not None
 
 
 def _resolve(value: Any, name: str) -> Any:

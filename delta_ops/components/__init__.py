@@ -1,0 +1,20 @@
+"""Components of Dagster: Delta tables, and their maintenance, by YAML.
+
+`dg` finds them by the entry point of the package; see `docs/components.md`.
+"""
+
+try:
+    import dagster as _dagster  # noqa: F401
+except ImportError as error:
+    from delta_ops.errors import MissingDependencyError
+
+    raise MissingDependencyError(
+        "delta_ops.components needs the package dagster; install it with: "
+        "pip install 'delta_ops[dagster]'"
+    ) from error
+
+from delta_ops.components.lake import DeltaLakeComponent
+from delta_ops.components.maintenance import DeltaMaintenanceComponent
+from delta_ops.components.table import DeltaTableComponent
+
+__all__ = ["DeltaLakeComponent", "DeltaMaintenanceComponent", "DeltaTableComponent"]

@@ -1,0 +1,50 @@
+"""Asset keys: what Dagster can make names of, since it names what runs by the keys of assets.
+
+A name has ASCII letters, digits and "_". Of a key's parts Dagster makes one name, with "_" for "-"
+and ".", and "__" between the parts; so two keys may have one name, which it does not tell apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+
+_OTHER = re.compile(r"[^\w.-]", re.ASCII)
+
+
+def is_nameable(parts: Sequence[str]) -> bool:
+    """Whether Dagster can make a name of a key with these parts."""
+    if not parts or any(not part or _OTHER.search(part) for part in parts):
+        return False
+    try:
+        dg.op(name=_name_of(parts))(lambda: None)  # refuses words of Python and of Dagster
+    except dg.DagsterInvalidDefinitionError:
+        return False
+    return True
+
+
+def asset_keys(paths: Iterable[str], prefix: Sequence[str] = ()) -> dict[str, dg.AssetKey]:
+    """A key for each path, as like the path as may be, and none with another one's name.
+
+    Other characters become "_"; where that makes no name of its own, a mark of the path follows.
+
+    Args:
+        paths: With "/" between their parts.
+        prefix: First parts of the keys; nameable.
+    """
+    keys: dict[str, dg.AssetKey] = {}
+    names: set[str] = set()
+    for path in sorted(paths):
+        parts = [*prefix, *(_OTHER.sub("_", part) for part in path.split("/"))]
+        if _name_of(parts) in names or not is_nameable(parts):
+            parts[-1] += f"_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
+        names.add(_name_of(parts))
+        keys[path] = dg.AssetKey(parts)
+    return keys
+
+
+def _name_of(parts: Sequence[str]) -> str:
+    return dg.AssetKey(parts).to_python_identifier()

@@ -1,0 +1,175 @@
+"""Attributes: what components take in YAML beside what Dagster defines, and how mistakes are told.
+
+What is wrong is told when the file is loaded, with its place, and without a look at any store.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import dagster as dg
+from pydantic import BaseModel, ValidationError
+
+from delta_ops.components.asset_keys import is_nameable
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.orchestration._dagster_compat import yaml_place
+from delta_ops.orchestration.storage_options import config_options, shows_secret
+from delta_ops.storage.paths import split_uri
+
+
+class AttributeRefusedError(InvalidRequestError):
+    """An attribute of a component cannot be used as it stands."""
+
+    def __init__(self, attribute: str, reason: str, place: str | None = None) -> None:
+        """Name the attribute.
+
+        Args:
+            attribute: Its name; names of attributes within attributes have dots between them.
+            place: File and line; None where the component is made by Python.
+        """
+        where = attribute if place is None else f"{place}: {attribute}"
+        super().__init__(f"{where}: {reason}")
+        self.attribute, self.reason, self.place = attribute, reason, place
+        self.args = (attribute, reason, place)
+
+
+class PlacedAttributes(dg.Resolvable, dg.Model):
+    """Attributes whose mistakes are told with the file and the line where they stand."""
+
+    @classmethod
+    def resolve_from_model(cls, context: dg.ResolutionContext, model: BaseModel) -> Any:
+        """The component that the YAML describes.
+
+        Raises:
+            AttributeRefusedError: An attribute cannot be used.
+        """
+        try:
+            return super().resolve_from_model(context, model)
+        except AttributeRefusedError as error:
+            attribute, reason = error.attribute, error.reason
+        except ValidationError as error:  # a template's value, which pydantic would repeat
+            first = error.errors()[0]
+            attribute, reason = ".".join(map(str, first["loc"])), first["msg"]
+        path = [int(part) if part.isdecimal() else part for part in attribute.split(".")]
+        raise AttributeRefusedError(attribute, reason, yaml_place(context, path))
+
+
+@contextmanager
+def naming(attribute: str, place: str | None = None) -> Iterator[None]:
+    """Name the attribute that an error of ours is about."""
+    try:
+        yield
+    except DeltaOpsError as error:
+        raise AttributeRefusedError(attribute, str(error), place) from error
+
+
+def validate_key(attribute: str, parts: Sequence[str]) -> None:
+    """Refuse a key that Dagster can make no name of.
+
+    Raises:
+        AttributeRefusedError: It has other characters, or is a word that means something else.
+    """
+    if not is_nameable(parts):
+        raise AttributeRefusedError(
+            attribute,
+            f"Dagster can make no name of the key {'/'.join(parts)!r}; give letters, digits, _, - "
+            "and . with / between the parts, and no word of Python",
+        )
+
+
+def validate_name(attribute: str, name: str) -> None:
+    """Refuse what no name of a job or a sensor can begin with.
+
+    Raises:
+        AttributeRefusedError: It has other characters than letters, digits and "_".
+    """
+    if not re.fullmatch(r"\w+", name, re.ASCII):
+        reason = f"{name!r} begins names of jobs and sensors; give letters, digits and _"
+        raise AttributeRefusedError(attribute, reason)
+
+
+def validate_cron(attribute: str, cron: str, timezone: str = "UTC") -> None:
+    """Refuse what is no time of a schedule.
+
+    Raises:
+        AttributeRefusedError: It is none.
+    """
+    try:
+        dg.ScheduleDefinition(
+            name="any", job_name="any", cron_schedule=cron, execution_timezone=timezone
+        )
+    except dg.DagsterInvalidDefinitionError as error:
+        reason = f"{cron!r} in the zone {timezone!r} is no time of a schedule, as '0 6 * * *' is"
+        raise AttributeRefusedError(attribute, reason) from error
+
+
+def validate_address(attribute: str, address: str) -> None:
+    """Refuse an address that depends on a process' folder, or shows a secret.
+
+    Raises:
+        AttributeRefusedError: It is relative, or holds a password or a signature.
+    """
+    if shows_secret(address):
+        raise AttributeRefusedError(
+            attribute,
+            "it holds a password or a signature, and Dagster shows it to everybody who sees its "
+            "UI; give the secret in storage_options, as {env: NAME}",
+        )
+    scheme, path = split_uri(address)
+    if not scheme and not os.path.isabs(os.path.expanduser(path)):
+        raise AttributeRefusedError(
+            attribute,
+            f"{address!r} is a relative path, and code servers and runs start in different "
+            "folders; give a URI or an absolute path, such as '{{ context.project_root }}/"
+            f"{address.removeprefix('./')}'",
+        )
+
+
+def validate_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Storage options as a `TableRef` takes them: secrets by the name of a variable.
+
+    Raises:
+        AttributeRefusedError: A secret is written out, or a value is none that YAML has.
+    """
+    try:
+        return config_options(options)
+    except InvalidRequestError as error:
+        reason = f"{error}; in YAML {{env: NAME}} stands for it"
+        raise AttributeRefusedError("storage_options", reason) from error
+
+
+def _resolve_options(context: dg.ResolutionContext, value: Any) -> Any:
+    """Options with their templates filled in; Dagster would make numbers of all-digit texts."""
+    match value:
+        case str() if "{{" in value or "{%" in value:
+            return context.resolve_value(value)
+        case dict():
+            return {n: _resolve_options(context.at_path(n), each) for n, each in value.items()}
+        case list():
+            return [_resolve_options(context.at_path(n), each) for n, each in enumerate(value)]
+    return value
+
+
+StorageOptions = Annotated[
+    dict[str, Any],
+    dg.Resolver(
+        _resolve_options,
+        model_field_type=dict[str, Any],
+        description=(
+            "What fsspec's file system takes. Secrets come from the environment of the processes "
+            "that open the tables, by {env: NAME}; one that is written out is refused. Without "
+            "options the clients take what the environment says."
+        ),
+        examples=[
+            {
+                "key": {"env": "LAKE_ACCESS_KEY_ID"},
+                "secret": {"env": "LAKE_SECRET_ACCESS_KEY"},
+                "client_kwargs": {"endpoint_url": "https://minio.example:9000"},
+            }
+        ],
+    ),
+]

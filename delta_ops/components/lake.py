@@ -1,0 +1,206 @@
+"""DeltaLakeComponent: the tables below a prefix, as assets.
+
+What tables there are is state, which `dg utils refresh-defs-state` makes anew; in `dg dev` it is
+made anew whenever the location is loaded. Loading from state touches no store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
+from pydantic import Field
+
+from delta_ops.components.asset_keys import asset_keys
+from delta_ops.components.attributes import naming, validate_address, validate_key, validate_options
+from delta_ops.components.lake_state import (
+    LakeTable,
+    PathFilter,
+    find_lake_tables,
+    read_lake_state,
+    table_address,
+    write_lake_state,
+)
+from delta_ops.components.maintenance_policies import PolicyAttributes, policies_from
+from delta_ops.components.scaffolding import LakeScaffolder
+from delta_ops.components.watching import (
+    WatchAttributes,
+    build_watch_checks,
+    build_watch_sensor,
+    plain_name,
+)
+from delta_ops.orchestration.definitions import delta_ops_definitions
+from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.policies import assign_policies
+from delta_ops.orchestration.resources import DeltaLogResource
+from delta_ops.orchestration.storage_options import resolve_options
+from delta_ops.orchestration.tables import TableRef, external_table
+
+logger = logging.getLogger(__name__)
+
+_text = dg.Resolver.default
+
+
+@dg.scaffold_with(LakeScaffolder)
+class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
+    """The Delta tables below a prefix, each as an asset.
+
+    Commits of whoever writes them become events of the assets by a sensor, and checks look at
+    their logs.
+    """
+
+    root: Annotated[
+        str,
+        Field(
+            description="Where the tables lie: a URI, or an absolute local path.",
+            examples=["s3://lake/silver", "{{ context.project_root }}/lake"],
+        ),
+    ]
+    include: Annotated[
+        list[str],
+        _text(
+            description="Patterns of paths below the root; a table counts if one matches. * "
+            "stands for any text, with slashes too.",
+            examples=[["sales/*", "*/customers"]],
+        ),
+    ] = Field(default=["*"])
+    exclude: Annotated[
+        list[str],
+        _text(description="Patterns of paths that do not count.", examples=[["scratch/*"]]),
+    ] = Field(default=[])
+    key_prefix: Annotated[
+        str | None,
+        _text(
+            description="First parts of the assets' keys, with / between them; a table's path "
+            "below the root follows.",
+            examples=["silver"],
+        ),
+    ] = None
+    policies: Annotated[
+        list[PolicyAttributes],
+        _text(
+            description="How the tables are looked after; none: not by jobs of this component.",
+            examples=[[{"tables": "*", "operations": ["checkpoint", "vacuum"]}]],
+        ),
+    ] = Field(default=[])
+    defs_state: ResolvedDefsStateConfig = DefsStateConfigArgs.local_filesystem()
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what no table can be found by.
+
+        Raises:
+            AttributeRefusedError: The root is relative, a policy is none, or as for
+                `WatchAttributes`.
+        """
+        validate_address("root", self.root)
+        policies_from(self.policies)
+        if self._prefix:
+            validate_key("key_prefix", self._prefix)
+        super().model_post_init(context)
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """What lists of components show."""
+        return dg.ComponentTypeSpec(
+            description="The Delta tables below a prefix: assets, their commits, their health.",
+            tags=["delta", "lakehouse", "external"],
+            owners=["team:delta_ops"],
+            produces=["asset", "asset_check", "sensor", "job", "schedule"],
+        )
+
+    @property
+    def defs_state_config(self) -> DefsStateConfig:
+        """Where the state is kept: for each prefix, and each choice of tables below it, its own."""
+        chosen = ""
+        if self._filter != PathFilter():
+            chosen = f"[{hashlib.sha256(repr(self._filter).encode()).hexdigest()[:8]}]"
+        key = f"{type(self).__name__}[{self.root}]{chosen}"
+        return DefsStateConfig.from_args(self.defs_state, default_key=key)
+
+    def write_state_to_path(self, state_path: Path) -> None:
+        """Look for the tables, and keep what there is.
+
+        Raises:
+            DeltaOpsError: As for `find_lake_tables`.
+        """
+        options = resolve_options(validate_options(self.storage_options))
+        write_lake_state(state_path, find_lake_tables(self.root, options, self._filter))
+
+    def build_defs_from_state(
+        self, context: dg.ComponentLoadContext, state_path: Path | None
+    ) -> dg.Definitions:
+        """Assets, sensors, checks and jobs of the tables that the state has."""
+        if state_path is None:
+            logger.warning(
+                "%s has no state yet, so that no table is an asset; make it by: "
+                "dg utils refresh-defs-state",
+                self.defs_state_config.key,
+            )
+            return dg.Definitions()
+        found = read_lake_state(state_path)
+        if not found:
+            return dg.Definitions()
+        tables = self._table_refs(found)
+        name = self.name or plain_name("_".join(self._prefix) or self._folder)
+        policies = policies_from(self.policies)
+        with naming("policies", str(context.path)):
+            assigned = assign_policies(tables, policies)
+        watch = build_watch_checks(
+            assigned, name=name, cron=self.check_cron, switched_on=self.switched_on
+        )
+        assets = dg.Definitions(assets=list(map(self.get_asset_spec, tables, found)))
+        if not policies:
+            sensor = build_watch_sensor(tables, name=name, switched_on=self.switched_on)
+            return dg.Definitions.merge(assets, watch, dg.Definitions(sensors=[sensor]))
+        kept = delta_ops_definitions(
+            DeltaLogResource(root=self.root, storage_options=self.storage_options),
+            tables,
+            policies,
+            name=name,
+            resource_key=f"{name}_log",
+            with_checks=False,
+            switched_on=self.switched_on,
+        )
+        return dg.Definitions.merge(assets, watch, kept)
+
+    def get_asset_spec(self, ref: TableRef, table: LakeTable) -> dg.AssetSpec:
+        """The asset of a table; override it for other groups or owners.
+
+        `post_processing` in YAML does that for the tables of a selection.
+        """
+        described = None if table.description is None else plain_text(table.description)
+        spec = external_table(ref, description=described)
+        if table.columns is None:
+            return spec
+        return spec.merge_attributes(metadata={"dagster/column_schema": table.columns})
+
+    def _table_refs(self, found: Sequence[LakeTable]) -> list[TableRef]:
+        options = validate_options(self.storage_options)
+        paths = [table.path or self._folder for table in found]
+        keys = asset_keys(paths, self._prefix)
+        return [
+            TableRef(
+                asset_key=keys[path],
+                uri=table_address(self.root, table.path),
+                storage_options=options,
+            )
+            for path, table in zip(paths, found, strict=True)
+        ]
+
+    @property
+    def _folder(self) -> str:
+        """The last part of the root."""
+        return self.root.rstrip("/").rpartition("/")[2]
+
+    @property
+    def _prefix(self) -> list[str]:
+        return self.key_prefix.split("/") if self.key_prefix else []
+
+    @property
+    def _filter(self) -> PathFilter:
+        return PathFilter(include=tuple(self.include), exclude=tuple(self.exclude))

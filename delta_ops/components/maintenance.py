@@ -1,0 +1,116 @@
+"""DeltaMaintenanceComponent: jobs, sensor and schedules that look after tables, by policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.components.attributes import (
+    AttributeRefusedError,
+    PlacedAttributes,
+    StorageOptions,
+    naming,
+    validate_address,
+    validate_name,
+    validate_options,
+)
+from delta_ops.components.maintenance_policies import PolicyAttributes, policies_from
+from delta_ops.components.scaffolding import MaintenanceScaffolder
+from delta_ops.orchestration.definitions import DeltaAsset, delta_ops_definitions
+from delta_ops.orchestration.resources import DeltaLogResource
+
+_text = dg.Resolver.default
+
+
+@dg.scaffold_with(MaintenanceScaffolder)
+class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
+    """Looks after Delta tables: jobs, sensors, schedules and asset checks, by policies.
+
+    It is `delta_ops_definitions` in YAML. The tables' assets are defined elsewhere in the project.
+    """
+
+    root: Annotated[
+        str,
+        Field(
+            description="Each asset's table is at its key below: a URI, or an absolute local path.",
+            examples=["s3://lake", "{{ context.project_root }}/lake"],
+        ),
+    ]
+    storage_options: StorageOptions = Field(default={})
+    tables: Annotated[
+        list[str],
+        _text(description="Keys of assets.", examples=[["sales/orders", "sales/returns"]]),
+    ] = Field(default=[])
+    assets_from: Annotated[
+        list[str],
+        _text(
+            description="Folders and files below the project's definitions; their assets count.",
+            examples=[["sales", "assets.py"]],
+        ),
+    ] = Field(default=[])
+    policies: Annotated[
+        list[PolicyAttributes],
+        _text(
+            description="How the tables are looked after; by default every night what is due.",
+            examples=[[{"tables": "sales/*", "cron": "0 22 * * *"}]],
+        ),
+    ] = Field(default=[])
+    name: Annotated[str, _text(description="Begins the names of jobs, sensors and schedules.")] = (
+        "delta"
+    )
+    with_checks: Annotated[
+        bool, _text(description="Each table has asset checks for the measures of its health.")
+    ] = True
+    switched_on: Annotated[
+        bool,
+        _text(description="Sensors and schedules begin with the location; if not, in the UI."),
+    ] = False
+
+    def model_post_init(self, _context: Any) -> None:
+        """Refuse what cannot be used, while it is known where it stands.
+
+        Raises:
+            AttributeRefusedError: The root is relative, a secret is written out, a name or a
+                policy is none, or there are no tables.
+        """
+        validate_address("root", self.root)
+        validate_options(self.storage_options)
+        validate_name("name", self.name)
+        policies_from(self.policies)
+        if not self.tables and not self.assets_from:
+            reason = "there is no table to look after; give keys here, or folders as assets_from"
+            raise AttributeRefusedError("tables", reason)
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """What lists of components show."""
+        return dg.ComponentTypeSpec(
+            description="Maintenance of Delta tables by policies: jobs, sensors, checks.",
+            tags=["delta", "lakehouse", "maintenance"],
+            owners=["team:delta_ops"],
+            produces=["job", "sensor", "schedule", "asset_check", "resource"],
+        )
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """All that looks after the tables; their assets are not among it."""
+        with naming("policies", str(context.path)):
+            return delta_ops_definitions(
+                DeltaLogResource(root=self.root, storage_options=self.storage_options),
+                list(self._assets(context)),
+                policies_from(self.policies),
+                name=self.name,
+                resource_key=f"{self.name}_log",
+                with_checks=self.with_checks,
+                switched_on=self.switched_on,
+            )
+
+    def _assets(self, context: dg.ComponentLoadContext) -> Iterator[DeltaAsset]:
+        for key in self.tables:
+            yield dg.AssetSpec(dg.AssetKey.from_user_string(key))
+        for place in self.assets_from:
+            for asset in context.build_defs(place).assets or ():
+                if isinstance(asset, DeltaAsset):
+                    yield asset

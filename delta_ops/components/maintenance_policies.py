@@ -1,0 +1,115 @@
+"""Maintenance policies in YAML: the fields of `MaintenancePolicy`, with a schema for editors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.components.attributes import naming, validate_cron
+from delta_ops.maintenance import HealthThresholds
+from delta_ops.maintenance.due import Operation
+from delta_ops.orchestration.policies import MaintenancePolicy
+
+_text = dg.Resolver.default
+
+
+class ThresholdAttributes(dg.Resolvable, dg.Model):
+    """From where on an operation is due; what is left out has the default of delta_ops."""
+
+    small_files: Annotated[int | None, _text(description="Files that can be merged.")] = None
+    commits_since_checkpoint: Annotated[
+        int | None, _text(description="Commits; by default delta.checkpointInterval of the table.")
+    ] = None
+    commit_bytes_since_checkpoint: Annotated[
+        int | None, _text(description="Bytes of commits, however few.")
+    ] = None
+    expired_tombstones: Annotated[
+        int | None, _text(description="Removed files that nobody needs any more.")
+    ] = None
+    expired_log_files: Annotated[int | None, _text(description="Files of the log.")] = None
+    deleted_rows: Annotated[
+        float | None, _text(description="Share of rows that deletion vectors mark.")
+    ] = None
+    partition_skew: Annotated[
+        float | None, _text(description="Largest partition by the mean of all.")
+    ] = None
+    file_size_skew: Annotated[
+        float | None, _text(description="Largest file by the size that one should have.")
+    ] = None
+    stats_coverage: Annotated[
+        float | None, _text(description="Share of files with statistics, at least.")
+    ] = None
+    promised_time_travel_ms: Annotated[
+        int | None, _text(description="Milliseconds for which versions stay readable, at least.")
+    ] = None
+
+
+class PolicyAttributes(dg.Resolvable, dg.Model):
+    """How tables are looked after; see `MaintenancePolicy`."""
+
+    tables: Annotated[
+        str | list[str],
+        _text(
+            description="Keys of assets; sales/* for all below sales, * for all.",
+            examples=["*", ["sales/orders", "sales/returns"]],
+        ),
+    ] = "*"
+    name: Annotated[str | None, _text(description="Ends the names of the policy's jobs.")] = None
+    operations: Annotated[
+        list[Operation] | None,
+        _text(description="Run when they are due; all by default, none by an empty list."),
+    ] = None
+    thresholds: Annotated[
+        ThresholdAttributes | None, _text(description="From where on an operation is due.")
+    ] = None
+    options: Annotated[
+        dict[str, dict[str, Any]],
+        _text(description="Arguments of operations.", examples=[{"vacuum": {"mode": "lite"}}]),
+    ] = Field(default={})
+    cron: Annotated[
+        str | None, _text(description="When all of the tables are looked after; null: never.")
+    ] = "0 3 * * *"
+    timezone: Annotated[str, _text(description="The zone of cron.")] = "UTC"
+    budget_s: Annotated[
+        int, _text(description="Seconds after which a run begins no further table.")
+    ] = 3600
+    tables_at_once: Annotated[
+        int, _text(description="Tables that a run looks after side by side.")
+    ] = 2
+    owners: Annotated[
+        list[str], _text(description="Owners of the jobs.", examples=[["team:lake"]])
+    ] = Field(default=[])
+    tags: Annotated[dict[str, str], _text(description="Tags of the jobs and their runs.")] = Field(
+        default={}
+    )
+    pool: Annotated[str | None, _text(description="Pool in which the runs take a place each.")] = (
+        None
+    )
+
+    def policy(self) -> MaintenancePolicy:
+        """The policy.
+
+        Raises:
+            InvalidRequestError: A pattern, an operation, an option or a number is none.
+        """
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        given = {} if self.thresholds is None else self.thresholds.model_dump(exclude_none=True)
+        return MaintenancePolicy(**{**values, "thresholds": HealthThresholds(**given)})
+
+
+def policies_from(attributes: Sequence[PolicyAttributes]) -> list[MaintenancePolicy]:
+    """The policies of the attribute `policies`.
+
+    Raises:
+        AttributeRefusedError: One of them cannot be used.
+    """
+    policies = []
+    for number, each in enumerate(attributes):
+        with naming(f"policies.{number}"):
+            policies.append(each.policy())
+        if each.cron is not None:
+            validate_cron(f"policies.{number}.cron", each.cron, each.timezone)
+    return policies

@@ -1,0 +1,108 @@
+"""Scaffolding: the first `defs.yaml` of a component, by `dg scaffold defs`.
+
+Only what a component needs is written; `docs/components.md` and `dg list components` have the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pydantic import BaseModel, Field
+
+from delta_ops.components.attributes import validate_options
+from delta_ops.storage.paths import split_uri
+
+
+class TableParams(BaseModel):
+    """Flags of `dg scaffold defs` for a table."""
+
+    uri: str = Field(description="The table: a URI, or a path from here.")
+    key: str | None = Field(default=None, description="The asset's key; the folder's name if left.")
+    storage_options: dict[str, Any] | None = Field(default=None, description="For fsspec.")
+
+
+class LakeParams(BaseModel):
+    """Flags of `dg scaffold defs` for the tables below a prefix."""
+
+    root: str = Field(description="Where the tables lie: a URI, or a path from here.")
+    key_prefix: str | None = Field(default=None, description="First parts of the assets' keys.")
+    storage_options: dict[str, Any] | None = Field(default=None, description="For fsspec.")
+
+
+class MaintenanceParams(BaseModel):
+    """Flags of `dg scaffold defs` for maintenance."""
+
+    root: str = Field(description="Where the tables lie: a URI, or a path from here.")
+    tables: list[str] = Field(description="Keys of the tables' assets, as sales/orders.")
+    storage_options: dict[str, Any] | None = Field(default=None, description="For fsspec.")
+
+
+class TableScaffolder(dg.Scaffolder[TableParams]):
+    """Writes the component of a table."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[TableParams]:
+        """The flags."""
+        return TableParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[TableParams]) -> None:
+        """Write the file."""
+        params = request.params
+        key = params.key or params.uri.rstrip("/").rpartition("/")[2]
+        attributes = {"uri": _portable_address(params.uri, request.project_root)}
+        _write(request, {**attributes, "asset": {"key": key}})
+
+
+class LakeScaffolder(dg.Scaffolder[LakeParams]):
+    """Writes the component of the tables below a prefix."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[LakeParams]:
+        """The flags."""
+        return LakeParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[LakeParams]) -> None:
+        """Write the file."""
+        params = request.params
+        attributes: dict[str, Any] = {"root": _portable_address(params.root, request.project_root)}
+        if params.key_prefix is not None:
+            attributes["key_prefix"] = params.key_prefix
+        _write(request, attributes)
+
+
+class MaintenanceScaffolder(dg.Scaffolder[MaintenanceParams]):
+    """Writes the component of maintenance."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[MaintenanceParams]:
+        """The flags."""
+        return MaintenanceParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[MaintenanceParams]) -> None:
+        """Write the file."""
+        params = request.params
+        attributes: dict[str, Any] = {"root": _portable_address(params.root, request.project_root)}
+        _write(request, {**attributes, "tables": params.tables, "policies": [{"tables": "*"}]})
+
+
+def _write(request: dg.ScaffoldRequest[Any], attributes: dict[str, Any]) -> None:
+    options = request.params.storage_options
+    if options:
+        validate_options(options)
+        attributes = {**attributes, "storage_options": options}
+    dg.scaffold_component(request, attributes)
+
+
+def _portable_address(address: str, project_root: Path | None) -> str:
+    """A local path as every process of the project finds it, wherever the project lies."""
+    scheme, path = split_uri(address)
+    if scheme or path.startswith("{{"):
+        return address
+    place = Path(os.path.expanduser(path)).absolute()
+    root = None if project_root is None else project_root.absolute()
+    if root is None or Path(path).is_absolute() or not place.is_relative_to(root):
+        return str(place)
+    return f"{{{{ context.project_root }}}}/{place.relative_to(root).as_posix()}"

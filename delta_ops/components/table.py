@@ -1,0 +1,84 @@
+"""DeltaTableComponent: a table that others write, as an asset."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.components.attributes import validate_address, validate_key, validate_options
+from delta_ops.components.scaffolding import TableScaffolder
+from delta_ops.components.watching import (
+    WatchAttributes,
+    build_watch_checks,
+    build_watch_sensor,
+    plain_name,
+)
+from delta_ops.orchestration.policies import MaintenancePolicy, PolicyTables
+from delta_ops.orchestration.tables import TableRef, external_table
+
+
+@dg.scaffold_with(TableScaffolder)
+class DeltaTableComponent(dg.Component, WatchAttributes):
+    """A Delta table that another program or code location writes, as an asset.
+
+    Its commits become events of the asset by a sensor, and a check looks at its log. Nothing is
+    read of the table when the location is loaded.
+    """
+
+    uri: Annotated[
+        str,
+        Field(
+            description="The table: a URI, or an absolute local path.",
+            examples=["s3://lake/sales/orders", "{{ context.project_root }}/lake/orders"],
+        ),
+    ]
+    asset: Annotated[dg.ResolvedAssetSpec, Field(description="The asset: its key, owners, ...")]
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what no table can be opened by.
+
+        Raises:
+            AttributeRefusedError: The address is relative, Dagster can make no name of the
+                key, or as for `WatchAttributes`.
+        """
+        validate_address("uri", self.uri)
+        validate_key("asset.key", self.asset.key.path)
+        super().model_post_init(context)
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """What lists of components show."""
+        return dg.ComponentTypeSpec(
+            description="A Delta table that others write: an asset, its commits, its health.",
+            tags=["delta", "lakehouse", "external"],
+            owners=["team:delta_ops"],
+            produces=["asset", "asset_check", "sensor", "job", "schedule"],
+        )
+
+    @property
+    def table(self) -> TableRef:
+        """The table."""
+        options = validate_options(self.storage_options)
+        return TableRef(asset_key=self.asset.key, uri=self.uri, storage_options=options)
+
+    def get_asset_spec(self) -> dg.AssetSpec:
+        """The asset; what its attributes say counts."""
+        told = external_table(self.table)
+        metadata = {**told.metadata, **self.asset.metadata}
+        return self.asset.merge_attributes(kinds=told.kinds, metadata=metadata)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002
+        """The asset, its sensor and its check."""
+        name = self.name or plain_name(self.table.name)
+        checked = [PolicyTables(MaintenancePolicy(), (self.table,))]
+        return dg.Definitions.merge(
+            dg.Definitions(
+                assets=[self.get_asset_spec()],
+                sensors=[build_watch_sensor([self.table], name=name, switched_on=self.switched_on)],
+            ),
+            build_watch_checks(
+                checked, name=name, cron=self.check_cron, switched_on=self.switched_on
+            ),
+        )

@@ -1,0 +1,165 @@
+"""Watching: what tells of tables that others write, and looks at their health.
+
+    <name>_commit_sensor                    commits of others as events of the assets
+    health                                  an asset check for each table
+    <name>_checks, <name>_checks_schedule   run the checks; only where a time is given
+
+The checks are one op, however many tables there are: a run looks at all of them in one process.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import dagster as dg
+from pydantic import Field
+
+from delta_ops.components.attributes import (
+    PlacedAttributes,
+    StorageOptions,
+    validate_cron,
+    validate_name,
+    validate_options,
+)
+from delta_ops.maintenance.due import Finding
+from delta_ops.maintenance.fleet import TableHealth, fleet_health
+from delta_ops.orchestration.checks import LOST
+from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.policies import PolicyTables
+from delta_ops.orchestration.sensors import build_commit_sensor
+from delta_ops.orchestration.tables import TableRef
+
+CHECK = "health"
+_text = dg.Resolver.default
+
+
+class WatchAttributes(PlacedAttributes):
+    """How tables are watched."""
+
+    storage_options: StorageOptions = Field(default={})
+    name: Annotated[
+        str | None,
+        _text(description="Begins the names of sensors, jobs and schedules."),
+    ] = None
+    check_cron: Annotated[
+        str | None,
+        _text(
+            description="When the checks run, in UTC; null: when somebody runs them.",
+            examples=["0 6 * * *"],
+        ),
+    ] = None
+    switched_on: Annotated[
+        bool,
+        _text(description="Sensors and schedules begin with the location; if not, in the UI."),
+    ] = False
+
+    def model_post_init(self, _context: Any) -> None:
+        """Refuse what cannot be used, while it is known where it stands.
+
+        Raises:
+            AttributeRefusedError: A secret is written out, or a name or a time is none.
+        """
+        validate_options(self.storage_options)
+        if self.name is not None:
+            validate_name("name", self.name)
+        if self.check_cron is not None:
+            validate_cron("check_cron", self.check_cron)
+
+
+def plain_name(text: str) -> str:
+    """A name for definitions, made of what may have any characters."""
+    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "lake"
+
+
+def build_watch_sensor(
+    tables: Sequence[TableRef], *, name: str, switched_on: bool
+) -> dg.SensorDefinition:
+    """The sensor that tells of the commits of tables."""
+    status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
+    return build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)
+
+
+def build_watch_checks(
+    assigned: Sequence[PolicyTables], *, name: str, cron: str | None, switched_on: bool
+) -> dg.Definitions:
+    """The check of each table, and what runs them.
+
+    Args:
+        assigned: The tables, by the policies whose thresholds their checks go by.
+        cron: When the checks run, in UTC; None: when somebody runs them.
+    """
+    checks = _health_checks(assigned, f"{name}_checks")
+    if cron is None:
+        return dg.Definitions(asset_checks=[checks])
+    job = dg.define_asset_job(
+        f"{name}_checks",
+        selection=dg.AssetSelection.checks(checks),
+        description="Looks at the logs of the tables, and at none of their rows.",
+    )
+    status = dg.DefaultScheduleStatus.RUNNING if switched_on else dg.DefaultScheduleStatus.STOPPED
+    schedule = dg.ScheduleDefinition(
+        name=f"{name}_checks_schedule", job=job, cron_schedule=cron, default_status=status
+    )
+    return dg.Definitions(asset_checks=[checks], jobs=[job], schedules=[schedule])
+
+
+def _health_checks(assigned: Sequence[PolicyTables], op_name: str) -> dg.AssetChecksDefinition:
+    specs = [
+        dg.AssetCheckSpec(
+            CHECK,
+            asset=table.asset_key,
+            description="The log can be read, nothing of it is lost, and no maintenance is due.",
+        )
+        for each in assigned
+        for table in each.tables
+    ]
+
+    @dg.multi_asset_check(name=op_name, specs=specs, can_subset=True)
+    def health_checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        wanted = {key.asset_key for key in context.selected_asset_check_keys}
+        for policy, tables in assigned:
+            chosen = [table for table in tables if table.asset_key in wanted]
+            logs = [table.log() for table in chosen]
+            rows = fleet_health(logs, thresholds=policy.thresholds)
+            for table, row in zip(chosen, rows, strict=True):
+                yield _check_result(table, row)
+
+    return health_checks
+
+
+def _check_result(table: TableRef, row: TableHealth) -> dg.AssetCheckResult:
+    if row.report is None:
+        reason = row.failure.message if row.failure is not None else "it was not looked at"
+        return _result(table, dg.AssetCheckSeverity.ERROR, reason)
+    found = [each for each in row.report.findings if each.verdict != "ok"]
+    is_lost = any(each.measure in LOST for each in found)
+    return _result(
+        table,
+        dg.AssetCheckSeverity.ERROR if is_lost else dg.AssetCheckSeverity.WARN,
+        "; ".join(f"{each.measure}: {each.advice}" for each in found),
+        {
+            "delta/version": row.report.figures.version,
+            **{f"delta/{each.measure}": _plain_value(each) for each in found},
+        },
+    )
+
+
+def _result(
+    table: TableRef,
+    severity: dg.AssetCheckSeverity,
+    reason: str,
+    metadata: Mapping[str, Any] | None = None,
+) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=table.asset_key,
+        check_name=CHECK,
+        passed=not reason,
+        severity=severity,
+        description=plain_text(reason) or "all is well",
+        metadata=metadata,
+    )
+
+
+def _plain_value(finding: Finding) -> float | str:
+    value = finding.value
+    return ", ".join(value) if isinstance(value, tuple) else value

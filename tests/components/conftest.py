@@ -1,0 +1,21 @@
+"""Real Dagster instances, and folders of definitions that are loaded as a project's are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as real:
+        yield real
+
+
+@pytest.fixture
+def sandbox() -> Iterator[DefsFolderSandbox]:
+    with create_defs_folder_sandbox() as folder:
+        yield folder
