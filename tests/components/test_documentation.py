@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
 from dagster.components.testing.utils import DefsFolderSandbox
@@ -50,3 +51,11 @@ def test_each_file_of_the_page_is_loaded(
 
 def test_there_is_a_file_for_each_component() -> None:
     assert {file["type"].rpartition(".")[2] for file in FILES} == set(components.__all__)
+
+
+def test_the_example_of_python_makes_its_component() -> None:
+    (code,) = re.findall(r"```python\n([^`]*)```", PAGE)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    made = names["load"](dg.ComponentTree.for_test().load_context)
+    assert isinstance(made, components.DeltaTableComponent)
