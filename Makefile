@@ -28,14 +28,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
-	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' LAKE='$(LAKE)' $(BIN)/python -m examples.flights.demo
+	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/python -m examples.flights.demo
 
 dev: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && mkdir -p $(DAGSTER_HOME) && cp dagster.yaml $(DAGSTER_HOME)/dagster.yaml && \
-	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
+	JAVA_HOME=$$java_home FLIGHTS='$(FLIGHTS)' FIRST_DAY='$(FIRST_DAY)' LAKE='$(LAKE)' $(BIN)/dagster dev -w workspace.yaml
 
 test: $(INSTALLED)
-	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 -m 'not long'
+	@java_home=$$(scripts/ensure_java.sh) && { scripts/ensure_chromium.sh >/dev/null || true; } && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 -m 'not long'
 
 test-long: $(INSTALLED)
 	@java_home=$$(scripts/ensure_java.sh) && JAVA_HOME=$$java_home $(BIN)/pytest -n 2 --dist worksteal -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
