@@ -9,16 +9,13 @@ from dagster_pyspark import LazyPySparkResource
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
-    TableRef,
-    build_commit_sensor,
-    build_maintenance_job,
-    build_maintenance_schedule,
-    build_maintenance_sensor,
-    build_table_checks,
+    delta_ops_definitions,
+    external_table,
 )
 from examples.flights.assets import delay_by_origin, flights, flights_quarantine, flights_raw
 from examples.flights.jobs import (
     arrivals,
+    check_job,
     ingest_job,
     late_records,
     quarantine_job,
@@ -34,9 +31,8 @@ from examples.flights.settings import (
 
 LAKE = lake_address()
 INPUT, GENERATED = flights_path()
-ASSETS = [flights_raw, flights, delay_by_origin, flights_quarantine]
-TABLES = [TableRef(asset_key=asset.key, uri=f"{LAKE}/{asset.key.path[-1]}") for asset in ASSETS]
 
+lake = DeltaLogResource(root=LAKE)
 spark = LazyPySparkResource(
     spark_config={
         "spark.master": "local[2]",
@@ -51,23 +47,27 @@ spark = LazyPySparkResource(
         **connectors(LAKE),
     }
 )
-maintenance_job = build_maintenance_job(TABLES)
 
-defs = dg.Definitions(
-    assets=ASSETS,
-    asset_checks=build_table_checks(TABLES),
-    jobs=[ingest_job, refresh_job, quarantine_job, maintenance_job],
-    schedules=[build_maintenance_schedule(maintenance_job)],
-    sensors=[
-        arrivals,
-        late_records,
-        build_maintenance_sensor(maintenance_job, TABLES),
-        build_commit_sensor(TABLES),
-    ],
-    resources={
-        "spark": spark,
-        "delta": DeltaIOManager(root=LAKE, spark=spark),
-        "delta_log": DeltaLogResource(root=LAKE),
-        "flights_input": FlightsInput(path=str(INPUT), generated=GENERATED),
-    },
+WEATHER = lake.table("weather")
+weather = external_table(
+    WEATHER,
+    description="The weather at airports, which another program appends: "
+    "python -m examples.flights.weather is its next hour.",
+)
+PIPELINE = [flights_raw, flights, delay_by_origin, flights_quarantine]
+TABLES = [lake.table(asset.key) for asset in PIPELINE]
+
+defs = dg.Definitions.merge(
+    dg.Definitions(
+        assets=[*PIPELINE, weather],
+        jobs=[ingest_job, refresh_job, quarantine_job, check_job],
+        sensors=[arrivals, late_records],
+        executor=dg.in_process_executor,  # the steps of a run share a Spark session
+        resources={
+            "io_manager": DeltaIOManager(lake=lake, spark=spark),
+            "spark": spark,
+            "flights_input": FlightsInput(path=str(INPUT), generated=GENERATED),
+        },
+    ),
+    delta_ops_definitions(lake, [*PIPELINE, weather]),
 )

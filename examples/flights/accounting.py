@@ -46,7 +46,14 @@ from pyarrow.fs import (
     SubTreeFileSystem,
 )
 
-from examples.flights.contract import AccountError, Record, Source, read_records, read_sources
+from examples.flights.contract import (
+    EARLIEST_DAY,
+    AccountError,
+    Record,
+    Source,
+    read_records,
+    read_sources,
+)
 
 _COLUMNS = {
     "flights_raw": ("source_file", "source_generation", "arrival_day", "flight_day"),
@@ -128,15 +135,18 @@ class Account:
         return "\n".join([*lines, "not balanced:", *found])
 
 
-def account(inputs: Path, lake: str | Path) -> Account:
+def account(inputs: Path, lake: str | Path, first_day: date = EARLIEST_DAY) -> Account:
     """Compare the current input files with the tables under `lake`, a folder or an address.
+
+    Args:
+        first_day: The pipeline's; records of earlier flights are out of range.
 
     Raises:
         AccountError: An input or a table cannot be read, or there is no folder `lake`.
     """
     if not _is_remote(lake) and not Path(lake).is_dir():
         raise AccountError(str(lake), "there is no such folder")
-    sources = read_sources(inputs)
+    sources = read_sources(inputs, first_day)
     records = {source: read_records(source) for source in sources}
     tables = _read_tables(lake)
     days = _balances([record for found in records.values() for record in found], tables)
@@ -148,9 +158,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.flights.accounting")
     parser.add_argument("inputs", type=Path, help="an input file or the folder of input files")
     parser.add_argument("lake", help="the folder that holds the tables, or its address")
+    parser.add_argument(
+        "--first-day", type=date.fromisoformat, default=EARLIEST_DAY, help="of the pipeline"
+    )
     options = parser.parse_args(arguments)
     try:
-        result = account(options.inputs, options.lake)
+        result = account(options.inputs, options.lake, options.first_day)
     except AccountError as error:
         print(error, file=sys.stderr)
         return 2

@@ -8,21 +8,20 @@ flights_quarantine  records that cannot be used, with the reason
 """
 
 import warnings
-from datetime import date, timedelta
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (the name that Spark users know)
 
-import delta_ops.spark as ds
 from delta_ops import col
-from delta_ops.orchestration import DeltaLogResource, SourcePart
+from delta_ops.orchestration import SourcePart
 from examples.flights.records import classify, raw_records
-from examples.flights.settings import FlightsInput
+from examples.flights.settings import FlightsInput, first_day
 
-days = dg.DailyPartitionsDefinition(start_date="1987-10-01", end_offset=2)
-"""From the first flight on record to tomorrow: a record may be of a time zone that is ahead."""
+START = first_day()
+days = dg.DailyPartitionsDefinition(start_date=START.isoformat(), end_offset=2)
+"""From the pipeline's first day to tomorrow: a record may be of a time zone that is ahead."""
 
 single_run = dg.BackfillPolicy.single_run()
 # Dagster calls the parameter beta; it has been there for years and is the only way to say this.
@@ -32,7 +31,6 @@ warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", categor
 @dg.asset(
     partitions_def=days,
     backfill_policy=single_run,
-    io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
     metadata={
@@ -61,10 +59,14 @@ def flights_raw(
 @dg.asset(
     partitions_def=days,
     backfill_policy=single_run,
-    io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
-    deps=[dg.AssetDep(flights_raw, partition_mapping=dg.AllPartitionMapping())],
+    ins={
+        # A flight may be in any file: of all the rows those whose flight day is asked for.
+        "flights_raw": dg.AssetIn(
+            partition_mapping=dg.AllPartitionMapping(), metadata={"partition_expr": "flight_day"}
+        )
+    },
     metadata={
         "partition_expr": "flight_day",
         "delta/partition_by": "flight_day",
@@ -72,18 +74,10 @@ def flights_raw(
     },
 )
 def flights(
-    context: dg.AssetExecutionContext,
-    spark: LazyPySparkResource,
-    delta_log: DeltaLogResource,
-    flights_input: FlightsInput,
+    flights_raw: DataFrame, spark: LazyPySparkResource, flights_input: FlightsInput
 ) -> DataFrame:
     """The flights of a day, from whatever file brought them, each once, with their airports."""
-    raw = ds.read(
-        spark.spark_session,
-        delta_log.snapshot("flights_raw"),
-        predicate=_run_predicate(context, "flight_day"),
-    )
-    valid = classify(raw).where("reason IS NULL")
+    valid = classify(flights_raw, START).where("reason IS NULL")
     typed = [
         "flight_day",
         "departed_at",
@@ -114,7 +108,6 @@ def flights(
 @dg.asset(
     partitions_def=days,
     backfill_policy=single_run,
-    io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
     metadata={
@@ -136,7 +129,6 @@ def delay_by_origin(flights: DataFrame) -> DataFrame:
 @dg.asset(
     partitions_def=days,
     backfill_policy=single_run,
-    io_manager_key="delta",
     kinds={"deltalake", "pyspark"},
     group_name="flights",
     metadata={
@@ -147,12 +139,5 @@ def delay_by_origin(flights: DataFrame) -> DataFrame:
 )
 def flights_quarantine(flights_raw: DataFrame) -> DataFrame:
     """The records that arrived on a day and cannot be used, with the reason."""
-    rejected = classify(flights_raw).where("reason IS NOT NULL")
+    rejected = classify(flights_raw, START).where("reason IS NOT NULL")
     return rejected.select("arrival_day", "source_file", "record", "flight_day", "reason")
-
-
-def _run_predicate(context: dg.AssetExecutionContext, column: str):  # type: ignore[no-untyped-def]
-    """The rows of the run's partitions, which are contiguous."""
-    keys = context.partition_key_range
-    last = date.fromisoformat(keys.end) + timedelta(days=1)
-    return (col(column) >= date.fromisoformat(keys.start)) & (col(column) < last)

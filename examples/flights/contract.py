@@ -36,7 +36,8 @@ Checks, in this order; the first that fails is the reason. A pattern matches the
   date is missing
   date is malformed          not [0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}, or no such minute:
                              proleptic Gregorian, years 0001-9999, hours 00-23; no time zone
-  date is out of range       its day is before 1987-10-01 or after the file's arrival day + 1
+  date is out of range       its day is before the pipeline's first day, or after the file's arrival
+                             day + 1
   delay is missing
   delay is malformed         not [+-]?[0-9]{1,6}
   distance is missing
@@ -63,7 +64,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 _FIELDS = ("date", "delay", "distance", "origin", "destination")
-_EARLIEST_DAY = date(1987, 10, 1)
+EARLIEST_DAY = date(1987, 10, 1)
+"""From when on records of flights were kept: the first day, unless a pipeline has a later one."""
 _MINUTE = re.compile(r"[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}")
 _PATTERNS = {
     "delay": re.compile(r"[+-]?[0-9]{1,6}"),
@@ -93,6 +95,8 @@ class Source(NamedTuple):
     name: str
     generation: int
     arrival_day: date
+    first_day: date = EARLIEST_DAY
+    """Of the pipeline: records of earlier flights are out of range."""
 
 
 class Flight(NamedTuple):
@@ -116,7 +120,7 @@ class Record(NamedTuple):
     reason: str | None
 
 
-def read_sources(inputs: Path) -> list[Source]:
+def read_sources(inputs: Path, first_day: date = EARLIEST_DAY) -> list[Source]:
     """The input files, by name.
 
     Raises:
@@ -124,7 +128,8 @@ def read_sources(inputs: Path) -> list[Source]:
     """
     try:
         paths = sorted(inputs.iterdir()) if inputs.is_dir() else [inputs]
-        return [_source(path) for path in paths if path == inputs or _is_named_as_input(path)]
+        named = [path for path in paths if path == inputs or _is_named_as_input(path)]
+        return [_source(path, first_day) for path in named]
     except OSError as error:
         raise AccountError(str(inputs), f"it cannot be listed ({error})") from error
 
@@ -157,10 +162,10 @@ def _is_named_as_input(path: Path) -> bool:
     return not (hidden or path.name == "airports.csv" or path.is_dir())
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path, first_day: date) -> Source:
     modified_ns = path.stat().st_mtime_ns
     arrival = datetime.fromtimestamp(modified_ns // 10**9, UTC)
-    return Source(path, path.name, modified_ns // 1000, arrival.date())
+    return Source(path, path.name, modified_ns // 1000, arrival.date(), first_day)
 
 
 def _records_of_array(source: Source, text: str) -> list[Record]:
@@ -227,7 +232,7 @@ def _judge(source: Source, fields: Mapping[str, str]) -> Record:
         reason = "date is malformed" if fields.get("date") else "date is missing"
         return Record(source.name, None, None, reason)
     day = departed_at.date()
-    if not _EARLIEST_DAY <= day <= source.arrival_day + timedelta(days=1):
+    if not source.first_day <= day <= source.arrival_day + timedelta(days=1):
         return Record(source.name, day, None, "date is out of range")
     for name, pattern in _PATTERNS.items():
         text = fields.get(name, "")

@@ -1,12 +1,12 @@
 """Demo: the pipeline run headless through Dagster, and what came of it.
 
 Asks the same questions as the sensors of `jobs`, runs what they would request in this process, then
-maintains the tables and accounts for every input record. Run again, it finds nothing to do.
+maintains the tables and accounts for every input record. Run again, it finds nothing to do. One
+more table is left in need of maintenance, so that there is something to look at in the UI.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -18,15 +18,18 @@ from rich.console import Console
 from rich.table import Table
 
 from delta_ops.errors import DeltaOpsError
+from delta_ops.maintenance import plan_maintenance
 from delta_ops.orchestration import maintenance_config
 from examples.flights.accounting import account
 from examples.flights.jobs import DayRun, ingest_runs, pending_files, refresh_runs
-from examples.flights.settings import cursor_path
+from examples.flights.settings import first_day
 from examples.flights.sources import InputError, InputFile
+from examples.flights.weather import HOURS, append_hours
 
 console = Console(soft_wrap=True)
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _LAST_WAVE_DAYS = 3
+_UI = "http://127.0.0.1:3000"
 
 
 class DemoError(Exception):
@@ -35,12 +38,15 @@ class DemoError(Exception):
 
 def main() -> int:
     """Run the pipeline until nothing is left to do; the exit code."""
-    import definitions
-
     started = time.monotonic()
     try:
+        import definitions
+
         num_runs = run_pipeline(definitions)
+        if not definitions.WEATHER.log().exists():
+            append_hours(definitions.WEATHER.uri, HOURS)
         maintenance = maintain(definitions)
+        execute_job(definitions, "check_tables")
         balanced = report(definitions, maintenance)
     except (DeltaOpsError, InputError, DemoError) as error:
         console.print(f"[red]{error}[/red]", highlight=False)
@@ -49,7 +55,7 @@ def main() -> int:
         console.print("\nNothing was new: every file was ingested before, so no row was written.")
     console.print(f"\n{num_runs} runs, {time.monotonic() - started:.0f} s.")
     console.print("Run it again: it is safe, and finds nothing to do.")
-    console.print("Open the UI: make dev, then http://127.0.0.1:3000")
+    show_next_steps(definitions)
     return 0 if balanced else 1
 
 
@@ -79,17 +85,11 @@ def waves(pending: list[InputFile], *, generated: bool) -> list[list[InputFile]]
 
 
 def refresh(definitions: Any) -> int:
-    """Run what the changes of flights_raw since the last time ask for; the number of runs."""
-    raw = log_of(definitions, "flights_raw")
-    if not raw.exists():
-        return 0
-    cursor = cursor_path(definitions.LAKE)
-    after_version = json.loads(cursor.read_text()) if cursor.exists() else None
-    runs, version = refresh_runs(raw, after_version)
+    """Run what changed rows ask for; the number of runs."""
+    with dg.DagsterInstance.get() as instance:
+        runs, _ = refresh_runs(instance, definitions.lake, {})
     for run in runs:
         execute(definitions, run)
-    cursor.parent.mkdir(parents=True, exist_ok=True)
-    cursor.write_text(json.dumps(version))
     return len(runs)
 
 
@@ -98,7 +98,7 @@ def execute(definitions: Any, run: DayRun) -> None:
     started = time.monotonic()
     execute_job(definitions, run.job, tags=run.tags)
     took = time.monotonic() - started
-    console.print(f"  {run.job} {run.first} ... {run.last}: {took:.1f} s", highlight=False)
+    console.print(f"  {run.job} {run.days}: {took:.1f} s", highlight=False)
 
 
 def execute_job(
@@ -139,11 +139,11 @@ def first_cause(result: dg.ExecuteInProcessResult) -> str:
 
 
 def maintain(definitions: Any) -> list[str]:
-    """Run the maintenance job over all tables; a sentence for each."""
+    """Run the maintenance job over the tables of the pipeline; a sentence for each."""
     names = [table.name for table in definitions.TABLES]
     result = execute_job(
         definitions,
-        definitions.maintenance_job.name,
+        "delta_maintenance",
         run_config=maintenance_config(
             names, operations=["vacuum", "optimize", "checkpoint", "clean_up_log"]
         ),
@@ -159,9 +159,9 @@ def maintain(definitions: Any) -> list[str]:
 def report(definitions: Any, maintenance: list[str]) -> bool:
     """Print the tables, what maintenance did, and the account; whether it balances."""
     shown = Table(title="Tables", title_justify="left")
-    for column in ("table", "version", "rows", "files", "MB", "checkpoint"):
-        shown.add_column(column, justify="left" if column == "table" else "right")
-    for table in definitions.TABLES:
+    for column in ("table", "version", "rows", "files", "MB", "checkpoint", "due"):
+        shown.add_column(column, justify="left" if column in ("table", "due") else "right")
+    for table in (*definitions.TABLES, definitions.WEATHER):
         snapshot = table.log().snapshot()
         rows = sum(snapshot.files(["num_records"])["num_records"].to_pylist())
         checkpoint = "" if snapshot.checkpoint is None else str(snapshot.checkpoint.version)
@@ -173,12 +173,13 @@ def report(definitions: Any, maintenance: list[str]) -> bool:
             str(snapshot.num_files),
             megabytes,
             checkpoint,
+            ", ".join(plan_maintenance(table.log()).operations),
         )
     console.print(shown)
     console.print("Maintenance")
     for sentence in maintenance:
         console.print(f"  {sentence}", highlight=False)
-    result = account(Path(definitions.INPUT), definitions.LAKE)
+    result = account(Path(definitions.INPUT), definitions.LAKE, first_day())
     console.print("\nAccount: input records = flights + duplicates + quarantined")
     balanced = sum(day.balanced for day in result.days)
     console.print(f"  each of {len(result.days)} flight days: {balanced} balanced")
@@ -191,6 +192,24 @@ def report(definitions: Any, maintenance: list[str]) -> bool:
     for problem in result.problems:
         console.print(f"[red]{problem}[/red]", highlight=False)
     return result.balanced
+
+
+def show_next_steps(definitions: Any) -> None:
+    """Print where things are, and what to look at in the UI."""
+    lines = ["", f"Input folder: {definitions.INPUT}", f"Tables: {definitions.LAKE}"]
+    due = ", ".join(plan_maintenance(definitions.WEATHER.log()).operations)
+    if due:
+        lines.append(f"The table weather, of another program, is left in need of: {due}")
+    lines += [
+        "",
+        "Next: make dev, and open",
+        f"  {_UI}/assets/weather: its versions, and the checks that say what it needs",
+        f"  {_UI}/locations/delta_ops/jobs/delta_maintenance: Launchpad, Launch Run do it",
+        f"  {_UI}/automation: turn on arrivals and late_records, then put a file of flights",
+        "  into the input folder",
+    ]
+    for line in lines:
+        console.print(line, highlight=False)
 
 
 def log_of(definitions: Any, name: str) -> Any:

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from examples.flights.sources import FIELDS, airports_path
 
+FIRST_DAY = date(2026, 1, 1)
 _ARRIVAL = time(6, tzinfo=UTC)
 _LATE_BY_DAYS = 3
 _REPEATS = 3
@@ -66,7 +67,7 @@ def generate_month(
     folder: Path,
     *,
     seed: int = 20260101,
-    first_day: date = date(2026, 1, 1),
+    first_day: date = FIRST_DAY,
     days: int = 31,
     flights_per_day: int = 400,
 ) -> None:

@@ -1,11 +1,14 @@
 """When the pipeline runs: files that arrived start the ingestion, changed rows start what follows.
 
-Both questions are put to the tables, not to a memory of what was done: a file is pending while
-`flights_raw` does not hold its generation, and a day is out of date when a commit to `flights_raw`
-touched it.
+Both questions are put to the tables and to what Dagster tells of them, not to a memory of what was
+asked for: a file is pending while `flights_raw` does not hold its generation, and a day is late
+where rows of it changed after they were last read. So it does not matter who did the work: the
+sensors, the demo, a backfill, a re-execution. A run is asked for once; one that failed waits for a
+person to re-execute it, or for the next change.
 """
 
-import time
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -15,25 +18,56 @@ import dagster as dg
 from delta_ops.log import DeltaLog
 from delta_ops.orchestration import DeltaLogResource, changed_values, source_txn
 from examples.flights.assets import (
+    START,
     days,
     delay_by_origin,
     flights,
     flights_quarantine,
     flights_raw,
 )
-from examples.flights.settings import FlightsInput
-from examples.flights.sources import InputFile
+from examples.flights.settings import FlightsInput, flights_path
+from examples.flights.sources import InputError, InputFile
 
-ingest_job = dg.define_asset_job("ingest_flights", [flights_raw])
-refresh_job = dg.define_asset_job("refresh_flights", [flights, delay_by_origin])
-quarantine_job = dg.define_asset_job("refresh_quarantine", [flights_quarantine])
-
+# A run whose process died is started again; `dagster.yaml` says that errors of steps are not.
+_TAGS = {"dagster/max_retries": "2"}
+ingest_job = dg.define_asset_job("ingest_flights", [flights_raw, flights_quarantine], tags=_TAGS)
+refresh_job = dg.define_asset_job("refresh_flights", [flights, delay_by_origin], tags=_TAGS)
+quarantine_job = dg.define_asset_job("refresh_quarantine", [flights_quarantine], tags=_TAGS)
+check_job = dg.define_asset_job("check_tables", dg.AssetSelection.all_asset_checks())
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
+]
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """An asset, each day of which follows the rows of an upstream."""
+
+    job: str
+    asset: dg.AssetKey
+    upstream: dg.AssetKey
+    column: str
+    """Of the upstream's table: the day to which a row belongs."""
+
+
+FOLLOWERS = [
+    Follower(
+        job=refresh_job.name, asset=flights.key, upstream=flights_raw.key, column="flight_day"
+    ),
+    Follower(
+        job=refresh_job.name, asset=delay_by_origin.key, upstream=flights.key, column="flight_day"
+    ),
+    Follower(
+        job=quarantine_job.name,
+        asset=flights_quarantine.key,
+        upstream=flights_raw.key,
+        column="arrival_day",
+    ),
 ]
 
 
@@ -53,6 +87,11 @@ class DayRun:
             "dagster/asset_partition_range_end": self.last.isoformat(),
         }
 
+    @property
+    def days(self) -> str:
+        """The first and the last day."""
+        return str(self.first) if self.first == self.last else f"{self.first} ... {self.last}"
+
 
 def pending_files(log: DeltaLog, files: Iterable[InputFile]) -> list[InputFile]:
     """The files whose generation `flights_raw` does not hold."""
@@ -67,35 +106,63 @@ def pending_files(log: DeltaLog, files: Iterable[InputFile]) -> list[InputFile]:
 
 
 def ingest_runs(files: Iterable[InputFile]) -> list[DayRun]:
-    """The runs that bring these files in."""
-    return list(_runs("ingest_flights", {file.arrival_day for file in files}))
+    """The runs that bring these files in.
+
+    Raises:
+        InputError: There is no partition for the day on which a file arrived.
+    """
+    arrived = {file.arrival_day: file for file in files}
+    for day, file in arrived.items():
+        if not days.has_partition_key(day.isoformat()):
+            raise InputError(
+                file.path,
+                f"was last modified on {day}, and the pipeline's days are {START} to tomorrow",
+                "touch it, or set FIRST_DAY to an earlier one",
+            )
+    return list(_runs(ingest_job.name, set(arrived)))
 
 
-def refresh_runs(log: DeltaLog, after_version: int | None) -> tuple[list[DayRun], int]:
-    """The runs that changes of `flights_raw` after a version ask for, and up to which version."""
-    flight_days = changed_values(log, "flight_day", after_version)
-    arrival_days = changed_values(log, "arrival_day", after_version)
-    known = {day for day in flight_days.values if days.has_partition_key(day.isoformat())}
-    runs = [
-        *_runs("refresh_flights", known),
-        *_runs("refresh_quarantine", set(arrival_days.values)),
-    ]
-    return runs, min(flight_days.version, arrival_days.version)
+def refresh_runs(
+    instance: dg.DagsterInstance, tables: DeltaLogResource, known: Mapping[str, int]
+) -> tuple[list[DayRun], dict[str, int]]:
+    """The runs over days that are late, and the versions of the tables for which that is so.
+
+    Args:
+        known: The versions at which no day was late, as returned, to look at later commits only.
+    """
+    versions: dict[str, int] = {}
+    late = defaultdict[str, set[date]](set)
+    for follower in FOLLOWERS:
+        log = tables.log(follower.upstream)
+        if log.exists():
+            name = follower.upstream.to_user_string()
+            found, version = _late_days(instance, log, follower, known.get(name))
+            late[follower.job] |= found
+            versions[name] = min(version, versions.get(name, version))
+    return [run for job, wanted in late.items() for run in _runs(job, wanted)], versions
 
 
-@dg.sensor(job=ingest_job, minimum_interval_seconds=30)
+@dg.sensor(
+    job=ingest_job,
+    minimum_interval_seconds=30,
+    description=f"Ingests files as they arrive in {flights_path()[0]}",
+)
 def arrivals(
     context: dg.SensorEvaluationContext, delta_log: DeltaLogResource, flights_input: FlightsInput
 ) -> dg.SensorResult:
-    """Ingests files as they arrive."""
-    pending = pending_files(delta_log.log("flights_raw"), flights_input.files())
-    newest = max((file.generation for file in pending), default=0)
-    requests = [
-        dg.RunRequest(run_key=f"{run.first}:{run.last}:{newest}:{_retry()}", tags=dict(run.tags))
-        for run in ingest_runs(pending)
-        if not _runs_of(context.instance, run, UNFINISHED)
-    ]
-    return dg.SensorResult(run_requests=requests, skip_reason=None if requests else "no new files")
+    """Asks for the ingestion of files that arrived."""
+    pending = pending_files(delta_log.log(flights_raw.key), flights_input.files())
+    requests, notes = [], []
+    for run in ingest_runs(pending):
+        generations = [f.generation for f in pending if run.first <= f.arrival_day <= run.last]
+        key = f"{run.first}:{run.last}:{max(generations)}:{len(generations)}"
+        asked = _find_run(context.instance, run, key)
+        if asked is None:
+            requests.append(dg.RunRequest(run_key=key, tags=dict(run.tags)))
+        else:
+            notes.append(f"files of {run.days}: {_status(asked)}")
+    reason = "; ".join(notes) or "flights_raw holds every file"
+    return dg.SensorResult(run_requests=requests, skip_reason=None if requests else reason)
 
 
 @dg.sensor(jobs=[refresh_job, quarantine_job], minimum_interval_seconds=30)
@@ -103,41 +170,76 @@ def late_records(
     context: dg.SensorEvaluationContext, delta_log: DeltaLogResource
 ) -> dg.SensorResult:
     """Materialises again the days that new or corrected records belong to."""
-    log = delta_log.log("flights_raw")
-    if not log.exists():
-        return dg.SensorResult(skip_reason="flights_raw does not exist yet")
-    runs, version = refresh_runs(log, int(context.cursor) if context.cursor else None)
-    tag = {"flights/raw_version": str(version)}
-    succeeded = [dg.DagsterRunStatus.SUCCESS]
-    missing = [run for run in runs if not _runs_of(context.instance, run, succeeded, **tag)]
-    if not missing:
-        return dg.SensorResult(cursor=str(version), skip_reason="every day is up to date")
-    # The cursor stays until all have succeeded: what a failed run left undone is asked for again.
-    requests = [
-        dg.RunRequest(
-            run_key=f"{run.job}:{run.first}:{run.last}@{version}:{_retry()}",
-            job_name=run.job,
-            tags={**run.tags, **tag},
-        )
-        for run in missing
-        if not _runs_of(context.instance, run, UNFINISHED)
-    ]
+    jobs = {ingest_job.name, refresh_job.name, quarantine_job.name}
+    for record in context.instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
+        if record.dagster_run.job_name in jobs:
+            return dg.SensorResult(skip_reason=_status(record))
+    known = json.loads(context.cursor) if context.cursor else {}
+    runs, versions = refresh_runs(context.instance, delta_log, known)
+    if not runs:
+        return dg.SensorResult(cursor=json.dumps(versions), skip_reason="no day is late")
+    requests, notes = [], []
+    for run in runs:
+        # Of flights_raw alone: a run changes flights itself, and would be asked for without end.
+        key = f"{run.job}:{run.first}:{run.last}@{versions['flights_raw']}"
+        asked = _find_run(context.instance, run, key)
+        if asked is None:
+            requests.append(dg.RunRequest(run_key=key, job_name=run.job, tags=dict(run.tags)))
+        else:
+            notes.append(f"{run.days} is late: {_status(asked)}")
     return dg.SensorResult(
-        run_requests=requests, skip_reason=None if requests else "the runs are under way"
+        run_requests=requests, skip_reason=None if requests else "; ".join(notes)
     )
 
 
-def _runs_of(
-    instance: dg.DagsterInstance, run: DayRun, statuses: list[dg.DagsterRunStatus], **tags: str
-) -> bool:
-    """Whether Dagster has such a run in one of these states."""
-    wanted = dg.RunsFilter(job_name=run.job, tags={**run.tags, **tags}, statuses=statuses)
-    return bool(instance.get_run_records(wanted, limit=1))
+def _late_days(
+    instance: dg.DagsterInstance, log: DeltaLog, follower: Follower, after_version: int | None
+) -> tuple[set[date], int]:
+    """The days with rows that changed after the follower read them, and up to which version."""
+    changed = changed_values(log, follower.column, after_version)
+    late = {day for day in changed.values if days.has_partition_key(day.isoformat())}
+    for version, read in _read_days(instance, follower, late).items():
+        late -= read - set(changed_values(log, follower.column, version).values)
+    return late, changed.version
 
 
-def _retry() -> int:
-    """Changes every ten minutes: until then a run that failed is not asked for again."""
-    return int(time.time()) // 600
+def _read_days(
+    instance: dg.DagsterInstance, follower: Follower, wanted: set[date]
+) -> Mapping[int, set[date]]:
+    """Days by the version of the upstream's table at which they were last read."""
+    name = f"delta/read/{follower.upstream.to_user_string()}"
+    left = {day.isoformat() for day in wanted}
+    read = defaultdict[int, set[date]](set)
+    cursor = None
+    while left:
+        chosen = dg.AssetRecordsFilter(follower.asset, asset_partitions=sorted(left))
+        page = instance.fetch_materializations(chosen, limit=_PAGE, cursor=cursor)
+        for record in page.records:
+            event = record.asset_materialization
+            if event is None or record.partition_key not in left:
+                continue
+            left.remove(record.partition_key)
+            version = event.metadata.get(name)
+            if version is not None:
+                read[int(str(version.value))].add(date.fromisoformat(record.partition_key))
+        if not page.has_more:
+            break
+        cursor = page.cursor
+    return read
+
+
+def _find_run(instance: dg.DagsterInstance, run: DayRun, key: str) -> dg.RunRecord | None:
+    """The newest run that was asked for by this key."""
+    asked = dg.RunsFilter(job_name=run.job, tags={"dagster/run_key": key})
+    return next(iter(instance.get_run_records(asked, limit=1)), None)
+
+
+def _status(record: dg.RunRecord) -> str:
+    run = record.dagster_run
+    if run.status in UNFINISHED:
+        return f"run {run.run_id[:8]} of {run.job_name} is under way"
+    ended = f"run {run.run_id[:8]} of {run.job_name} ended with {run.status.value}"
+    return ended if run.is_success else f"{ended}; re-execute it"
 
 
 def _runs(job: str, wanted: set[date]) -> Iterator[DayRun]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,8 +20,6 @@ from examples.flights.sources import FIELDS, InputFile, csv_fields
 
 _Row = tuple[str | None, ...]
 """By `_COLUMNS`."""
-
-FIRST_DAY = "1987-10-01"
 
 _COLUMNS = ("record", *FIELDS, "problem")
 _ROWS = f"array<struct<{', '.join(f'{name} string' for name in _COLUMNS)}>>"
@@ -49,14 +48,18 @@ def raw_records(spark: SparkSession, file: InputFile) -> DataFrame:
     )
 
 
-def classify(raw: DataFrame) -> DataFrame:
-    """`flights_raw` rows with typed columns and `reason`, which is null for a valid record."""
+def classify(raw: DataFrame, first_day: date) -> DataFrame:
+    """`flights_raw` rows with typed columns and `reason`, which is null for a valid record.
+
+    Args:
+        first_day: The pipeline's; records of earlier flights are out of range.
+    """
     return raw.select(
         "*",
         _departure_time().alias("departed_at"),
         F.expr("try_cast(delay AS int)").alias("delay_minutes"),
         F.expr("try_cast(distance AS int)").alias("distance_miles"),
-        _reason().alias("reason"),
+        _reason(first_day).alias("reason"),
     )
 
 
@@ -67,9 +70,9 @@ def _departure_time() -> Column:
     )
 
 
-def _reason() -> Column:
+def _reason(first_day: date) -> Column:
     day = F.col("flight_day")
-    in_range = (day >= F.lit(FIRST_DAY).cast("date")) & (day <= F.date_add("arrival_day", 1))
+    in_range = (day >= F.lit(first_day)) & (day <= F.date_add("arrival_day", 1))
     checks = [
         (_is_missing("date"), "date is missing"),
         (day.isNull(), "date is malformed"),

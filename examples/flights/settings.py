@@ -1,14 +1,18 @@
 """Where the pipeline reads and writes, from the environment.
 
-FLIGHTS   a file of flight records, or a folder of daily ones; a generated month if unset
-LAKE      the folder of the tables, or its address in an object store, such as s3://bucket/lake, for
-          which credentials are taken from the environment; one under `.lake/` for each input if
-          unset
+FLIGHTS     a file of flight records, or a folder of daily ones; a generated month if unset
+FIRST_DAY   of the pipeline, as 2001-01-01: its partitions begin there, and records of earlier
+            flights are out of range; if unset that of the generated month, and of a given input
+            1987-10-01, from when on such records were kept
+LAKE        the folder of the tables, or its address in an object store, such as s3://bucket/lake,
+            for which credentials are taken from the environment; one under `.lake/` for each input
+            if unset
 """
 
 import hashlib
 import os
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +20,8 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.spark import packages
-from examples.flights.generate import generate_month
-from examples.flights.sources import InputFile, airports_path, list_inputs
+from examples.flights.generate import FIRST_DAY, generate_month
+from examples.flights.sources import InputError, InputFile, airports_path, list_inputs
 
 _STORES: Mapping[str, Literal["s3", "gcs", "azure"]] = {
     "s3": "s3",
@@ -28,6 +32,7 @@ _STORES: Mapping[str, Literal["s3", "gcs", "azure"]] = {
     "abfss": "azure",
     "az": "azure",
 }
+_EARLIEST_DAY = date(1987, 10, 1)
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -58,6 +63,21 @@ def flights_path() -> tuple[Path, bool]:
     return PROJECT / ".lake" / "generated-input", True
 
 
+def first_day() -> date:
+    """The first day that the pipeline has partitions for.
+
+    Raises:
+        InputError: FIRST_DAY is no date.
+    """
+    given = os.environ.get("FIRST_DAY", "")
+    if not given:
+        return FIRST_DAY if flights_path()[1] else _EARLIEST_DAY
+    try:
+        return date.fromisoformat(given)
+    except ValueError as error:
+        raise InputError("FIRST_DAY", f"is {given!r}", "give a date such as 2001-01-01") from error
+
+
 def lake_address() -> str:
     """The folder of the tables, or its address in a store."""
     lake = os.environ.get("LAKE", "")
@@ -76,13 +96,6 @@ def connectors(lake: str) -> Mapping[str, str]:
     scheme = lake.partition("://")[0] if "://" in lake else ""
     store = _STORES.get(scheme)
     return {} if store is None else packages(store)
-
-
-def cursor_path(lake: str) -> Path:
-    """Where the demo keeps up to which version it has refreshed what follows."""
-    if "://" in lake:
-        return PROJECT / ".lake" / f"late_records-{_short_hash(lake)}.cursor"
-    return Path(lake) / "late_records.cursor"
 
 
 def _short_hash(text: str) -> str:

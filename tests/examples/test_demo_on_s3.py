@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from examples.flights import demo
 from examples.flights.accounting import account
 from examples.flights.generate import generate_month
+from examples.flights.weather import append_hours
+from tests.examples.flights_location import load_definitions
 from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 
 pytestmark = pytest.mark.spark
@@ -28,31 +30,26 @@ def lake(
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_ENDPOINT_URL": s3_server.url,
         "AWS_REGION": "us-east-1",
-        "LAKE": f"s3://{s3_server.new_bucket()}/lake",
-        "FLIGHTS": str(tmp_path / "in"),
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    yield environment["LAKE"]
+    yield f"s3://{s3_server.new_bucket()}/lake"
     store_spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_every_record_is_accounted_for(
     tmp_path: Path, lake: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import importlib
-
-    import definitions
-
-    monkeypatch.setattr("examples.flights.settings.PROJECT", tmp_path)
     generate_month(tmp_path / "in", days=4, flights_per_day=20)
-    loaded = importlib.reload(definitions)
+    loaded = load_definitions(monkeypatch, tmp_path / "in", lake)
     assert lake == loaded.LAKE
     assert demo.run_pipeline(loaded) > 0
+    append_hours(loaded.WEATHER.uri, 2)
     assert demo.maintain(loaded)
     result = account(tmp_path / "in", lake)
     assert result.balanced, result.table()
     assert result.total.records > 0
+    assert loaded.WEATHER.log().snapshot().version == 1
     with s3_server.recording() as requests:
         assert demo.run_pipeline(loaded) == 0
     assert not [each for each in requests if each.kind == "PUT"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from delta_ops import DeltaLog
 from examples.flights import demo
 from examples.flights.accounting import account
 from examples.flights.generate import generate_month
+from tests.examples.flights_location import evaluate, load_definitions
 from tests.tables import SHARED, needs_shared, rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = pytest.mark.spark
@@ -30,14 +31,10 @@ TABLES = ["flights_raw", "flights", "delay_by_origin", "flights_quarantine"]
 class Pipeline:
     """The code location of the example, with an input and a lake of its own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, inputs: Path, lake: Path) -> None:
-        import importlib
-
-        import definitions
-
-        monkeypatch.setenv("FLIGHTS", str(inputs))
-        monkeypatch.setenv("LAKE", str(lake))
-        loaded = importlib.reload(definitions)
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, inputs: Path, lake: Path, first_day: str = ""
+    ) -> None:
+        loaded = load_definitions(monkeypatch, inputs, str(lake), first_day)
         self.definitions = SimpleNamespace(**vars(loaded))
         self.lake, self.inputs = lake, inputs
         lake.mkdir(parents=True, exist_ok=True)
@@ -126,8 +123,10 @@ def test_late_and_corrected_files_in_any_order_come_to_the_same_rows(
 def test_a_day_materialised_twice_holds_the_same_rows(
     tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline = Pipeline(monkeypatch, month, tmp_path / "lake")
+    pipeline = Pipeline(monkeypatch, month, tmp_path / "lake", first_day="2026-01-02")
     pipeline.run()
+    result = account(month, pipeline.lake, date(2026, 1, 2))
+    assert result.balanced, result.problems
     before = pipeline.records()
     job = pipeline.definitions.defs.resolve_job_def("refresh_flights")
     with dg.DagsterInstance.get() as instance:
@@ -135,6 +134,58 @@ def test_a_day_materialised_twice_holds_the_same_rows(
             assert job.execute_in_process(partition_key="2026-01-03", instance=instance).success
     assert pipeline.records() == before
     assert pipeline.log("flights").snapshot().version > 0
+
+
+class Sensors:
+    """The sensors of the pipeline, whose runs are carried out here."""
+
+    def __init__(self, pipeline: Pipeline, instance: dg.DagsterInstance) -> None:
+        self.pipeline, self.instance = pipeline, instance
+        self.cursors: dict[str, str | None] = {}
+
+    def tick(self, name: str) -> list[str]:
+        """Evaluate and run what is asked for: a line for each run, or the reason for none."""
+        requests, reason, self.cursors[name] = evaluate(
+            self.pipeline.definitions, self.instance, name, self.cursors.get(name)
+        )
+        return [self._run(request) for request in requests] or [str(reason)]
+
+    def _run(self, request: dg.RunRequest) -> str:
+        name = request.job_name or "ingest_flights"
+        job = self.pipeline.definitions.defs.resolve_job_def(name)
+        tags = {**request.tags, "dagster/run_key": str(request.run_key)}
+        assert job.execute_in_process(instance=self.instance, tags=tags).success
+        start, end = (request.tags[f"dagster/asset_partition_range_{e}"] for e in ("start", "end"))
+        return f"{name} {start} {end}"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_file_of_three_lines_is_one_small_run_and_one_for_the_days_that_it_changed(
+    tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = Pipeline(monkeypatch, month, tmp_path / "lake")
+    pipeline.run()
+    with dg.DagsterInstance.get() as instance:
+        sensors = Sensors(pipeline, instance)
+        assert sensors.tick("late_records") == ["no day is late"]
+        assert sensors.tick("arrivals") == ["flights_raw holds every file"]
+
+        late = month / "late.csv"
+        late.write_text(
+            "date,delay,distance,origin,destination\n"
+            "2026/01/02 10:00,1,300,ATL,BNA\n"
+            "2026/01/03 10:00,1,300,ATL,BNA\n"
+            "not a flight\n"
+        )
+        today = datetime.fromtimestamp(late.stat().st_mtime, UTC).date()
+        assert sensors.tick("late_records") == ["no day is late"]
+        assert sensors.tick("arrivals") == [f"ingest_flights {today} {today}"]
+        assert sensors.tick("arrivals") == ["flights_raw holds every file"]
+        assert sensors.tick("late_records") == ["refresh_flights 2026-01-02 2026-01-03"]
+        assert sensors.tick("late_records") == ["no day is late"]
+    result = account(month, pipeline.lake)
+    assert result.balanced, result.problems
+    assert pipeline.run() == 0
 
 
 @pytest.mark.usefixtures("home")
