@@ -1,0 +1,139 @@
+"""Dagster's UI as a user has it: `dagster dev` on a free port of this machine, and Chromium.
+
+What is clicked is clicked in the browser. GraphQL prepares and asserts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+PROJECT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 300
+INSTANCE = """
+telemetry:
+  enabled: false
+nux:
+  enabled: false
+run_coordinator:
+  module: dagster.core.run_coordinator
+  class: DefaultRunCoordinator
+"""
+"""Runs begin at once; the queue looks for them every few seconds."""
+_REPOSITORIES = "{ repositoriesOrError { ... on RepositoryConnection { nodes { id } } } }"
+_WORKSPACE = """
+load_from:
+  - python_file:
+      relative_path: {code}
+      location_name: {location}
+      working_directory: {project}
+"""
+
+
+class DagsterUI:
+    """`dagster dev` with one code location."""
+
+    def __init__(self, home: Path, code: Path, location: str) -> None:
+        self.home, self.location = home, location
+        self.url = f"http://127.0.0.1:{_free_port()}"
+        workspace = home / "workspace.yaml"
+        workspace.write_text(_WORKSPACE.format(code=code, location=location, project=PROJECT))
+        (home / "dagster.yaml").write_text(INSTANCE)
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Within it the processes run, in a group of their own."""
+        port = self.url.rpartition(":")[2]
+        command = [str(Path(sys.executable).parent / "dagster"), "dev", "-h", "127.0.0.1"]
+        with (self.home / "dagster.log").open("a") as output:
+            process = subprocess.Popen(
+                [*command, "-p", port, "-w", str(self.home / "workspace.yaml")],
+                env={**os.environ, "DAGSTER_HOME": str(self.home), "PYTHONPATH": str(PROJECT)},
+                cwd=self.home,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(PATIENCE_S)
+            with suppress(ProcessLookupError):  # what is left of the group: a run that hangs
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def wait_until(self, is_so: Callable[[], object]) -> None:
+        """Ask again and again; fails with the end of the log."""
+        ends = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < ends, (self.home / "dagster.log").read_text()[-5000:]
+            time.sleep(0.1)
+
+    def is_up(self) -> bool:
+        """Whether the code location is loaded."""
+        try:
+            answer = self.ask(
+                "{ repositoriesOrError { ... on RepositoryConnection { nodes { id } } } }"
+            )
+        except OSError:
+            return False
+        return bool(answer["repositoriesOrError"].get("nodes"))
+
+    def ask(self, query: str, **variables: Any) -> Mapping[str, Any]:
+        """What GraphQL answers."""
+        request = urllib.request.Request(
+            f"{self.url}/graphql",
+            data=json.dumps({"query": query, "variables": variables}).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            answer = json.load(response)
+        assert not answer.get("errors"), answer["errors"]
+        data: Mapping[str, Any] = answer["data"]
+        return data
+
+
+@contextmanager
+def open_chromium() -> Iterator[Browser]:
+    """A browser without windows; a failure that says how to install it where there is none."""
+    script = PROJECT / "scripts" / "ensure_chromium.sh"
+    found = subprocess.run(
+        [str(script), "--look-only"], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        pytest.fail(found.stderr.strip(), pytrace=False)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found.stdout.strip(),
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+            ],
+        )
+        yield browser
+        browser.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port: int = server.getsockname()[1]
+        return port

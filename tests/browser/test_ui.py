@@ -1,0 +1,198 @@
+"""What a user sees and clicks in Dagster's UI, in a real browser.
+
+Screenshots are test output: the folder that SCREENSHOTS names has them afterwards, else the test's
+own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.dagster_ui import DagsterUI, open_chromium
+
+COMMITS = 12
+WAIT_MS = 120_000
+JOB = "/locations/shop/jobs/delta_maintenance"
+SENSOR = """
+query ($name: String!) {
+  sensorOrError(sensorSelector: {
+    sensorName: $name, repositoryName: "__repository__", repositoryLocationName: "shop"
+  }) {
+    ... on Sensor { sensorState { typeSpecificData { ... on SensorData { lastCursor } } } }
+  }
+}
+"""
+RUN = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status parentRunId } } }"
+NEWEST = """
+{
+  assetOrError(assetKey: {path: ["orders"]}) {
+    ... on Asset {
+      assetMaterializations(limit: 1) {
+        metadataEntries { label ... on IntMetadataEntry { intValue } }
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
+    """A shop whose table of orders has many small files, and Dagster's UI of it."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DELTA_OPS_TEST_LAKE", str(home / "lake"))
+        from tests.browser import location
+
+        served = DagsterUI(home, Path(location.__file__), location.LOCATION)
+        # Before, since Dagster's databases cannot be made by two processes at once.
+        fill(home, location.defs, location.orders)
+        with served.serving():
+            served.wait_until(served.is_up)
+            yield served
+
+
+def fill(home: Path, defs: dg.Definitions, orders: dg.AssetsDefinition) -> None:
+    """Small commits, checks that find them too many, and a look of the job at what is due."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        for _ in range(COMMITS - 1):
+            dg.materialize([orders], instance=instance, resources=defs.resources)
+        everything = defs.resolve_implicit_global_asset_job_def()
+        assert everything.execute_in_process(instance=instance).success
+        plan_only = {"ops": {"maintain_tables": {"config": {"dry_run": True}}}}
+        job = defs.resolve_job_def("delta_maintenance")
+        assert job.execute_in_process(instance=instance, run_config=plan_only).success
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=WAIT_MS)
+    with open_chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Browser, ui: DagsterUI) -> Iterator[Page]:
+    context = browser.new_context(base_url=ui.url, viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(WAIT_MS)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def screenshots(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def test_an_asset_page_shows_versions_plots_checks_and_card(
+    ui: DagsterUI, page: Page, screenshots: Path
+) -> None:
+    assert orders_table(ui).version() == COMMITS - 1
+    page.goto("/assets/orders?view=overview")
+    expect(page.get_by_text("Latest materialization")).to_be_visible()
+    expect(row(page, "delta/version", COMMITS - 1)).to_be_visible()
+    page.get_by_role("button", name="Plots").click()
+    expect(page.locator("canvas").nth(5)).to_be_attached()
+    page.set_viewport_size({"width": 1280, "height": 1250})
+    page.screenshot(path=screenshots / "asset.png")  # as in docs/images
+
+    page.goto("/assets/orders?view=checks")
+    page.get_by_text("small_files").first.click()
+    expect(row(page, "delta/value", COMMITS)).to_be_visible()
+    expect(page.get_by_text("Failed").last).to_be_visible()
+    page.screenshot(path=screenshots / "checks.png")
+
+    page.goto("/assets/orders?view=events")
+    page.get_by_text("[Show Markdown]").first.click()
+    card = page.get_by_role("dialog")
+    expect(card.get_by_role("table").first).to_be_visible()
+    expect(card.locator("img[src^='data:image/svg+xml']").first).to_be_visible()
+    page.screenshot(path=screenshots / "card.png")
+    page.keyboard.press("Escape")
+    page.get_by_role("img", name="run_success").first.click()
+    page.get_by_role("button", name="Show tags").click()
+    expect(page.get_by_text(re.compile(rf"[0-9a-f]{{8}}@{COMMITS - 1}")).first).to_be_visible()
+
+
+def test_maintenance_is_launched_by_clicks_and_executed_again(
+    ui: DagsterUI, page: Page, screenshots: Path
+) -> None:
+    config = "ops:\n  maintain_tables:\n    config:\n      tables: [orders]\n"
+    page.goto(f"{JOB}/playground/setup?config={quote(config)}")
+    page.get_by_role("button", name="Launch Run").click()
+    first = finished_run(ui, page, after="")
+    page.screenshot(path=screenshots / "run.png")
+    page.goto("/assets/orders?view=events")
+    expect(row(page, "delta/compacted_files", COMMITS)).to_be_visible()
+    page.screenshot(path=screenshots / "maintained.png")
+    assert len(orders_table(ui).file_uris()) == 1
+    assert orders_table(ui).version() == COMMITS
+
+    page.goto(f"/runs/{first}")
+    page.get_by_role("button", name="Re-execute all").click()
+    again = finished_run(ui, page, after=first)
+    assert ui.ask(RUN, id=again)["runOrError"]["parentRunId"] == first
+    assert orders_table(ui).version() == COMMITS  # nothing was left to do
+
+
+def test_a_sensor_that_is_switched_on_tells_of_a_foreign_commit(
+    ui: DagsterUI, page: Page, screenshots: Path
+) -> None:
+    page.goto("/locations/shop/sensors/quick")
+    row(page, "Running").locator("label").click()
+    ui.wait_until(lambda: sensor_cursor(ui, "quick"))
+    rows = pa.table({"country": ["FR"], "amount": [40]})
+    write_deltalake(ui.home / "lake" / "orders", rows, mode="append")
+    version = orders_table(ui).version()
+    ui.wait_until(lambda: newest_version(ui) == version)
+    page.screenshot(path=screenshots / "sensor.png")
+    page.goto("/assets/orders?view=events")
+    expect(row(page, "delta/version", version)).to_be_visible()
+    page.screenshot(path=screenshots / "foreign.png")
+
+
+def row(page: Page, key: str, value: object = "") -> Locator:
+    """The first row of a table that has this key, and this value where one is given."""
+    found = page.get_by_role("row").filter(has=page.get_by_role("cell", name=key, exact=True))
+    if value != "":
+        found = found.filter(has=page.get_by_role("cell", name=str(value), exact=True))
+    return found.first
+
+
+def finished_run(ui: DagsterUI, page: Page, *, after: str) -> str:
+    """The run to whose page the browser went, once the page says that it succeeded."""
+    page.wait_for_url(lambda url: "/runs/" in url and (not after or after not in url))
+    run_id = re.split(r"/runs/|\?", page.url)[1]
+    expect(page.get_by_text("Success", exact=True).first).to_be_visible()
+    assert ui.ask(RUN, id=run_id)["runOrError"]["status"] == "SUCCESS"
+    return run_id
+
+
+def orders_table(ui: DagsterUI) -> DeltaTable:
+    return DeltaTable(ui.home / "lake" / "orders")
+
+
+def sensor_cursor(ui: DagsterUI, name: str) -> str | None:
+    sensor = ui.ask(SENSOR, name=name)["sensorOrError"]
+    cursor: str | None = (sensor["sensorState"]["typeSpecificData"] or {}).get("lastCursor")
+    return cursor
+
+
+def newest_version(ui: DagsterUI) -> int | None:
+    """The version that the newest materialization tells of."""
+    (event,) = ui.ask(NEWEST)["assetOrError"]["assetMaterializations"]
+    values = {each["label"]: each.get("intValue") for each in event["metadataEntries"]}
+    version: int | None = values["delta/version"]
+    return version
