@@ -22,7 +22,13 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize(
     "module",
-    ["delta_ops", "delta_ops.arrow", "delta_ops.maintenance", "delta_ops.cli.entry"],
+    [
+        "delta_ops",
+        "delta_ops.arrow",
+        "delta_ops.maintenance",
+        "delta_ops.pipes",
+        "delta_ops.cli.entry",
+    ],
 )
 def test_an_import_brings_no_spark_dagster_or_sql(module: str) -> None:
     heavy = ("pyspark", "dagster", "sqlglot")

@@ -32,6 +32,7 @@ from delta_ops.orchestration.maintenance_jobs import (
 from delta_ops.orchestration.maintenance_sensor import build_maintenance_sensor
 from delta_ops.orchestration.maintenance_settings import MaintenanceConfig, maintenance_config
 from delta_ops.orchestration.output_txns import Idempotency, source_txn
+from delta_ops.orchestration.pipes import pipes_extras
 from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.restore_jobs import (
@@ -83,6 +84,7 @@ __all__ = [
     "fleet_config",
     "maintenance_config",
     "on_new_table_version",
+    "pipes_extras",
     "register_type_handler",
     "source_txn",
     "table_card",

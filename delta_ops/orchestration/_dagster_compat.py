@@ -49,11 +49,17 @@ def logged_data_versions(context: dg.OutputContext) -> list[str]:
     """The data versions of the latest materializations of an output, or of its partitions."""
     if not _has_step(context):
         return []
-    instance = context.step_context.instance
-    if context.has_asset_partitions:
-        keys = context.asset_partition_keys
-        return _partition_data_versions(instance, context.asset_key, keys, None)
-    event = instance.get_latest_materialization_event(context.asset_key)
+    keys = context.asset_partition_keys if context.has_asset_partitions else None
+    return latest_data_versions(context.step_context.instance, context.asset_key, keys)
+
+
+def latest_data_versions(
+    instance: dg.DagsterInstance, asset_key: dg.AssetKey, partitions: Sequence[str] | None
+) -> list[str]:
+    """The data versions of the latest materializations of an asset, or of some partitions of it."""
+    if partitions is not None:
+        return _partition_data_versions(instance, asset_key, partitions, None)
+    event = instance.get_latest_materialization_event(asset_key)
     materialization = event.asset_materialization if event is not None else None
     tags = materialization.tags if materialization is not None else None
     return [tags[_DATA_VERSION_TAG]] if tags and _DATA_VERSION_TAG in tags else []

@@ -12,7 +12,8 @@ before the IO manager's own:
                         one; for partitions of several dimensions a mapping of each to such
     delta/partition_by  the columns by which a new table is laid out; none by default
     delta/mode          "overwrite" (default): a partition replaces its rows, an asset without
-                        partitions the table; "append": rows are added
+                        partitions the table; "append": rows are added; "error" and "ignore": only
+                        a new table is written, without partitions
     delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
     delta/configuration table properties of a new table
     delta/merge_schema  True: the table takes in columns that only the output has
@@ -22,6 +23,7 @@ before the IO manager's own:
                         changed rows of the output's partitions
     delta/column_lineage
                         which columns are made of which, as {"total": {"orders": ["price"]}}
+    delta/user_metadata texts by names, which the commit carries beside which run made it
 
 An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
 in the metadata of its `AssetIn`, an expression of the upstream's columns, it takes the rows of the
@@ -32,9 +34,8 @@ What an overwrite replaces is named by a predicate on the column of `partition_e
 partitions it is the whole table. There is no third way, and no error turns one into the other.
 """
 
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -62,16 +63,16 @@ from delta_ops.orchestration.output_settings import (
 )
 from delta_ops.orchestration.output_txns import (
     forced_source_txn,
-    partition_text,
-    partition_txns,
-    run_txns,
     source_txn,
+    step_output,
+    user_metadata,
+    write_txns,
 )
 from delta_ops.orchestration.partitions import partition_predicate
-from delta_ops.orchestration.reruns import root_id
 from delta_ops.orchestration.resources import (
     STORAGE_OPTIONS,
     DeltaLogResource,
+    TableName,
     lake_config,
     range_cache,
     table_log,
@@ -152,6 +153,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     )
 
     def __init__(self, **given: Any) -> None:
+        _validate_fields(type(self), given)
         validate_place(given)
         super().__init__(**lake_config(given))
 
@@ -160,17 +162,42 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The IO manager with further fields from the config of a run; see Dagster's own."""
         return super().configure_at_launch(**lake_config(given))
 
-    def log(self, asset_key: dg.AssetKey) -> DeltaLog:
-        """The table of an asset."""
+    def table_name(
+        self,
+        asset_key: dg.AssetKey,
+        metadata: Mapping[str, Any],  # noqa: ARG002 - for IO managers that have other names
+    ) -> TableName:
+        """The table of an asset whose definition has these metadata: its key."""
+        return asset_key
+
+    def read_metadata(
+        self,
+        metadata: Mapping[str, Any],
+        place: str,  # noqa: ARG002 - for IO managers that have other words
+    ) -> Mapping[str, Any]:
+        """Metadata of an output, or of an asset's definition, in the words above.
+
+        Args:
+            place: Names them in errors.
+        """
+        return metadata
+
+    @staticmethod
+    def default_load_type() -> type | None:
+        """The class of inputs that have no annotation; None: a `Snapshot`, which holds no rows."""
+        return None
+
+    def log(self, table: TableName) -> DeltaLog:
+        """The table of an asset by its key, or by its name below root."""
         if isinstance(self.lake, DeltaLogResource):
-            return self.lake.log(asset_key)
+            return self.lake.log(table)
         if self.lake is not None:
             raise InvalidRequestError(
                 f"lake is of type {type(self.lake).__name__}; give a DeltaLogResource"
             )
         assert self.root is not None  # or `validate_place` had refused
         cache = range_cache(self.cache_directory, self.cache_max_bytes)
-        return table_log(self.root, self.storage_options, asset_key, lock=self.lock, cache=cache)
+        return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
 
     def listener(self, context: dg.OutputContext) -> OnEvent:
         """What hears the events of a write; by default lost races, lost commits and, now and then,
@@ -196,14 +223,23 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             if context.has_asset_key:  # ops hand on None where they are done
                 _validate_none_is_meant(context)
             return
-        settings = output_settings(context, self.metadata)
-        log = self.log(context.asset_key)
+        if not context.has_asset_key:
+            raise InvalidRequestError(
+                f"the output {context.name} of the op {context.step_key} belongs to no asset, so "
+                "there is no table for it; make the op an asset, or give the output another "
+                "io_manager_key"
+            )
+        settings = output_settings(context, self.metadata, self.read_metadata)
+        log = self.log(self.table_name(context.asset_key, context.definition_metadata))
         if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
             results = []  # the asset has written by itself
         elif isinstance(obj, list):
             results = self._write_parts(context, settings, log, obj)
         else:
             results = [self._write_output(context, settings, log, rows_of(obj))]
+        if any(result.ignored for result in results):
+            context.log.info(f"{log.uri}: there is a table, and delta/mode is 'ignore'")
+            results = []
         is_replaced = settings.mode == "overwrite" and not isinstance(obj, list)
         written = [result.snapshot for result in results if result.snapshot is not None]
         table = written[-1] if written else log.snapshot_if_exists()
@@ -224,8 +260,12 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it is there."""
-        log = self.log(context.asset_key)
+        upstream = context.upstream_output
+        metadata = upstream.definition_metadata if upstream is not None else {}
+        log = self.log(self.table_name(context.asset_key, metadata))
         wanted = context.dagster_type.typing_type
+        if wanted is Any:
+            wanted = self.default_load_type() or Any
         try:
             snapshot = input_snapshot(context, log)
         except TableNotFoundError:
@@ -255,10 +295,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 "a list of SourcePart, which say what the source and its position are"
             )
         is_replaced = settings.mode == "overwrite"
-        if settings.idempotency == "partition":
-            txns = partition_txns(context, log)
-        else:
-            txns = run_txns(context, log, is_replaced=is_replaced)
+        output = step_output(context)
+        txns = write_txns(output, lambda: log, settings.idempotency, is_replaced=is_replaced)
         transaction = begin(log, on_event=self.listener(context))
         replaced = None
         if is_replaced and context.has_asset_partitions:
@@ -326,7 +364,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             "merge_schema": settings.merge_schema,
             "overwrite_schema": settings.overwrite_schema,
             "configuration": None if exists else settings.configuration,
-            "user_metadata": _user_metadata(context),
+            "user_metadata": user_metadata(step_output(context), settings.user_metadata),
             "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
         }
         if is_spark_data(data):
@@ -345,7 +383,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if not context.has_asset_partitions or context.upstream_output is None:
             return None
         metadata = context.upstream_output.definition_metadata
-        expression = partition_expr_of(metadata, self.metadata, context.asset_key)
+        expression = partition_expr_of(
+            metadata, self.metadata, context.asset_key, self.read_metadata
+        )
         return partition_predicate(
             _require_expression(context.asset_key, expression),
             snapshot.schema,
@@ -360,6 +400,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 "spark=LazyPySparkResource(...)"
             )
         return self.spark.spark_session
+
+
+def _validate_fields(io_manager: type[DeltaIOManager], given: Mapping[str, Any]) -> None:
+    """Refuse what is no field: pydantic would leave a `mode` out without a word."""
+    for name in given:
+        if name not in io_manager.model_fields:
+            raise InvalidRequestError(
+                f"{io_manager.__name__} has no field {name}; there are "
+                f"{', '.join(io_manager.model_fields)}. How outputs are written stands in metadata"
+            )
 
 
 def _output_predicate(
@@ -427,18 +477,3 @@ def _schema_of(data: Any) -> StructType:
 
         return schema_from_spark(data.schema)
     return schema_from_arrow(pa.schema(data.schema))
-
-
-def _user_metadata(context: dg.OutputContext) -> str | None:
-    run = compat.dagster_run(context)
-    if run is None:
-        return None
-    values = {
-        "dagster/run_id": run.run_id,
-        "dagster/root_run_id": root_id(run),
-        "dagster/job": run.job_name,
-        "dagster/asset": context.asset_key.to_user_string(),
-    }
-    if context.has_asset_partitions:
-        values["dagster/partition"] = partition_text(context)
-    return json.dumps(values, separators=(",", ":"))

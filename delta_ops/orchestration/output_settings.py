@@ -3,11 +3,13 @@
 Metadata stand in three places. The first that has a key decides: the `Output` itself, the asset's
 definition, the IO manager. None is the default. A key that begins with `delta/` and is none of
 these is an error before anything is written: whoever mistypes a mode overwrites a table.
+
+An IO manager may know other words for them (`swap_in`); it reads each place into the words here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
@@ -17,7 +19,10 @@ import dagster as dg
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.output_txns import Idempotency, declared_idempotency
 
-Mode = Literal["append", "overwrite"]
+Mode = Literal["append", "overwrite", "error", "ignore"]
+Metadata = Mapping[str, Any]
+ReadMetadata = Callable[[Metadata, str], Metadata]
+"""Puts metadata into the words of this module; the text names their place, for errors."""
 PartitionExpr = str | Mapping[str, str]
 """An expression of the table's columns, or one for each dimension of the partitions."""
 ColumnLineage = Mapping[str, Mapping[str, Sequence[str]]]
@@ -33,7 +38,10 @@ _KEYS = (
     "delta/overwrite_schema",
     "delta/data_version",
     "delta/column_lineage",
+    "delta/user_metadata",
 )
+_RUN_NAMES = "dagster/"
+"""How the names begin under which a commit tells of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,8 @@ class OutputSettings:
     is_version_of_partition: bool
     """Whether the data version is that of the output's partitions alone, not the table's."""
     column_lineage: ColumnLineage | None
+    user_metadata: Mapping[str, str] | None
+    """What the commit says beside which run made it."""
 
 
 class _Given(NamedTuple):
@@ -68,21 +78,52 @@ class _Given(NamedTuple):
         )
 
 
-def output_settings(context: dg.OutputContext, defaults: Mapping[str, Any]) -> OutputSettings:
+def output_settings(
+    context: dg.OutputContext, defaults: Metadata, read_metadata: ReadMetadata
+) -> OutputSettings:
     """The settings of an output.
 
     Args:
-        defaults: Metadata of the IO manager.
+        defaults: Metadata of the IO manager, in the words of this module.
+        read_metadata: Reads those of the output and of its asset.
 
     Raises:
         InvalidRequestError: There is no such key or value, or two of them contradict each other.
     """
     asset = context.asset_key.to_user_string()
-    places = (
-        (f"the metadata of the Output of asset {asset}", context.output_metadata),
-        (f"the metadata of asset {asset}", context.definition_metadata),
-        ("the metadata of DeltaIOManager", defaults),
+    of_output = f"the metadata of the Output of asset {asset}"
+    return settings_from(
+        [
+            (of_output, read_metadata(context.output_metadata, of_output)),
+            definition_place(context.asset_key, context.definition_metadata, read_metadata),
+        ],
+        defaults,
+        context.asset_key,
+        has_partitions=context.has_asset_partitions,
     )
+
+
+def definition_place(
+    asset_key: dg.AssetKey, metadata: Metadata, read_metadata: ReadMetadata
+) -> tuple[str, Metadata]:
+    """The metadata of an asset's definition, and how errors call them."""
+    place = f"the metadata of asset {asset_key.to_user_string()}"
+    return place, read_metadata(metadata, place)
+
+
+def settings_from(
+    places: Sequence[tuple[str, Metadata]],
+    defaults: Metadata,
+    asset_key: dg.AssetKey,
+    *,
+    has_partitions: bool,
+) -> OutputSettings:
+    """The settings of an asset's output by the metadata of several places, the nearest first.
+
+    Raises:
+        InvalidRequestError: There is no such key or value, or two of them contradict each other.
+    """
+    places = [*places, ("the metadata of DeltaIOManager", defaults)]
     for place, metadata in places:
         _validate_keys(place, metadata, only_ours=metadata is defaults)
     given = {key: _first_given(key, places) for key in _KEYS}
@@ -91,27 +132,37 @@ def output_settings(context: dg.OutputContext, defaults: Mapping[str, Any]) -> O
         partition_expr=_expressions(given["partition_expr"]),
         partition_by=_columns(given["delta/partition_by"]),
         mode=_mode(mode),
-        idempotency=declared_idempotency(context.asset_key, idempotency.value or "run"),
-        configuration=_texts(given["delta/configuration"]),
+        idempotency=declared_idempotency(asset_key, idempotency.value or "run"),
+        configuration=_texts(given["delta/configuration"], "table properties to texts"),
         merge_schema=_flag(given["delta/merge_schema"]),
         overwrite_schema=_flag(given["delta/overwrite_schema"]),
         is_version_of_partition=_is_of_partition(given["delta/data_version"]),
         column_lineage=_lineage(given["delta/column_lineage"]),
+        user_metadata=_commit_texts(given["delta/user_metadata"]),
     )
     if settings.idempotency == "partition" and settings.mode != "overwrite":
         raise InvalidRequestError(
             f"{idempotency.place} have the delta/idempotency 'partition', which is for overwrites; "
             "use 'run'"
         )
+    if settings.mode in ("error", "ignore") and has_partitions:
+        raise InvalidRequestError(
+            f"{mode.place} have the delta/mode {settings.mode!r}, by which only the first of the "
+            f"partitions of asset {asset_key.to_user_string()} would be written; choose append or "
+            "overwrite"
+        )
     return settings
 
 
 def partition_expr_of(
-    metadata: Mapping[str, Any], defaults: Mapping[str, Any], asset_key: dg.AssetKey
+    metadata: Metadata,
+    defaults: Metadata,
+    asset_key: dg.AssetKey,
+    read_metadata: ReadMetadata = lambda metadata, _place: metadata,
 ) -> PartitionExpr | None:
     """What says which rows belong to a partition of an asset, to whoever reads it."""
-    place = f"the metadata of asset {asset_key.to_user_string()}"
-    places = ((place, metadata), ("the metadata of DeltaIOManager", defaults))
+    place = definition_place(asset_key, metadata, read_metadata)
+    places = (place, ("the metadata of DeltaIOManager", defaults))
     return _expressions(_first_given("partition_expr", places))
 
 
@@ -122,7 +173,7 @@ def partition_expr_of_input(context: dg.InputContext) -> PartitionExpr | None:
     return _expressions(_first_given("partition_expr", places))
 
 
-def _validate_keys(place: str, metadata: Mapping[str, Any], *, only_ours: bool) -> None:
+def _validate_keys(place: str, metadata: Metadata, *, only_ours: bool) -> None:
     for key in metadata:
         if key not in _KEYS and (only_ours or key.startswith("delta/")):
             (nearest,) = get_close_matches(key, _KEYS, n=1, cutoff=0)
@@ -132,7 +183,7 @@ def _validate_keys(place: str, metadata: Mapping[str, Any], *, only_ours: bool) 
             )
 
 
-def _first_given(key: str, places: Sequence[tuple[str, Mapping[str, Any]]]) -> _Given:
+def _first_given(key: str, places: Sequence[tuple[str, Metadata]]) -> _Given:
     for place, metadata in places:
         if key in metadata:
             value = metadata[key]
@@ -144,11 +195,12 @@ def _mode(given: _Given) -> Mode:
     match given.value:
         case None:
             return "overwrite"
-        case "append" | "overwrite" as mode:
+        case "append" | "overwrite" | "error" | "ignore" as mode:
             known: Mode = mode
             return known
     raise InvalidRequestError(
-        f"{given.place} have the delta/mode {given.value!r}; choose append or overwrite"
+        f"{given.place} have the delta/mode {given.value!r}; choose append, overwrite, error or "
+        "ignore (there is no merge yet). Nothing was written"
     )
 
 
@@ -198,13 +250,24 @@ def _columns(given: _Given) -> tuple[str, ...] | None:
     raise given.refuse("a column or a list of columns")
 
 
-def _texts(given: _Given) -> Mapping[str, str] | None:
+def _texts(given: _Given, wanted: str) -> Mapping[str, str] | None:
     value = given.value
     if value is None:
         return None
     if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
         return value
-    raise given.refuse("a mapping of table properties to texts")
+    raise given.refuse(f"a mapping of {wanted}")
+
+
+def _commit_texts(given: _Given) -> Mapping[str, str] | None:
+    texts = _texts(given, "names to texts")
+    for name in texts or ():
+        if name.startswith(_RUN_NAMES):
+            raise InvalidRequestError(
+                f"{given.place} have {name!r} in {given.key}, which is where a commit tells of its "
+                "run; give it another name. Nothing was written"
+            )
+    return texts
 
 
 def _expressions(given: _Given) -> PartitionExpr | None:

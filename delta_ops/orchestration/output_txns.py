@@ -18,8 +18,10 @@ A position of a source that is committed is written again only where a run is to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import dagster as dg
 
@@ -58,19 +60,92 @@ def declared_idempotency(asset_key: dg.AssetKey, declared: object) -> Idempotenc
     )
 
 
-def run_txns(context: dg.OutputContext, log: DeltaLog, *, is_replaced: bool) -> list[Txn]:
-    """The identity of this output in this run and those that continue it; none outside of a run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutput:
+    """What a step of a run writes, as far as the identity of the write goes."""
 
-    Args:
-        is_replaced: Whether the output overwrites.
-    """
+    instance: dg.DagsterInstance
+    run: dg.DagsterRun
+    asset_key: dg.AssetKey
+    partitions: tuple[str, ...]
+    """Keys; empty for an asset without partitions."""
+    partition_text: str | None
+    """The partition, or the first and the last of a range; None without partitions."""
+
+    @property
+    def name(self) -> str:
+        """The asset and, if it has partitions, the partition or range of partitions."""
+        name = self.asset_key.to_user_string()
+        return name if self.partition_text is None else f"{name}[{self.partition_text}]"
+
+    def written_asset(self, *, is_replaced: bool) -> WrittenAsset:
+        """The asset and the partitions, and whether they are overwritten."""
+        return WrittenAsset(self.asset_key, self.partitions, is_replaced)
+
+
+def step_output(context: dg.OutputContext) -> StepOutput | None:
+    """The output that an IO manager handles; None outside of a run."""
     run = dagster_run(context)
     if run is None:
+        return None
+    keys: tuple[str, ...] = ()
+    text = None
+    if context.has_asset_partitions:
+        keys = tuple(context.asset_partition_keys)
+        text = _partition_text(
+            context.asset_partitions_def, keys, lambda: context.asset_partition_key_range
+        )
+    return StepOutput(
+        instance=dagster_instance(context),
+        run=run,
+        asset_key=context.asset_key,
+        partitions=keys,
+        partition_text=text,
+    )
+
+
+def step_output_of_asset(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> StepOutput:
+    """The output for one of the assets that a step materialises."""
+    partitions = context.assets_def.specs_by_key[asset_key].partitions_def
+    keys: tuple[str, ...] = ()
+    text = None
+    if partitions is not None:
+        keys = tuple(context.partition_keys)
+        text = _partition_text(partitions, keys, lambda: context.partition_key_range)
+    return StepOutput(
+        instance=context.instance,
+        run=context.run,
+        asset_key=asset_key,
+        partitions=keys,
+        partition_text=text,
+    )
+
+
+def write_txns(
+    output: StepOutput | None,
+    open_log: Callable[[], DeltaLog],
+    idempotency: Idempotency,
+    *,
+    is_replaced: bool,
+) -> list[Txn]:
+    """The identities of a write as a whole; none outside of a run.
+
+    Args:
+        open_log: Asked for only where the record of a run was deleted.
+        idempotency: "run" or "partition"; the parts of a "source" have their own.
+        is_replaced: Whether the output overwrites.
+
+    Raises:
+        InvalidRequestError: A record was deleted, and nobody knows whether a newer run has
+            overwritten one of the partitions.
+    """
+    if output is None:
         return []
-    instance = dagster_instance(context)
-    asset = written_asset(context, is_replaced=is_replaced)
-    line = line_that_ends_with(instance, run, asset, through_backfills=True)
-    return [Txn(app_id=_run_app_id(context, instance, log, line, is_replaced), version=0)]
+    if idempotency == "partition":
+        return _partition_txns(output, open_log)
+    asset = output.written_asset(is_replaced=is_replaced)
+    line = line_that_ends_with(output.instance, output.run, asset, through_backfills=True)
+    return [Txn(app_id=_run_app_id(output, open_log, line, is_replaced), version=0)]
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
@@ -82,88 +157,73 @@ def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> 
     """The identity of a source's position in a run that writes it again whether or not it is in the
     table, and in those that continue that run; None in any other run.
     """
-    run = dagster_run(context)
-    if run is None:
+    output = step_output(context)
+    if output is None:
         return None
-    asset = written_asset(context, is_replaced=False)
-    line = line_that_ends_with(dagster_instance(context), run, asset)
+    asset = output.written_asset(is_replaced=False)
+    line = line_that_ends_with(output.instance, output.run, asset)
     if line.lost is not None or line.first.tags.get(IDEMPOTENCY_TAG) != "force":
         return None
-    name = f"{context.asset_key.to_user_string()}:{line.first.run_id}:{source}"
+    name = f"{output.asset_key.to_user_string()}:{line.first.run_id}:{source}"
     return Txn(app_id=f"dagster:forced:{name}", version=position)
 
 
-def partition_txns(context: dg.OutputContext, log: DeltaLog) -> list[Txn]:
-    """The identities of the partitions as this run overwrites them; none outside of a run.
-
-    One for each partition, so that runs over different ranges meet where they overlap.
-
-    Raises:
-        InvalidRequestError: A record was deleted, and nobody knows whether a newer run has
-            overwritten one of the partitions.
-    """
-    run = dagster_run(context)
-    if run is None:
-        return []
-    instance = dagster_instance(context)
-    line = line_that_ends_with(instance, run, written_asset(context, is_replaced=True))
-    record = instance.get_run_record_by_id(line.first.run_id)
-    created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
-    txns = [
-        Txn(app_id=f"dagster:partition:{name}", version=created_ms, newer_is_stale=True)
-        for name in _partition_names(context)
-    ]
-    if line.lost is not None:
-        _validate_not_overtaken(log, txns, run.run_id, line.lost)
-    return txns
+def user_metadata(output: StepOutput | None, given: Mapping[str, str] | None) -> str | None:
+    """What a commit says of the run that made it, and what else it is given to say, as JSON."""
+    values: dict[str, str] = dict(given or {})
+    if output is not None:
+        values["dagster/run_id"] = output.run.run_id
+        values["dagster/root_run_id"] = root_id(output.run)
+        values["dagster/job"] = output.run.job_name
+        values["dagster/asset"] = output.asset_key.to_user_string()
+        if output.partition_text is not None:
+            values["dagster/partition"] = output.partition_text
+    return json.dumps(values, separators=(",", ":")) if values else None
 
 
-def written_asset(context: dg.OutputContext, *, is_replaced: bool) -> WrittenAsset:
-    """The asset and the partitions of an output."""
-    keys = tuple(context.asset_partition_keys) if context.has_asset_partitions else ()
-    return WrittenAsset(context.asset_key, keys, is_replaced)
-
-
-def output_name(context: dg.OutputContext) -> str:
-    """The asset and, if it has partitions, the partition or range of partitions."""
-    name = context.asset_key.to_user_string()
-    return f"{name}[{partition_text(context)}]" if context.has_asset_partitions else name
-
-
-def partition_text(context: dg.OutputContext) -> str:
-    """The partition, or the first and the last of a range."""
-    if isinstance(context.asset_partitions_def, dg.MultiPartitionsDefinition):
+def _partition_text(
+    partitions: dg.PartitionsDefinition[Any],
+    keys: Sequence[str],
+    key_range: Callable[[], dg.PartitionKeyRange],
+) -> str:
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
         # To Dagster these are a range for each key of the first dimension.
-        sorted_keys = sorted(context.asset_partition_keys)
+        sorted_keys = sorted(keys)
         start, end = sorted_keys[0], sorted_keys[-1]
     else:
-        start, end = context.asset_partition_key_range
+        start, end = key_range()
     return start if start == end else f"{start}...{end}"
 
 
+def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> list[Txn]:
+    """One for each partition, so that runs over different ranges meet where they overlap."""
+    asset = output.written_asset(is_replaced=True)
+    line = line_that_ends_with(output.instance, output.run, asset)
+    record = output.instance.get_run_record_by_id(line.first.run_id)
+    created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
+    name = output.asset_key.to_user_string()
+    names = [f"{name}[{key}]" for key in output.partitions] or [name]
+    txns = [
+        Txn(app_id=f"dagster:partition:{each}", version=created_ms, newer_is_stale=True)
+        for each in names
+    ]
+    if line.lost is not None:
+        _validate_not_overtaken(open_log(), txns, output.run.run_id, line.lost)
+    return txns
+
+
 def _run_app_id(
-    context: dg.OutputContext,
-    instance: dg.DagsterInstance,
-    log: DeltaLog,
-    line: Line,
-    is_replaced: bool,
+    output: StepOutput, open_log: Callable[[], DeltaLog], line: Line, is_replaced: bool
 ) -> str:
-    of_output = f"dagster:run:{output_name(context)}:"
+    of_output = f"dagster:run:{output.name}:"
     if line.lost is not None and not is_replaced:
-        committed = _find_committed(instance, log, of_output, line.lost.root_id)
+        committed = _find_committed(output.instance, open_log(), of_output, line.lost.root_id)
         if committed is not None:
             return committed
     root = backfill_root_id(line.first) or root_id(line.first)
     # Whether a deleted run has logged its overwrite is not known.
-    origin = line.first.run_id if is_replaced else line_origin_id(instance, line)
+    origin = line.first.run_id if is_replaced else line_origin_id(output.instance, line)
     return f"{of_output}{root}" if root == origin else f"{of_output}{root}:{origin}"
-
-
-def _partition_names(context: dg.OutputContext) -> Sequence[str]:
-    name = context.asset_key.to_user_string()
-    if not context.has_asset_partitions:
-        return [name]
-    return [f"{name}[{key}]" for key in context.asset_partition_keys]
 
 
 def _find_committed(

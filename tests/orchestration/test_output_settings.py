@@ -1,5 +1,6 @@
 """Where an output's settings stand: the Output before the asset before the IO manager."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def test_every_setting_is_heard_in_every_place(
         "delta/idempotency": "partition",
         "delta/configuration": {"delta.checkpointInterval": "7"},
         "delta/merge_schema": True,
+        "delta/user_metadata": {"team": "green"},
     }
     day = {"partitions_def": DAYS, "partition_key": "2026-01-01"}
     first = pa.table({"day": ["2026-01-01"], "x": [1]})
@@ -86,6 +88,10 @@ def test_every_setting_is_heard_in_every_place(
     assert table.metadata.configuration["delta.checkpointInterval"] == "7"
     assert list(table.transactions()) == ["dagster:partition:t[2026-01-01]"]
     assert rows_by_deltalake(tmp_path / "t") == [{"day": "2026-01-01", "x": 1, "n": "new"}]
+    (commit,) = log.commits(0, 0)
+    assert commit.info is not None
+    said = json.loads(commit.info.values["userMetadata"])
+    assert (said["team"], said["dagster/partition"]) == ("green", "2026-01-01")
     replaced: dict[str, Any] = {
         "delta/overwrite_schema": True,
         "partition_expr": None,
@@ -121,6 +127,8 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
         ({"delta/configuration": {"delta.checkpointInterval": 7}}, "table properties to texts"),
         ({"partition_expr": 3}, "give an expression"),
         ({"delta/overwrite_schema": 1}, "give True or False"),
+        ({"delta/mode": "merge"}, "there is no merge yet"),
+        ({"delta/user_metadata": {"dagster/job": "mine"}}, "give it another name"),
         ({"delta/idempotency": "partition", "delta/mode": "append"}, "is for overwrites"),
     ],
 )
@@ -141,3 +149,15 @@ def test_a_table_that_is_laid_out_otherwise_is_not_written(
     with pytest.raises(InvalidRequestError, match="is partitioned by x, not by y"):
         write(tmp_path, instance, rows, {OUTPUT: {"delta/partition_by": "y"}})
     assert DeltaLog(tmp_path / "t").snapshot().version == 0
+
+
+def test_a_field_that_the_io_manager_does_not_have_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="DeltaIOManager has no field mode"):
+        DeltaIOManager(root="lake", mode="append")
+
+
+def test_a_field_of_a_subclass_is_one_of_the_io_manager() -> None:
+    class Mine(DeltaIOManager):
+        team: str = "none"
+
+    assert Mine(root="lake", team="green").team == "green"

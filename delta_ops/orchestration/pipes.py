@@ -1,0 +1,104 @@
+"""Pipes, on Dagster's side: what a script elsewhere needs to write an asset's table once.
+
+The identity of its write is that of `DeltaIOManager`, so reruns do the same in both. Secrets stay
+names of variables: the script's process has to have them. `delta_ops.pipes` is the script's side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration.output_settings import OutputSettings, settings_from
+from delta_ops.orchestration.output_txns import (
+    step_output_of_asset,
+    user_metadata,
+    write_txns,
+)
+from delta_ops.orchestration.storage_options import config_options
+from delta_ops.orchestration.tables import TableRef
+from delta_ops.pipes import EXTRAS, AssetWrite
+from delta_ops.storage.paths import redact
+
+
+def pipes_extras(
+    context: dg.AssetExecutionContext, *tables: TableRef, **extras: Any
+) -> dict[str, Any]:
+    """The extras of a Pipes session whose script writes these tables by `delta_ops.pipes`.
+
+    The metadata of each asset's definition say how its table is written, as for `DeltaIOManager`:
+    `delta/mode`, `delta/idempotency` ("run" or "partition"), `delta/partition_by`, and so on.
+
+    Args:
+        tables: Tables of assets that the step materialises.
+        extras: What else the script gets.
+
+    Raises:
+        InvalidRequestError: A table is none of the step's, its metadata make no sense, or it has
+            what cannot be sent: a secret that is written out, a lock.
+    """
+    return {
+        **extras,
+        EXTRAS: {table.name: asdict(_asset_write(context, table)) for table in tables},
+    }
+
+
+def _asset_write(context: dg.AssetExecutionContext, table: TableRef) -> AssetWrite:
+    _validate_table(context, table)
+    settings = _settings(context, table.asset_key)
+    output = step_output_of_asset(context, table.asset_key)
+    is_replaced = settings.mode == "overwrite"
+    txns = write_txns(output, table.log, settings.idempotency, is_replaced=is_replaced)
+    has_partitions = output.partition_text is not None
+    return AssetWrite(
+        uri=table.uri,
+        storage_options=config_options(table.storage_options),
+        txns=[(txn.app_id, txn.version, txn.newer_is_stale) for txn in txns],
+        mode=settings.mode,
+        partition_by=settings.partition_by,
+        configuration=settings.configuration,
+        merge_schema=settings.merge_schema,
+        overwrite_schema=settings.overwrite_schema,
+        user_metadata=user_metadata(output, settings.user_metadata),
+        has_partitions=has_partitions,
+        data_versions=compat.latest_data_versions(
+            output.instance, output.asset_key, output.partitions if has_partitions else None
+        ),
+    )
+
+
+def _settings(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> OutputSettings:
+    spec = context.assets_def.specs_by_key[asset_key]
+    place = f"the metadata of asset {asset_key.to_user_string()}"
+    settings = settings_from(
+        [(place, spec.metadata)], {}, asset_key, has_partitions=spec.partitions_def is not None
+    )
+    if settings.idempotency == "source":
+        raise InvalidRequestError(
+            f"{place} have the delta/idempotency 'source', which is for lists of SourcePart; a "
+            "script writes as a whole, so choose run or partition"
+        )
+    return settings
+
+
+def _validate_table(context: dg.AssetExecutionContext, table: TableRef) -> None:
+    if table.asset_key not in context.selected_asset_keys:
+        known = ", ".join(sorted(key.to_user_string() for key in context.selected_asset_keys))
+        raise InvalidRequestError(
+            f"table {table.name} is of no asset that this step materialises, which are {known}; "
+            "give the TableRef the key of its asset"
+        )
+    if redact(table.uri) != table.uri:
+        raise InvalidRequestError(
+            f"the address of table {table.name} holds a password or a signature, which would be "
+            "written where the script reads its extras; give it as storage_options, by dg.EnvVar"
+        )
+    if table.lock is not None:
+        raise InvalidRequestError(
+            f"table {table.name} is committed to within a lock, which cannot be sent to a script; "
+            "write it in the asset itself"
+        )

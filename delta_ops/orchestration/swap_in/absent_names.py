@@ -1,0 +1,23 @@
+"""Names that other integrations export and that have no equal here: an import says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from delta_ops.errors import InvalidRequestError
+
+TABLE_RESOURCE = "take a DeltaLogResource: its log, snapshot and begin open a table"
+NO_MERGE = "delta_ops has no merge yet"
+NO_BACKOFF = "the clients of the stores have their own; leave it out"
+
+
+def explain_absence(module: str, reasons: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module."""
+
+    def find_attribute(name: str) -> Any:
+        if name in reasons:
+            raise InvalidRequestError(f"{module} has no {name}: {reasons[name]}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find_attribute

@@ -1,0 +1,69 @@
+"""The names of the package dagster-delta."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from delta_ops.orchestration.swap_in.absent_names import (
+    NO_BACKOFF,
+    NO_MERGE,
+    TABLE_RESOURCE,
+    explain_absence,
+)
+from delta_ops.orchestration.swap_in.delta_forks import (
+    DeltaLakeIOManager,
+    DeltaLakePolarsIOManager,
+    DeltaLakePyarrowIOManager,
+)
+from delta_ops.orchestration.swap_in.storage_configs import (
+    AzureConfig,
+    ClientConfig,
+    GcsConfig,
+    LocalConfig,
+    S3Config,
+)
+
+__all__ = [
+    "AzureConfig",
+    "BaseDeltaLakeIOManager",
+    "ClientConfig",
+    "DeltaLakePolarsIOManager",
+    "DeltaLakePyarrowIOManager",
+    "GcsConfig",
+    "LocalConfig",
+    "S3Config",
+    "SchemaMode",
+    "WriteMode",
+]
+
+__getattr__ = explain_absence(
+    __name__,
+    {
+        "BackoffConfig": NO_BACKOFF,
+        "DeltaTableResource": TABLE_RESOURCE,
+        "MergeConfig": NO_MERGE,
+        "MergeOperationsConfig": NO_MERGE,
+        "MergeType": NO_MERGE,
+    },
+)
+
+
+BaseDeltaLakeIOManager = DeltaLakeIOManager
+
+
+class WriteMode(StrEnum):
+    """What is done to the rows that are there; the last two are refused where they are used."""
+
+    error = "error"
+    append = "append"
+    overwrite = "overwrite"
+    ignore = "ignore"
+    merge = "merge"
+    create_or_replace = "create_or_replace"
+
+
+class SchemaMode(StrEnum):
+    """What is done to the columns that are there."""
+
+    overwrite = "overwrite"
+    merge = "merge"

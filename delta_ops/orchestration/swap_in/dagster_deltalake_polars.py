@@ -1,0 +1,9 @@
+"""The names of the package dagster-deltalake-polars."""
+
+from delta_ops.orchestration.swap_in.delta_forks import DeltaLakePolarsIOManager, TypesOfForks
+
+__all__ = ["DeltaLakePolarsIOManager", "DeltaLakePolarsTypeHandler"]
+
+
+class DeltaLakePolarsTypeHandler(TypesOfForks):
+    """For `type_handlers()`."""

@@ -1,0 +1,41 @@
+"""The metadata names of the package dagster-iceberg, for assets that move to Delta tables.
+
+The assets stay as they are. The IO manager has a root in the place of a catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager
+from delta_ops.orchestration.swap_in.words import Words, need_nothing, refuse, rename
+
+__all__ = ["DeltaLakeIOManager"]
+
+
+def _read_schema_update_mode(value: Any, said: str) -> Mapping[str, Any]:
+    if value not in ("error", "update"):
+        raise InvalidRequestError(f"{said} {value!r}; choose error or update")
+    return {"delta/merge_schema": value == "update"}
+
+
+class DeltaLakeIOManager(RenamedIOManager):
+    """Stores assets that have dagster-iceberg's metadata as Delta tables."""
+
+    output_words: ClassVar[Words] = {
+        "write_mode": rename("delta/mode"),
+        "schema_update_mode": _read_schema_update_mode,
+        # An asset's partitions are no layout of its table, which may stay as it is.
+        "partition_spec_update_mode": need_nothing,
+        # Needed by the write mode "upsert", which is refused.
+        "upsert_options": need_nothing,
+        "table_properties": refuse(
+            "these are Iceberg's; properties of a Delta table are given as delta/configuration"
+        ),
+    }
+    schema_field: ClassVar[str] = "namespace"
+
+    def __init__(self, **given: Any) -> None:  # or type checkers expect fields alone
+        super().__init__(**given)

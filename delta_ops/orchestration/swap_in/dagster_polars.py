@@ -1,0 +1,114 @@
+"""The names of the package dagster-polars, as far as they are about Delta tables.
+
+The table of an asset is `<base_dir>/<asset key>.delta`. Its partitions are rows of it, so an asset
+with partitions needs `partition_by`: a column, or a mapping of dimensions to columns, by which a
+new table is laid out, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, refuse_versions
+from delta_ops.orchestration.swap_in.words import (
+    Words,
+    need_nothing,
+    read_schema_mode,
+    read_words,
+    refuse,
+    rename,
+)
+
+__all__ = ["DeltaWriteMode", "PolarsDeltaIOManager"]
+
+_NO_MERGE = "delta_ops has no merge yet; write by append or overwrite"
+_OWN_READER = "delta_ops has a reader of its own; columns and partitions choose what it reads"
+
+
+class DeltaWriteMode(StrEnum):
+    """What is done to the rows that are there; the last one is refused where it is used."""
+
+    error = "error"
+    append = "append"
+    overwrite = "overwrite"
+    ignore = "ignore"
+    merge = "merge"
+
+
+def _read_partition_by(value: Any, said: str) -> Mapping[str, Any]:
+    match value:
+        case str():
+            return {"partition_expr": value, "delta/partition_by": [value]}
+        case Mapping() if all(isinstance(each, str) for each in value.values()):
+            return {"partition_expr": value, "delta/partition_by": list(value.values())}
+    raise InvalidRequestError(
+        f"{said} {value!r}; give a column, or a mapping of dimensions to such"
+    )
+
+
+_WRITE_OPTIONS: Words = {
+    "schema_mode": read_schema_mode,
+    "configuration": rename("delta/configuration"),
+}
+
+
+def _read_write_options(value: Any, said: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or set(value) - set(_WRITE_OPTIONS):
+        raise InvalidRequestError(
+            f"{said}, of which only {' and '.join(_WRITE_OPTIONS)} are known here; delta_ops has "
+            "a writer of its own. Nothing was written"
+        )
+    return read_words(value, said, _WRITE_OPTIONS)
+
+
+class PolarsDeltaIOManager(RenamedIOManager):
+    """For polars frames; inputs without an annotation are such."""
+
+    output_words: ClassVar[Words] = {
+        "mode": rename("delta/mode"),
+        "partition_by": _read_partition_by,
+        "delta_write_options": _read_write_options,
+        "delta_merge_options": refuse(_NO_MERGE),
+        "streaming": refuse("a lazy frame is collected as a whole; collect it in the asset"),
+    }
+    input_words: ClassVar[Words] = {
+        **refuse_versions("version"),
+        "pyarrow_options": refuse(_OWN_READER),
+        "delta_table_options": refuse(_OWN_READER),
+        # A partition without rows is none that is missing.
+        "allow_missing_partitions": need_nothing,
+    }
+    field_words: ClassVar[Words] = {
+        "mode": rename("delta/mode"),
+        **refuse_versions("version"),
+        "extension": refuse("the folders of the tables end in .delta", unless=(".delta",)),
+    }
+    table_words: ClassVar[Sequence[str]] = ()
+    root_field: ClassVar[str] = "base_dir"
+    schema_field: ClassVar[str] = ""
+
+    def __init__(self, **given: Any) -> None:
+        if "cloud_storage_options" in given:
+            given["storage_options"] = given.pop("cloud_storage_options")
+        super().__init__(**given)
+
+    def table_name(
+        self,
+        asset_key: dg.AssetKey,
+        metadata: Mapping[str, Any],  # noqa: ARG002 - the key says it all
+    ) -> Sequence[str]:
+        """The asset's key, whose last part gets an ending."""
+        *prefix, name = asset_key.path
+        return [*prefix, f"{name}.delta"]
+
+    @staticmethod
+    def default_load_type() -> type | None:
+        """The class of inputs that have no annotation."""
+        import polars as pl
+
+        return pl.DataFrame

@@ -1,0 +1,132 @@
+"""Storage configs: how dagster-deltalake and dagster-delta are told of a store. Pure.
+
+Their fields are options of the Rust crate object_store. They are put into those that
+`storage_options` take; credentials may be `dg.EnvVar`s, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import dagster as dg
+
+from delta_ops.errors import InvalidRequestError
+
+
+class StorageConfig:
+    """Options of a store; one for each kind of store below."""
+
+    options_by_name: ClassVar[Mapping[str, str]] = {}
+    """Our option for each of theirs."""
+    needless: ClassVar[frozenset[str]] = frozenset()
+    """Options that allow or ask for what is so anyway."""
+    bucket_name: ClassVar[str] = ""
+    """The option that repeats what the address says."""
+    schemes: ClassVar[frozenset[str]] = frozenset()
+    """Schemes of addresses in this kind of store; any, if it is empty."""
+    hint: ClassVar[str] = ""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = {name: value for name, value in options.items() if value is not None}
+        known = {*self.options_by_name, *self.needless, self.bucket_name, "provider"}
+        for name, value in self._options.items():
+            if name not in known and value is not False:
+                raise InvalidRequestError(
+                    f"{type(self).__name__} has no option {name} here; known are "
+                    f"{', '.join(self.options_by_name) or 'none'}. {self.hint}".rstrip()
+                )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._options)})"
+
+    def storage_options(self, root: object) -> dict[str, Any]:
+        """The options as `storage_options` have them, for tables below an address.
+
+        Raises:
+            InvalidRequestError: The address is in another store, or another bucket.
+        """
+        if isinstance(root, str) and not isinstance(root, dg.EnvVar):
+            self._validate_root(root)
+        return {
+            self.options_by_name[name]: value
+            for name, value in self._options.items()
+            if name in self.options_by_name
+        }
+
+    def _validate_root(self, root: str) -> None:
+        address = urlsplit(root)
+        if self.schemes and address.scheme not in self.schemes:
+            raise InvalidRequestError(
+                f"storage_options are {type(self).__name__}, and root_uri is no address in such a "
+                f"store; begin it with {' or '.join(f'{each}://' for each in sorted(self.schemes))}"
+            )
+        bucket = self._options.get(self.bucket_name)
+        if bucket is not None and bucket != address.netloc.partition("@")[0]:
+            raise InvalidRequestError(
+                f"{type(self).__name__} has another {self.bucket_name} than root_uri; leave it out"
+            )
+
+
+class LocalConfig(StorageConfig):
+    """No options: a local disk, or a store that the environment describes."""
+
+
+class S3Config(StorageConfig):
+    """Options of S3."""
+
+    options_by_name: ClassVar[Mapping[str, str]] = {
+        "access_key_id": "key",
+        "secret_access_key": "secret",
+        "token": "token",
+        "region": "aws_region",
+        "endpoint": "endpoint_url",
+        "virtual_hosted_style_request": "aws_virtual_hosted_style_request",
+    }
+    # Commits are created exclusively, by conditional puts.
+    needless = frozenset(
+        {"allow_unsafe_rename", "AWS_S3_ALLOW_UNSAFE_RENAME", "copy_if_not_exists"}
+    )
+    bucket_name = "bucket"
+    schemes = frozenset({"s3", "s3a"})
+    hint = (
+        "Options of the client s3fs go into storage_options={...}; roles and instance profiles are "
+        "found without any"
+    )
+
+
+class AzureConfig(StorageConfig):
+    """Options of Azure Blob Storage and ADLS."""
+
+    options_by_name: ClassVar[Mapping[str, str]] = {
+        "account_name": "account_name",
+        "account_key": "account_key",
+        "sas_key": "sas_token",
+        "client_id": "client_id",
+        "client_secret": "client_secret",
+        "tenant_id": "tenant_id",
+    }
+    bucket_name = "container_name"
+    schemes = frozenset({"abfs", "abfss", "az"})
+    hint = "Options of the client adlfs go into storage_options={...}"
+
+
+class GcsConfig(StorageConfig):
+    """Options of Google Cloud Storage."""
+
+    options_by_name: ClassVar[Mapping[str, str]] = {
+        "service_account": "service_account",
+        "service_account_key": "service_account_key",
+        "application_credentials": "application_credentials",
+    }
+    bucket_name = "bucket"
+    schemes = frozenset({"gs", "gcs"})
+    hint = "Options of the client gcsfs go into storage_options={...}"
+
+
+class ClientConfig(StorageConfig):
+    """Options of the HTTP client, of which only `allow_http` has an equal."""
+
+    needless = frozenset({"allow_http"})  # the endpoint's scheme says whether it is HTTPS
+    hint = "Timeouts and proxies are options of fsspec's clients, in storage_options={...}"

@@ -1,0 +1,208 @@
+"""Pipes: a script that a Dagster run starts elsewhere writes an asset's table once, and says so.
+
+    from dagster_pipes import open_dagster_pipes
+    from delta_ops.pipes import write_asset
+
+    with open_dagster_pipes() as pipes:
+        write_asset(pipes, rows)
+
+Dagster's side, `delta_ops.orchestration.pipes_extras`, sends the place of the table, how it is
+written, and the identity of the write, which a rerun of the script has too. So a script that was
+killed after its commit finds that commit, and reports it. This module imports nothing of Dagster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from delta_ops.errors import InvalidRequestError, VersionNotFoundError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import CommitResult, Transaction, Txn, begin
+
+if TYPE_CHECKING:
+    from dagster_pipes import PipesContext
+
+EXTRAS = "delta_ops"
+"""Name of what Dagster's side sends, among the extras of a Pipes session."""
+_SHORT_ID = 8
+"""Characters of `metaData.id` in a data version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetWrite:
+    """What Dagster's side asks for: one write of one asset. JSON, but for its class."""
+
+    uri: str
+    storage_options: Mapping[str, Any]
+    """Secrets as `{"env": "NAME"}`, which this process has to have."""
+    txns: Sequence[tuple[str, int, bool]]
+    """Fields of `Txn`, in their order."""
+    mode: Literal["append", "overwrite", "error", "ignore"]
+    partition_by: Sequence[str] | None
+    configuration: Mapping[str, str] | None
+    merge_schema: bool
+    overwrite_schema: bool
+    user_metadata: str | None
+    has_partitions: bool
+    """Whether the asset has partitions; some of its rows are then another run's."""
+    data_versions: Sequence[str]
+    """Those that Dagster knows of the same asset and partitions."""
+
+
+def write_asset(
+    pipes: PipesContext,
+    data: Any,
+    *,
+    replace_where: Predicate | None = None,
+    asset_key: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> CommitResult:
+    """Write the rows of an asset of this session, unless that is done, and report its commit.
+
+    Args:
+        pipes: What `open_dagster_pipes()` has returned.
+        data: A Spark DataFrame, written by Spark, or anything that `delta_ops.arrow.write` takes; a
+            function without arguments that makes it is called only if there is something to write.
+        replace_where: The rows that an overwrite replaces; needed where the asset has partitions.
+        asset_key: The asset, parts separated by `/`, where the session has several.
+        metadata: More of what the materialization shows.
+
+    Raises:
+        InvalidRequestError: The session asks for no such write, or the data do not fit the table.
+        CommitConflictError: A concurrent commit invalidates this one; run the script again.
+    """
+    key, write = _asset_write(pipes, asset_key)
+    if write.has_partitions and write.mode == "overwrite" and replace_where is None:
+        raise InvalidRequestError(
+            f"asset {key} has partitions and is overwritten, and write_asset does not know which "
+            "rows are those of this run; give replace_where, for instance "
+            'col("day") == pipes.partition_key'
+        )
+    log = DeltaLog(write.uri, _resolve(write.storage_options, "storage_options"))
+    transaction = begin(log)
+    for app_id, version, newer_is_stale in write.txns:
+        transaction.set_transaction(
+            Txn(app_id=app_id, version=version, newer_is_stale=newer_is_stale)
+        )
+    result = transaction.done_before()
+    if result is None:
+        rows = data() if callable(data) else data
+        result = _write(transaction, rows, write, replace_where)
+    table = _written_table(log, result)
+    pipes.report_asset_materialization(
+        metadata={**_metadata(table, result), **(metadata or {})},
+        data_version=_data_version(table, write.data_versions),
+        asset_key=key,
+    )
+    return result
+
+
+def _asset_write(pipes: PipesContext, asset_key: str | None) -> tuple[str, AssetWrite]:
+    extras = pipes.extras
+    if not isinstance(extras, Mapping):
+        raise InvalidRequestError(
+            "Dagster has not started this script, so there is no asset to write; start it by a "
+            "Pipes client, or write by delta_ops.arrow.write or delta_ops.spark.write"
+        )
+    writes: Mapping[str, Any] = extras.get(EXTRAS) or {}
+    if asset_key is None and len(writes) == 1:
+        (asset_key,) = writes
+    if asset_key is None or asset_key not in writes:
+        raise InvalidRequestError(
+            f"this session writes {', '.join(sorted(writes)) or 'no asset'} and not "
+            f"{asset_key or 'one that is not named'}; give asset_key, and where the script is "
+            "started extras=pipes_extras(context, table)"
+        )
+    return asset_key, AssetWrite(**writes[asset_key])
+
+
+def _write(
+    transaction: Transaction, rows: Any, write: AssetWrite, replace_where: Predicate | None
+) -> CommitResult:
+    options: dict[str, Any] = {
+        "mode": write.mode,
+        "partition_by": write.partition_by,
+        "replace_where": replace_where,
+        "merge_schema": write.merge_schema,
+        "overwrite_schema": write.overwrite_schema,
+        "configuration": write.configuration if transaction.snapshot is None else None,
+        "user_metadata": write.user_metadata,
+    }
+    pyspark_sql = sys.modules.get("pyspark.sql")
+    if pyspark_sql is not None and isinstance(rows, pyspark_sql.DataFrame):
+        from delta_ops import spark
+
+        return spark.write(rows, transaction, **options)
+    from delta_ops import arrow
+
+    return arrow.write(transaction, rows, **options)
+
+
+def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
+    """The table at the commit's version, or at its latest where that cannot be read."""
+    if result.snapshot is not None:
+        return result.snapshot
+    try:
+        return log.snapshot(result.version)
+    except VersionNotFoundError:
+        return log.snapshot()
+
+
+def _data_version(table: Snapshot, known: Sequence[str]) -> str:
+    """As `DeltaIOManager` has it; no older than what Dagster knows, by which steps read."""
+    prefix = f"{table.metadata.id[:_SHORT_ID]}@"
+    numbers = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]
+    return f"{prefix}{max([table.version, *(int(n) for n in numbers if n.isdecimal())])}"
+
+
+def _metadata(table: Snapshot, result: CommitResult) -> dict[str, Any]:
+    columns = [
+        {"name": field.name, "type": str(field.type), "constraints": {"nullable": field.nullable}}
+        for field in table.arrow_schema
+    ]
+    shown = {
+        "dagster/uri": {"raw_value": table.uri, "type": "text"},
+        "dagster/size_bytes": table.size_bytes,
+        "dagster/column_schema": {"raw_value": {"columns": columns}, "type": "table_schema"},
+        "delta/version": table.version,
+        "delta/num_files": table.num_files,
+        "delta/commits": int(result.version is not None and not result.already_committed),
+        "delta/already_committed": int(result.already_committed),
+        "delta/adopted": result.already_committed,
+        "delta/commit_attempts": result.attempts,
+    }
+    if not result.already_committed:
+        shown["delta/rows_written"] = result.metrics.get("numOutputRows", 0)
+        shown["delta/files_written"] = result.metrics.get("numFiles", 0)
+    return shown
+
+
+def _resolve(value: Any, name: str) -> Any:
+    """Storage options with the variables of this process in the place of their names."""
+    match value:
+        case {"env": str(variable), **rest} if rest in ({}, {"type": "int"}):
+            return _variable(variable, name, int if rest else str)
+        case Mapping():
+            return {each: _resolve(value[each], f"{name}.{each}") for each in value}
+        case list():
+            return [_resolve(each, name) for each in value]
+    return value
+
+
+def _variable(variable: str, name: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(os.environ[variable])
+    except KeyError:
+        reason = "is not set"
+    except ValueError:
+        # Not chained: Python's error repeats the value.
+        reason = "holds no whole number"
+    raise InvalidRequestError(
+        f"{name} comes from the environment variable {variable}, which {reason} in the process of "
+        "this script; set it where the script is started"
+    )

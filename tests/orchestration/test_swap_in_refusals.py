@@ -1,0 +1,331 @@
+"""What other integrations are told and is not done here is refused, never left out in silence."""
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.orchestration import DeltaIOManager
+from delta_ops.orchestration.swap_in import (
+    dagster_delta,
+    dagster_deltalake,
+    dagster_iceberg,
+    dagster_polars,
+)
+from delta_ops.orchestration.swap_in.io_manager import table_folders
+from delta_ops.orchestration.swap_in.storage_configs import (
+    AzureConfig,
+    ClientConfig,
+    GcsConfig,
+    LocalConfig,
+    S3Config,
+    StorageConfig,
+)
+
+Make = Callable[..., DeltaIOManager]
+DELTALAKE: Make = dagster_deltalake.DeltaLakePyarrowIOManager
+DELTA: Make = dagster_delta.DeltaLakePyarrowIOManager
+POLARS: Make = dagster_polars.PolarsDeltaIOManager
+ICEBERG: Make = dagster_iceberg.DeltaLakeIOManager
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as one:
+        yield one
+
+
+def write(
+    manager: DeltaIOManager,
+    instance: dg.DagsterInstance,
+    metadata: Mapping[str, Any],
+    *,
+    of_output: bool = False,
+) -> None:
+    @dg.asset(metadata={} if of_output else dict(metadata))
+    def t() -> dg.Output[pa.Table]:
+        return dg.Output(pa.table({"x": [1]}), metadata=dict(metadata) if of_output else {})
+
+    dg.materialize([t], resources={"io_manager": manager}, instance=instance)
+
+
+@pytest.mark.parametrize(
+    ("make", "fields", "says"),
+    [
+        (DELTALAKE, {"writer_engine": "rust"}, "has a writer of its own"),
+        (DELTALAKE, {"writer_properties": {"compression": "SNAPPY"}}, "chooses the codec"),
+        (DELTALAKE, {"client_options": {"timeout": 3}}, "give a ClientConfig"),
+        (DELTALAKE, {"table_confg": {"a": "b"}}, "has no field table_confg"),
+        (DELTALAKE, {"root": "elsewhere"}, "both root_uri and root"),
+        (DELTA, {"merge_config": {"merge_type": "upsert"}}, "no merge yet"),
+        (DELTA, {"parquet_read_options": {"coerce_int96": "ms"}}, "a reader of its own"),
+        (DELTA, {"schema_mode": "replace"}, "choose merge or overwrite"),
+        (DELTA, {"schema_mode": "merge", "overwrite_schema": True}, "beside another word"),
+        (DELTA, {"commit_properties": {"max_commit_retries": 3}}, "only custom_metadata"),
+    ],
+)
+def test_a_field_that_cannot_be_honoured_is_refused(
+    make: Make, fields: Mapping[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=says):
+        make(**{"root_uri": "lake", "storage_options": LocalConfig(), **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"version": 3},
+        {"extension": ".parquet"},
+        {"mode": "append", "metadata": {"delta/mode": "overwrite"}},
+    ],
+)
+def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
+    fields: Mapping[str, Any],
+) -> None:
+    with pytest.raises(InvalidRequestError):
+        POLARS(base_dir="lake", **fields)
+
+
+@pytest.mark.parametrize(
+    ("make", "metadata", "says"),
+    [
+        (DELTA, {"mode": "merge"}, "there is no merge yet"),
+        (DELTA, {"mode": dagster_delta.WriteMode.create_or_replace}, "choose append, overwrite"),
+        (DELTA, {"merge_predicate": "s.a = t.a"}, "no merge yet"),
+        (DELTA, {"writer_properties": {"compression": "SNAPPY"}}, "chooses the codec"),
+        (DELTA, {"mode": "append", "delta/mode": "append"}, "another word for delta/mode"),
+        (DELTA, {"custom_metadata": {"dagster/run_id": "mine"}}, "give it another name"),
+        (DELTA, {"root_name": 3}, "give a text"),
+        (POLARS, {"mode": "merge"}, "there is no merge yet"),
+        (POLARS, {"delta_merge_options": {"predicate": "s.id = t.id"}}, "no merge yet"),
+        (POLARS, {"delta_write_options": {"engine": "rust"}}, "schema_mode and configuration"),
+        (POLARS, {"partition_by": 3}, "give a column"),
+        (POLARS, {"streaming": True}, "collect it in the asset"),
+        (ICEBERG, {"write_mode": "upsert"}, "there is no merge yet"),
+        (ICEBERG, {"table_properties": {"write.parquet.page-size-bytes": "1"}}, "Iceberg's"),
+        (ICEBERG, {"schema_update_mode": "drop"}, "choose error or update"),
+    ],
+)
+def test_metadata_that_cannot_be_honoured_are_refused_before_anything_is_written(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    make: Make,
+    metadata: Mapping[str, Any],
+    says: str,
+) -> None:
+    manager = make(base_dir=str(tmp_path)) if make is POLARS else make(root_uri=str(tmp_path))
+    with pytest.raises(InvalidRequestError, match=says):
+        write(manager, instance, metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "metadata"),
+    [
+        (DELTA, {"merge_predicate": None, "writer_properties": {}}),
+        (POLARS, {"streaming": False}),
+        (ICEBERG, {"partition_spec_update_mode": "update", "upsert_options": {"join_cols": ["x"]}}),
+        (ICEBERG, {"owner": "somebody"}),
+    ],
+)
+def test_metadata_that_ask_for_nothing_else_are_no_error(
+    tmp_path: Path, instance: dg.DagsterInstance, make: Make, metadata: Mapping[str, Any]
+) -> None:
+    manager = make(base_dir=str(tmp_path)) if make is POLARS else make(root_uri=str(tmp_path))
+    write(manager, instance, metadata)
+    assert any(tmp_path.rglob("_delta_log"))
+
+
+@pytest.mark.parametrize("name", ["schema", "root_name"])
+def test_the_output_cannot_name_another_table(
+    tmp_path: Path, instance: dg.DagsterInstance, name: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match="goes by its definition"):
+        write(DELTA(root_uri=str(tmp_path)), instance, {name: "other"}, of_output=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (DELTA, "table_version"),
+        (POLARS, "version"),
+        (POLARS, "pyarrow_options"),
+        (POLARS, "delta_table_options"),
+    ],
+)
+def test_an_input_is_not_read_otherwise_without_a_word(
+    tmp_path: Path, instance: dg.DagsterInstance, make: Make, name: str
+) -> None:
+    manager = make(base_dir=str(tmp_path)) if make is POLARS else make(root_uri=str(tmp_path))
+
+    @dg.asset(ins={"t": dg.AssetIn(metadata={name: 1})})
+    def reader(t: pa.Table) -> None: ...
+
+    with pytest.raises(InvalidRequestError, match=f"the input have {name}"):
+        dg.materialize(
+            [dg.AssetSpec("t"), reader], resources={"io_manager": manager}, instance=instance
+        )
+
+
+def test_an_output_that_is_no_asset_has_no_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.op(out=dg.Out(metadata={"schema": "garden"}))
+    def plants() -> pa.Table:
+        return pa.table({"x": [1]})
+
+    @dg.job(resource_defs={"io_manager": DELTA(root_uri=str(tmp_path))})
+    def job() -> None:
+        plants()
+
+    with pytest.raises(InvalidRequestError, match="op plants belongs to no asset"):
+        job.execute_in_process(instance=instance)
+
+
+@pytest.mark.parametrize(("mode", "again"), [("error", TableExistsError), ("ignore", None)])
+def test_the_modes_for_a_new_table_write_it_once(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    mode: str,
+    again: type[TableExistsError] | None,
+) -> None:
+    manager = DELTALAKE(root_uri=str(tmp_path), mode=mode)
+    write(manager, instance, {})
+    if again is None:
+        write(manager, instance, {})
+        event = instance.get_latest_materialization_event(dg.AssetKey("t"))
+        assert event is not None
+        assert event.asset_materialization is not None
+        assert event.asset_materialization.metadata["delta/version"].value == 0
+    else:
+        with pytest.raises(again):
+            write(manager, instance, {})
+    assert len(list((tmp_path / "public/t/_delta_log").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_a_mode_for_a_new_table_is_refused_for_partitions(
+    tmp_path: Path, instance: dg.DagsterInstance, mode: str
+) -> None:
+    @dg.asset(
+        partitions_def=dg.StaticPartitionsDefinition(["a", "b"]),
+        metadata={"partition_expr": "k", "mode": mode},
+    )
+    def t() -> pa.Table:
+        return pa.table({"k": ["a"]})
+
+    with pytest.raises(InvalidRequestError, match="only the first of the partitions"):
+        dg.materialize(
+            [t],
+            resources={"io_manager": DELTALAKE(root_uri=str(tmp_path))},
+            instance=instance,
+            partition_key="a",
+        )
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "says"),
+    [
+        ("dagster_deltalake", "DeltaTableResource", "take a DeltaLogResource"),
+        ("dagster_delta", "MergeConfig", "no merge yet"),
+        ("dagster_delta", "BackoffConfig", "leave it out"),
+    ],
+)
+def test_an_import_of_what_has_no_equal_says_why(module: str, name: str, says: str) -> None:
+    with pytest.raises(InvalidRequestError, match=says):
+        exec(f"from delta_ops.orchestration.swap_in.{module} import {name}")
+    swapped = importlib.import_module(f"delta_ops.orchestration.swap_in.{module}")
+    with pytest.raises(AttributeError):
+        _ = swapped.no_such_name
+
+
+def test_a_type_handler_of_somebody_else_is_refused() -> None:
+    class Mine(dagster_deltalake.DeltaLakeIOManager):
+        @staticmethod
+        def type_handlers() -> Any:
+            return [object()]
+
+    make: Make = Mine
+    with pytest.raises(InvalidRequestError, match="register_type_handler"):
+        make(root_uri="lake", storage_options=LocalConfig())
+
+
+@pytest.mark.parametrize(
+    ("config", "root", "options"),
+    [
+        (
+            S3Config(
+                access_key_id=dg.EnvVar("K"),
+                region="eu-west-1",
+                endpoint="http://127.0.0.1:1",
+                allow_unsafe_rename=True,
+                bucket="b",
+                imdsv1_fallback=False,
+            ),
+            "s3://b/lake",
+            {"key": "K", "aws_region": "eu-west-1", "endpoint_url": "http://127.0.0.1:1"},
+        ),
+        (
+            AzureConfig(account_name="a", sas_key=dg.EnvVar("S"), container_name="c"),
+            "abfss://c@a.dfs.core.windows.net/lake",
+            {"account_name": "a", "sas_token": "S"},
+        ),
+        (GcsConfig(service_account="/key.json"), "gs://b", {"service_account": "/key.json"}),
+        (LocalConfig(), "s3://b/lake", {}),
+    ],
+)
+def test_a_storage_config_is_storage_options(
+    config: StorageConfig, root: str, options: Mapping[str, Any]
+) -> None:
+    assert config.storage_options(root) == options
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: S3Config(unsigned_payload=True), "no option unsigned_payload"),
+        (lambda: AzureConfig(use_azure_cli=True), "no option use_azure_cli"),
+        (lambda: ClientConfig(timeout="30s"), "no option timeout"),
+        (lambda: LocalConfig(path="x"), "known are none"),
+        (lambda: S3Config(bucket="a").storage_options("s3://b/lake"), "another bucket"),
+        (lambda: GcsConfig().storage_options("s3://b/lake"), "gs://"),
+        (
+            lambda: DELTALAKE(
+                root_uri="s3://b", storage_options=S3Config(secret_access_key="very secret")
+            ),
+            "the storage option secret is a secret that is written out",
+        ),
+    ],
+)
+def test_a_storage_config_that_cannot_be_honoured_is_refused(
+    make: Callable[[], object], says: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=says) as refused:
+        make()
+    assert "very secret" not in str(refused.value)
+
+
+def test_a_storage_config_shows_no_value() -> None:
+    assert repr(S3Config(secret_access_key="very secret")) == "S3Config(secret_access_key)"
+
+
+@pytest.mark.parametrize(
+    ("key", "metadata", "schema", "folders"),
+    [
+        (["t"], {}, None, ("public", "t")),
+        (["a", "b", "t"], {}, None, ("b", "t")),
+        (["a", "b", "t"], {}, "mine", ("mine", "t")),
+        (["b", "t"], {"schema": "its"}, "mine", ("its", "t")),
+        (["b", "t"], {"root_name": "other"}, None, ("b", "other")),
+        (["t"], {"schema": dg.MetadataValue.text("its")}, None, ("its", "t")),
+    ],
+)
+def test_the_schema_is_that_of_the_metadata_then_the_io_manager_then_the_key(
+    key: list[str], metadata: Mapping[str, Any], schema: str | None, folders: tuple[str, str]
+) -> None:
+    assert table_folders(dg.AssetKey(key), metadata, schema) == folders
