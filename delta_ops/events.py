@@ -87,6 +87,11 @@ class Progress:
     done: int
     total: int | None
 
+    @property
+    def count(self) -> str:
+        """How much is done, for people."""
+        return f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
+
 
 Event = (
     WriteStarted

@@ -134,7 +134,7 @@ def build_fleet_maintenance_job(
     ) -> dict[str, Any]:
         def on_event(event: object) -> None:
             if isinstance(event, Progress):
-                context.log.info(f"{event.table}: {event.done} of {event.total}")
+                context.log.info(f"{event.table}: {event.count}")
 
         rows = list(
             maintain_fleet(

@@ -208,8 +208,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             nonlocal told_at
             if isinstance(event, Progress) and time.monotonic() - told_at >= PROGRESS_S:
                 told_at = time.monotonic()
-                done = f"{event.done:,} of {event.total:,} tasks done"
-                context.log.info(f"{event.table}: {event.operation}, {done}")
+                context.log.info(f"{event.table}: {event.operation}, {event.count} tasks done")
             if isinstance(event, RaceLost):
                 context.log.info(f"{event.table}: another writer committed {event.version} first")
             if isinstance(event, CommitLost):

@@ -225,7 +225,7 @@ def _attempt(
 ) -> MaintenanceResult:
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
-            context.log.info(f"{table.name}: {event.operation}: {event.done} of {event.total}")
+            context.log.info(f"{table.name}: {event.operation}: {event.count}")
         if isinstance(event, CommitLost):
             context.log.warning(f"{table.name}: {event.advice}")
 
