@@ -28,7 +28,7 @@ from delta_ops.protocol.schema import StructType
 _TRIED_KEYS = 1_000
 """Keys that are tried one after the other where a value's text is none of them."""
 _MAX_OUTSIDE = 100
-"""Values outside of every partition after which no further ones are looked at."""
+"""Values for which windows are tried in vain; with one more, nobody knows of the rest."""
 _ROW = "row of values"
 _PER_SECOND = (1, 1_000, 1_000_000)
 
@@ -42,6 +42,12 @@ class Dimension:
     """As `partition_expression` takes it."""
     known: Collection[str]
     """The keys there are; none where they are windows of time, which follow from each other."""
+
+    @property
+    def is_tried_whole(self) -> bool:
+        """Whether each of its keys is tried for a value whose text is none of them."""
+        is_window = isinstance(self.partitions, dg.TimeWindowPartitionsDefinition)
+        return not is_window and len(self.known) <= _TRIED_KEYS
 
     def has(self, key: str) -> bool:
         """Whether Dagster has a partition of this key."""
@@ -77,7 +83,8 @@ def keys_of_values(values: pa.Array, dimension: Dimension, schema: StructType) -
     A key of a window need not be one that Dagster has. None: there is no key for the value.
 
     Raises:
-        InvalidRequestError: The expression does not fit the schema.
+        InvalidRequestError: The expression does not fit the schema, or too many values look like
+            keys and are none.
     """
     path = parse_expression(dimension.expression, schema).path
     known_values = values.to_pylist()
@@ -85,16 +92,26 @@ def keys_of_values(values: pa.Array, dimension: Dimension, schema: StructType) -
     rows = pa.table({path[0]: _nest(path[1:], values), _ROW: pa.array(range(len(values)))})
     rows = rows.filter(pa.array([value is not None for value in known_values], pa.bool_()))
     num_outside = 0
-    while len(rows) and num_outside < _MAX_OUTSIDE:
-        first = rows[_ROW][0].as_py()
-        for key, of_key in _matches(rows, known_values[first], dimension, schema):
-            if first in of_key:
-                for row in of_key:
-                    keys[row] = key
+    for first, value in enumerate(known_values):
+        if value is None or keys[first] is not None:
+            continue
+        is_tried = False
+        for key, of_key in _matches(rows, value, dimension, schema):
+            is_tried = True
+            for row in of_key:
+                keys[row] = key
+            rows = rows.filter(pc.invert(pc.is_in(rows[_ROW], pa.array(of_key, pa.int64()))))
+            if keys[first] is not None:
                 break
         else:
-            num_outside, of_key = num_outside + 1, {first}
-        rows = rows.filter(pc.invert(pc.is_in(rows[_ROW], pa.array(of_key, pa.int64()))))
+            if dimension.is_tried_whole:
+                return keys  # each key was tried on all the rows that had none
+            num_outside += is_tried
+            if num_outside > _MAX_OUTSIDE:
+                raise InvalidRequestError(
+                    f"more than {_MAX_OUTSIDE} values of {dimension.expression} have no partition, "
+                    "so the others were not looked at"
+                )
     return keys
 
 
@@ -126,7 +143,7 @@ def _guesses(value: Any, dimension: Dimension) -> Iterator[str]:
     text = str(value)
     if text in dimension.known:
         yield text
-    if len(dimension.known) <= _TRIED_KEYS:
+    if dimension.is_tried_whole:
         yield from dimension.known
 
 

@@ -135,6 +135,24 @@ def test_static_and_dynamic_keys_are_those_that_there_are(instance: dg.DagsterIn
     assert keys(instance, regions, "c", ["nl", "be"], pa.string()) == ["nl", "be"]
 
 
+@pytest.mark.parametrize(
+    ("partitions", "key"),
+    [
+        pytest.param(dg.StaticPartitionsDefinition(["de", "fr"]), "fr", id="static"),
+        pytest.param(
+            dg.StaticPartitionsDefinition([f"k{n}" for n in range(1_001)]), "k7", id="many keys"
+        ),
+        pytest.param(UTC_DAYS, "2026-01-05", id="days"),
+    ],
+)
+def test_a_value_has_its_key_however_many_others_have_none(
+    instance: dg.DagsterInstance, partitions: dg.PartitionsDefinition[Any], key: str
+) -> None:
+    others = [f"other {n}" for n in range(150)]
+    found = keys(instance, partitions, "c", [*others, key, *others, key], pa.string())
+    assert found == [*[None] * 150, key, *[None] * 150, key]
+
+
 def test_a_window_is_there_once_it_has_ended() -> None:
     today = datetime.now(UTC).date()
     days = dg.DailyPartitionsDefinition("2026-01-01", end_date="2100-01-01")
