@@ -43,9 +43,10 @@ from delta_ops.orchestration.told_commits import (
     run_of_commit,
 )
 from delta_ops.orchestration.touched_partitions import (
+    KeyState,
     Layout,
     Touched,
-    is_listed,
+    key_states,
     touched_partitions,
 )
 from delta_ops.protocol.actions import AddFile
@@ -53,7 +54,7 @@ from delta_ops.protocol.actions import AddFile
 WAIT_MS = 10 * MINUTE_MS
 """How long later commits wait for the event of a run that goes on."""
 _MAX_COMING = 100
-"""Partitions that wait in the cursor."""
+"""Partitions that wait in the cursor; the first ones, by their keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,15 +247,19 @@ class _Look:
             del self._waiting[version]
 
     def _settle_coming(self) -> None:
-        """Tell of partitions that Dagster lists by now."""
-        for key, version in list(self._coming.items()):
-            if self._layout is None:
-                del self._coming[key]
-            elif is_listed(key, self._layout, self._instance):
-                if self._told.version_of(key) < version:
-                    event = self._make.late_partition(key, version, self._data_version(version))
-                    self._events.append(event)
-                del self._coming[key]
+        """Tell of partitions that Dagster lists by now, and forget those that it never will."""
+        try:
+            states = key_states(self._coming, self._layout, self._instance)
+        except DeltaOpsError as error:  # commits are told all the same
+            self._notes.append(f"partitions that wait to be told go on waiting: {error}")
+            return
+        for key, state in states.items():
+            if state is KeyState.COMING:
+                continue
+            version = self._coming.pop(key)
+            if state is KeyState.LISTED and self._told.version_of(key) < version:
+                event = self._make.late_partition(key, version, self._data_version(version))
+                self._events.append(event)
 
     def _take(self, commit: Commit) -> bool:
         """Tell of the commit if nothing does; False if it has to wait, and what follows it."""
@@ -327,9 +332,15 @@ class _Look:
         if self._layout is None:
             return Touched()
         touched = touched_partitions(files, self._snapshot, self._layout, self._instance)
-        for key in touched.coming:
-            if key in self._coming or len(self._coming) < _MAX_COMING:
-                self._coming[key] = version
+        self._coming |= dict.fromkeys(touched.coming, version)
+        too_many = sorted(self._coming)[_MAX_COMING:]
+        for key in too_many:
+            del self._coming[key]
+        if too_many:
+            self._notes.append(
+                f"{len(too_many)} windows that have not ended are too many to wait for, from "
+                f"{too_many[0]} on; they are told when they are touched again"
+            )
         if touched.outside:
             self._notes.append(f"version {version} has values outside of every partition")
         if touched.unknown is not None:

@@ -60,7 +60,10 @@ class Dimension:
         windows = self.partitions
         if not isinstance(windows, dg.TimeWindowPartitionsDefinition) or self.has(key):
             return False
-        start = compat.window_start(windows, key).timestamp()
+        try:
+            start = compat.window_start(windows, key).timestamp()
+        except ValueError:  # a key of other partitions
+            return False
         ends = windows.end
         return start >= windows.start.timestamp() and (ends is None or start < ends.timestamp())
 

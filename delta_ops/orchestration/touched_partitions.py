@@ -7,8 +7,9 @@ file that was rewritten for some of its rows counts with all of them: nothing sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import dagster as dg
@@ -105,10 +106,36 @@ def touched_partitions(
         return Touched(unknown=str(error))
 
 
-def is_listed(key: str, layout: Layout, instance: dg.DagsterInstance) -> bool:
-    """Whether Dagster has a partition of this key by now."""
+class KeyState(Enum):
+    """Whether there is a partition of a key."""
+
+    LISTED = "Dagster lists it"
+    COMING = "Dagster lists it once its window has ended"
+    NONE = "it is of other partitions than those of the layout"
+
+
+def key_states(
+    keys: Collection[str], layout: Layout | None, instance: dg.DagsterInstance
+) -> dict[str, KeyState]:
+    """Which partitions there are of keys that were found by this layout, or by a former one.
+
+    Raises:
+        InvalidRequestError: As for `Layout.dimensions`, if there is any key.
+    """
+    if layout is None or not keys:
+        return dict.fromkeys(keys, KeyState.NONE)
     dimensions = layout.dimensions(instance)
-    return all(dimensions[name].has(part) for name, part in _key_parts(key, layout).items())
+    return {key: _key_state(key, layout, dimensions) for key in keys}
+
+
+def _key_state(key: str, layout: Layout, dimensions: Mapping[str, Dimension]) -> KeyState:
+    if "" not in dimensions and key.count("|") != len(dimensions) - 1:
+        return KeyState.NONE
+    parts = _key_parts(key, layout).items()
+    if all(dimensions[name].has(part) for name, part in parts):
+        return KeyState.LISTED
+    is_coming = all(dimensions[n].has(part) or dimensions[n].will_have(part) for n, part in parts)
+    return KeyState.COMING if is_coming else KeyState.NONE
 
 
 def key_of_text(key: str, layout: Layout) -> str:

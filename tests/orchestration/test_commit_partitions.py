@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,49 @@ def test_a_window_that_has_not_ended_is_told_when_it_has(
     assert event.partition == today.isoformat()
     assert event.tags["dagster/data_version"].endswith("@2")
     assert later.tick() == []
+
+
+@pytest.mark.parametrize(
+    ("partitions_def", "expression"),
+    [
+        pytest.param(GRID, {"day": "day", "country": "country"}, id="of two dimensions"),
+        pytest.param(DAYS, {"day": "day"}, id="by a mapping that does not fit"),
+        pytest.param(dg.StaticPartitionsDefinition(["nl"]), "country", id="by names"),
+        pytest.param(dg.HourlyPartitionsDefinition("2026-01-01-00:00"), "at", id="hours"),
+    ],
+)
+def test_a_table_that_is_partitioned_anew_is_followed_though_a_window_waits(
+    tmp_path: Path, instance: dg.DagsterInstance, partitions_def: Any, expression: Any
+) -> None:
+    table = by_day(tmp_path, partitions=dg.DailyPartitionsDefinition("2026-01-01"))
+    write_deltalake(table.uri, rows("2026-01-01"))
+    watch = started(instance, table)
+    write_deltalake(table.uri, rows(datetime.now(UTC).date().isoformat()), mode="append")
+    watch.tick()
+    anew = Watch(instance, by_day(tmp_path, expression, partitions_def))
+    anew.cursor = watch.cursor
+    write_deltalake(table.uri, rows("2026-01-02"), mode="append")
+    assert versions(anew.tick()) == [2]
+    assert anew.tick() == []
+
+
+def test_windows_that_no_cursor_has_room_for_are_said(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    today = datetime.now(UTC).date()
+    table = by_day(tmp_path, partitions=dg.DailyPartitionsDefinition("2026-01-01"))
+    write_deltalake(table.uri, rows("2026-01-01"))
+    watch = started(instance, table)
+    far = [(today + timedelta(days=n)).isoformat() for n in range(60, 162)]
+    write_deltalake(table.uri, rows(*far), mode="append")
+    watch.tick()
+    assert "2 windows that have not ended are too many to wait for" in watch.reason
+    write_deltalake(table.uri, rows(today.isoformat()), mode="append")
+    watch.tick()
+    tomorrow = dg.DailyPartitionsDefinition("2026-01-01", end_offset=1)
+    later = Watch(instance, by_day(tmp_path, partitions=tomorrow))
+    later.cursor = watch.cursor
+    assert partitions(later.tick()) == [today.isoformat()]
 
 
 def test_what_a_run_has_told_of_its_partitions_is_not_told_again(
