@@ -15,6 +15,7 @@ from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.orchestration._dagster_compat import partition_tags
 from delta_ops.orchestration.changes import changes_rows
+from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.metadata import table_metadata
 from delta_ops.orchestration.told_commits import SHORT_ID, CommitRun
 from delta_ops.orchestration.touched_partitions import Layout, Touched, key_of_text
@@ -22,6 +23,8 @@ from delta_ops.orchestration.touched_partitions import Layout, Touched, key_of_t
 Event = dg.AssetMaterialization | dg.AssetObservation
 FIRST_LOOK = "delta/first_look"
 """Metadata of the events that tell of a table as it stood when it was looked at first."""
+_MAX_OPERATION, _MAX_ENGINE = 40, 200
+"""Characters of what a commit says of its writer, which may be anything."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -51,11 +54,12 @@ class TableEvents:
             told: The partitions of which this was told before.
         """
         by = "another writer" if made_by is None else f"run {made_by.run_id}, which did not tell"
-        what = f"{commit.operation or 'commit'} by {by}"
+        operation = str(commit.operation)[:_MAX_OPERATION]
+        what = plain_text(f"{operation if commit.operation else 'commit'} by {by}")
         metadata = {
             **self._place(commit.version),
-            "delta/operation": str(commit.operation),
-            "delta/engine": str(commit.mark.engine),
+            "delta/operation": operation,
+            "delta/engine": str(commit.mark.engine)[:_MAX_ENGINE],
             "delta/files_added": len(commit.adds),
             "delta/files_removed": len(commit.removes),
             **_run_metadata(made_by),

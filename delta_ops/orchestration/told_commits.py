@@ -25,6 +25,7 @@ SHORT_ID = 8
 """Characters of `metaData.id` in a data version."""
 _PAGE = 1_000
 _RUNS_AT_ONCE = 500
+_MAX_ID = 255
 MAX_EVENTS = 20_000
 """Materializations, and observations, that one look reads; the next one reads further ones."""
 
@@ -183,7 +184,7 @@ def run_of_commit(commit: Commit) -> CommitRun | None:
         values = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(values, dict) or not isinstance(values.get("dagster/run_id"), str):
+    if not isinstance(values, dict) or not _is_id(values.get("dagster/run_id")):
         return None
     run_id, root = values["dagster/run_id"], values.get("dagster/root_run_id")
     asset = values.get("dagster/asset")
@@ -192,6 +193,11 @@ def run_of_commit(commit: Commit) -> CommitRun | None:
         root_run_id=root if isinstance(root, str) else run_id,
         asset_key=dg.AssetKey.from_user_string(asset) if isinstance(asset, str) else None,
     )
+
+
+def _is_id(value: object) -> bool:
+    """Whether a store of runs can be asked for it."""
+    return isinstance(value, str) and len(value) <= _MAX_ID and value.isprintable()
 
 
 def latest_event_id(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> int:

@@ -266,6 +266,33 @@ def test_a_commit_of_a_run_of_another_dagster_is_told(
     assert versions(watch.tick()) == [1]
 
 
+@pytest.mark.parametrize("run_id", ["\ud800", "\0", "x" * 5_000], ids=ascii)
+def test_what_can_be_no_run_is_another_writer(
+    orders: TableRef, instance: dg.DagsterInstance, run_id: str
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    written_by(run_id)(orders)
+    (event,) = watch.tick()
+    assert event.description.endswith("by another writer")
+    assert watch.tick() == []
+
+
+def test_what_a_writer_calls_its_commit_is_no_markdown(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    add = json.loads(commit_file(orders, 0).read_text().splitlines()[-1])
+    operation = "[all is well](https://evil.example)" + "x" * 10_000
+    lines = [add, {"commitInfo": {"timestamp": 0, "operation": operation}}]
+    commit_file(orders, 1).write_text("\n".join(map(json.dumps, lines)))
+    (event,) = watch.tick()
+    assert event.description.startswith("\\[all is well\\](https")
+    assert len(event.description) < 200
+    assert len(event.metadata["delta/operation"].value) < 200
+
+
 def test_commits_wait_for_the_run_that_is_about_to_tell(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
