@@ -88,7 +88,8 @@ def build_watch_checks(
         assigned: The tables, by the policies whose thresholds their checks go by.
         cron: When the checks run, in UTC; None: when somebody runs them.
     """
-    checks = _health_checks(assigned, f"{name}_checks")
+    # Dagster wants the names of ops and of jobs to differ.
+    checks = _health_checks(assigned, f"{name}_health_check")
     if cron is None:
         return dg.Definitions(asset_checks=[checks])
     job = dg.define_asset_job(

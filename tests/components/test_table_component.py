@@ -14,6 +14,7 @@ from dagster.components.testing.utils import DefsFolderSandbox
 from delta_ops.components import DeltaTableComponent
 from delta_ops.components.attributes import AttributeRefusedError
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import DeltaLogResource, delta_ops_definitions
 from tests.components.defs_files import loaded, specs_by_key
 
 ROWS = pa.table({"id": [1, 2]})
@@ -143,3 +144,16 @@ def test_a_mistake_is_one_sentence_with_file_line_and_attribute(
 def test_a_component_of_python_is_refused_by_the_same_sentence() -> None:
     with pytest.raises(AttributeRefusedError, match=r"^uri: 'orders' is a relative path"):
         DeltaTableComponent(uri="orders", asset=dg.AssetSpec("orders"))
+
+
+@pytest.mark.parametrize("key", ["orders", "sales/orders"])
+def test_a_table_with_times_for_its_check_and_its_maintenance_makes_a_location_that_loads(
+    sandbox: DefsFolderSandbox, key: str
+) -> None:
+    attributes = {**S3_TABLE, "asset": {"key": key}, "check_cron": "0 6 * * *"}
+    with loaded(sandbox, "DeltaTableComponent", attributes) as (_, defs):
+        maintained = delta_ops_definitions(
+            DeltaLogResource(root="s3://lake"), [dg.AssetSpec(key.split("/"))]
+        )
+        # What `dg check defs` and a code server do: every job, with the names of its ops.
+        dg.Definitions.validate_loadable(dg.Definitions.merge(defs, maintained))
