@@ -310,6 +310,12 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         log: DeltaLog,
         parts: Sequence[object],
     ) -> list[CommitResult]:
+        if settings.mode in ("error", "ignore"):
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} has the delta/mode {settings.mode!r}, "
+                "by which only a new table is written, and returned a list of SourcePart, of which "
+                "each is added; leave the mode out. Nothing was written"
+            )
         results: list[CommitResult] = []
         found: list[Txn] = []
         known: Snapshot | None = None

@@ -366,6 +366,21 @@ def test_a_source_is_ingested_once_and_a_new_position_replaces_its_rows(
     assert DeltaLog(tmp_path / "raw").snapshot().version == 1
 
 
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_parts_are_not_added_to_a_table_that_is_to_stay_as_it_is(
+    tmp_path: Path, instance: dg.DagsterInstance, mode: str
+) -> None:
+    da.write(tmp_path / "raw", pa.table({"file": ["a.csv"], "x": [0]}))
+
+    @dg.asset(metadata={"delta/mode": mode})
+    def raw() -> list[SourcePart]:
+        return [part(1, 10)]
+
+    with pytest.raises(InvalidRequestError, match=f"delta/mode '{mode}'.*SourcePart"):
+        dg.materialize([raw], instance=instance, resources=io(tmp_path))
+    assert [row["x"] for row in rows_by_deltalake(tmp_path / "raw")] == [0]
+
+
 def test_what_follows_a_re_execution_on_purpose_continues_that_one(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
