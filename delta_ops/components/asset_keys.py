@@ -29,7 +29,8 @@ def is_nameable(parts: Sequence[str]) -> bool:
 def asset_keys(paths: Iterable[str], prefix: Sequence[str] = ()) -> dict[str, dg.AssetKey]:
     """A key for each path, as like the path as may be, and none with another one's name.
 
-    Other characters become "_"; where that makes no name of its own, a mark of the path follows.
+    Other characters become "_"; where that makes no name of its own, a mark of the path follows. A
+    path that is a key keeps it, whatever becomes one beside it: policies name tables by their keys.
 
     Args:
         paths: With "/" between their parts.
@@ -37,13 +38,17 @@ def asset_keys(paths: Iterable[str], prefix: Sequence[str] = ()) -> dict[str, dg
     """
     keys: dict[str, dg.AssetKey] = {}
     names: set[str] = set()
-    for path in sorted(paths):
-        parts = [*prefix, *(_OTHER.sub("_", part) for part in path.split("/"))]
+    for path in sorted(paths, key=lambda each: (_key_text(each) != each, each)):
+        parts = [*prefix, *_key_text(path).split("/")]
         if _name_of(parts) in names or not is_nameable(parts):
             parts[-1] += f"_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
         names.add(_name_of(parts))
         keys[path] = dg.AssetKey(parts)
     return keys
+
+
+def _key_text(path: str) -> str:
+    return "/".join(_OTHER.sub("_", part) for part in path.split("/"))
 
 
 def _name_of(parts: Sequence[str]) -> str:

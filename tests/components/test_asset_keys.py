@@ -19,6 +19,7 @@ from delta_ops.errors import InvalidRequestError
         pytest.param(["Umsätze"], ["Ums_tze"], id="letters that no name has"),
         pytest.param(["a-b", "a_b"], ["a-b", "a_b_648fa9b3"], id="two paths of one name"),
         pytest.param(["a/b", "a__b"], ["a/b", "a__b_63e5c1c4"], id="a path that looks like two"),
+        pytest.param(["a_b", "a b"], ["a_b", "a_b_c8687a08"], id="a path that is another's key"),
         pytest.param(["class", "meta"], ["class_0889113e", "meta_ea3bd73e"], id="words"),
     ],
 )
