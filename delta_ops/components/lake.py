@@ -36,7 +36,11 @@ from delta_ops.components.watching import (
 )
 from delta_ops.orchestration.definitions import delta_ops_definitions
 from delta_ops.orchestration.markdown import plain_text
-from delta_ops.orchestration.policies import assign_policies
+from delta_ops.orchestration.policies import (
+    MaintenancePolicy,
+    assign_policies,
+    drop_absent_tables,
+)
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.orchestration.tables import TableRef, external_table
@@ -147,7 +151,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
             return dg.Definitions()
         tables = self._table_refs(found)
         name = self.name or plain_name("_".join(self._prefix) or self._folder)
-        policies = policies_from(self.policies)
+        policies = self._policies_of(tables)
         with naming("policies", str(context.path)):
             assigned = assign_policies(tables, policies)
         watch = build_watch_checks(
@@ -191,6 +195,13 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
             )
             for path, table in zip(paths, found, strict=True)
         ]
+
+    def _policies_of(self, tables: Sequence[TableRef]) -> list[MaintenancePolicy]:
+        """The policies without the tables that are gone, which are a warning: others stay."""
+        policies, absent = drop_absent_tables(policies_from(self.policies), tables)
+        for name in absent:
+            logger.warning("%s: a policy is for %r, which is no table", self.root, name)
+        return policies
 
     @property
     def _folder(self) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
@@ -155,6 +156,24 @@ def general_policy(policies: Sequence[MaintenancePolicy]) -> MaintenancePolicy:
     return next(given, MaintenancePolicy())
 
 
+def drop_absent_tables(
+    policies: Sequence[MaintenancePolicy], tables: Sequence[TableRef]
+) -> tuple[list[MaintenancePolicy], list[str]]:
+    """The policies without the tables that they name and that there are not, and these names; a
+    policy that is for nothing else is left out.
+    """
+    names = {table.name for table in tables}
+    kept, absent = [], list[str]()
+    for policy in policies:
+        lost = [each for each in policy.patterns if _ALL not in each and each not in names]
+        absent += lost
+        if len(lost) < len(policy.patterns):
+            left = [each for each in policy.patterns if each not in lost]
+            # Its jobs keep their names.
+            kept.append(replace(policy, tables=left, name=policy.suffix) if lost else policy)
+    return kept, absent
+
+
 def _most_exact(table: TableRef, policies: Sequence[MaintenancePolicy]) -> int | None:
     """The place of the policy that counts for a table."""
     exactness = [_exactness(policy, table.name) for policy in policies]
@@ -184,12 +203,18 @@ def _exactness_of(pattern: str, name: str) -> int:
 def _validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
     validate_options(options)
     for operation, given in options.items():
+        validate_arguments(entry_of(operation).act, given)
         for option in entry_of(operation).options:
             value = given.get(option.name, option.default)
             if option.choices and value not in option.choices:
                 raise InvalidRequestError(
                     f"the option {option.name} of {operation} cannot be {value!r}; choose from "
                     f"{', '.join(option.choices)}"
+                )
+            if option.at_least is not None and value < option.at_least:
+                raise InvalidRequestError(
+                    f"the option {option.name} of {operation} cannot be {value!r}; give "
+                    f"{option.at_least} at least"
                 )
 
 

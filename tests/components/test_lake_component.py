@@ -18,6 +18,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.components import DeltaLakeComponent
 from delta_ops.components.lake_state import LakeTable, write_lake_state
+from delta_ops.components.maintenance_policies import PolicyAttributes
 from delta_ops.orchestration import DeltaIOManager
 from tests.components.defs_files import loaded, specs_by_key
 from tests.tables import add, write_log
@@ -131,6 +132,24 @@ def test_policies_bring_the_jobs_that_look_after_the_tables(
     job = defs.resolve_job_def("silver_maintenance_busy")
     assert job.execute_in_process(instance=instance).success
     assert DeltaLog(lake / "sales" / "orders").snapshot().num_files < 5
+
+
+def test_a_table_that_is_gone_does_not_keep_the_others_from_being_loaded(
+    lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    policies = [
+        PolicyAttributes(tables=["sales/lost", "sales/orders"]),
+        PolicyAttributes(tables="lost"),
+    ]
+    component = DeltaLakeComponent(root=str(lake), policies=policies)
+    with caplog.at_level(logging.WARNING):
+        defs = lake_defs(component, refreshed(component, tmp_path))
+    assert "sales/orders" in specs_by_key(defs)
+    jobs = {job.name for job in defs.jobs or ()}
+    assert "lake_maintenance_sales_lost" in jobs
+    assert "lake_maintenance_lost" not in jobs
+    assert "a policy is for 'sales/lost', which is no table" in caplog.text
+    assert "a policy is for 'lost', which is no table" in caplog.text
 
 
 def test_without_state_there_are_no_assets_and_a_sentence_that_says_so(

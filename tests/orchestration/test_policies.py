@@ -104,6 +104,16 @@ def test_policies_that_do_not_fit_the_tables_are_refused(
         pytest.param({"operations": ["vaccum"]}, "no operation 'vaccum'", id="operation"),
         pytest.param({"options": {"vacuum": {"mod": 1}}}, "no option 'mod'", id="option"),
         pytest.param(
+            {"options": {"vacuum": {"retention": 7}}},
+            "retention is 7, of type int; give a duration",
+            id="type of an option",
+        ),
+        pytest.param(
+            {"options": {"vacuum": {"keep_last": -5}}},
+            "keep_last of vacuum cannot be -5; give 0 at least",
+            id="number of an option",
+        ),
+        pytest.param(
             {"options": {"vacuum": {"mode": "all"}}},
             "mode of vacuum cannot be 'all'; choose from full, lite",
             id="value of an option",
