@@ -2,7 +2,7 @@
 
 Tables whose logs alone need work share a run, in batches; one whose data files are to be rewritten
 gets a run of its own, which does the rest for it, too. A table with a run that waits or is under
-way is left out.
+way is left out; for a day at most, unless the run is in the queue.
 
 A tick looks at tables until its time is over and leaves the rest to the next: the cursor is the
 name of the table that comes first then. A table that cannot be looked at does not keep the others
@@ -12,16 +12,20 @@ from it: a sentence in the tick's reason and in its log says why.
 from __future__ import annotations
 
 import hashlib
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 import dagster as dg
 
 from delta_ops.clock import HOUR_MS, Clock, system_clock
-from delta_ops.errors import TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import Operation
 from delta_ops.maintenance.fleet import failure_of
 from delta_ops.orchestration.maintenance_jobs import LOG_OPERATIONS, is_gone
@@ -32,6 +36,10 @@ from delta_ops.orchestration.unfinished_runs import TABLE_TAG, run_sentence, unf
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
+_LAST_LOOK = 1.25
+"""By how much of its time a tick is longer for a look that has begun."""
+_LONGEST_RUN_MS = 24 * HOUR_MS
+"""After so long a run of which nothing was heard keeps no table from the next one."""
 _TOLD_NOTES = 20
 """Notes in the reason of a tick, which Dagster keeps; the tick's log has all."""
 
@@ -127,13 +135,15 @@ def build_sweep_sensor(
         ),
     )
     def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        ends_ms = clock() + 1000 * tick_seconds
-        under_way = unfinished_runs(context.instance, tables_by_job)
+        now_ms = clock()
+        ends_ms = now_ms + 1000 * tick_seconds
+        after = datetime.fromtimestamp((now_ms - _LONGEST_RUN_MS) / 1000, UTC)
+        under_way = unfinished_runs(context.instance, tables_by_job, after=after)
         in_turn = _rotate(places, context.cursor)
         notes = _Notes(context)
         due: list[_Look] = []
         seen = singles = 0
-        for look in _looks(in_turn, ends_ms, clock):
+        for look in _in_time(_looks(in_turn, ends_ms, clock), in_turn, tick_seconds):
             seen += 1
             if look.error is not None:
                 notes.add_failure(look)
@@ -172,6 +182,41 @@ def _looks(
         return (_look(table, jobs, clock) for table, jobs in in_time)
     calls = ((1, partial(_look, table, jobs, clock)) for table, jobs in in_time)
     return run_ahead(calls, len(places), MAX_CONCURRENCY)
+
+
+def _in_time(
+    looks: Iterator[_Look], places: Sequence[tuple[TableRef, PolicyJobs]], tick_seconds: int
+) -> Iterator[_Look]:
+    """The looks, up to one that does not end in time: it is a failure, and the last one.
+
+    Dagster would end the tick, whose cursor would then begin with the same tables for ever.
+    """
+    found, is_over = SimpleQueue[_Look | None](), threading.Event()
+
+    def look_on() -> None:
+        for look in looks:
+            found.put(look)
+            if is_over.is_set():
+                break
+        found.put(None)
+
+    ends_s = time.monotonic() + _LAST_LOOK * tick_seconds
+    threading.Thread(target=look_on, daemon=True).start()
+    try:
+        for table, jobs in places:
+            try:
+                look = found.get(timeout=max(0, ends_s - time.monotonic()))
+            except Empty:
+                error = InvalidRequestError(
+                    "it takes longer to look at than a tick may take; its schedule looks after it"
+                )
+                yield _Look(table=table, jobs=jobs, error=error)
+                return
+            if look is None:
+                return
+            yield look
+    finally:
+        is_over.set()
 
 
 def _look(table: TableRef, jobs: PolicyJobs, clock: Clock) -> _Look:

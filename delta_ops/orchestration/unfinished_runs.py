@@ -21,19 +21,28 @@ _UNFINISHED = (*_WAITING, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STAR
 
 
 def unfinished_runs(
-    instance: dg.DagsterInstance, tables_by_job: Mapping[str, Iterable[str]], but: str = ""
+    instance: dg.DagsterInstance,
+    tables_by_job: Mapping[str, Iterable[str]],
+    but: str = "",
+    *,
+    after: datetime | None = None,
 ) -> dict[str, dg.RunRecord]:
     """The oldest unfinished run of our jobs for each table that has one, by the table's name.
 
     Args:
         tables_by_job: The tables that a job's runs look after where their config names none.
         but: The id of a run that does not count.
+        after: Runs that were made before do not count, but for those in the queue: where nobody
+            watches runs, one whose process died is under way for ever.
     """
     asked = dg.RunsFilter(statuses=list(_UNFINISHED))
     found: dict[str, dg.RunRecord] = {}
     for record in instance.get_run_records(asked, ascending=True):
         run = record.dagster_run
         is_ours = JOB_TAG in run.tags or run.job_name in tables_by_job
+        is_queued = run.status is dg.DagsterRunStatus.QUEUED
+        if not is_queued and after is not None and record.create_timestamp < after:
+            continue
         if is_ours and run.run_id != but:
             for name in _table_names(run) or tables_by_job.get(run.job_name, ()):
                 found.setdefault(name, record)

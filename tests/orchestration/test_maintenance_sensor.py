@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
+from delta_ops import DeltaLog
 from delta_ops.clock import HOUR_MS, system_clock
 from delta_ops.orchestration import (
     MaintenancePolicy,
@@ -19,6 +22,7 @@ from delta_ops.orchestration import (
     build_log_maintenance_job,
     build_maintenance_job,
     maintenance_config,
+    maintenance_sensor,
 )
 from delta_ops.orchestration.maintenance_sensor import PolicyJobs, build_sweep_sensor
 from delta_ops.orchestration.maintenance_settings import MAINTENANCE_OP
@@ -181,6 +185,39 @@ def test_a_table_that_has_a_run_is_left_out(
     assert found.run_requests == []
     assert f"busy {said.format(run.run_id[:8])}" in str(found.skip_message)
     assert ("daemon" in str(found.skip_message)) is (status is WAITING)
+
+
+@pytest.mark.parametrize("status", [STARTED, WAITING])
+def test_a_run_that_never_ends_does_not_keep_a_table_for_ever(
+    tmp_path: Path, instance: dg.DagsterInstance, status: dg.DagsterRunStatus
+) -> None:
+    tables = [scattered(tmp_path, "busy")]
+    instance.create_run_for_job(jobs_of(tables).job, status=status)
+    two_days = 48 * HOUR_MS
+    found = tick(tables, instance, clock=lambda: system_clock() + two_days)
+    assert len(found.run_requests) == 1
+
+
+def test_a_table_that_cannot_be_looked_at_in_time_is_passed_over(
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [fine(tmp_path, "huge"), scattered(tmp_path, "small")]
+    done = threading.Event()
+    look = maintenance_sensor.due_operations
+
+    def look_slowly(log: DeltaLog, *args: Any, **settings: Any) -> Any:
+        if log.uri.endswith("huge"):
+            done.wait(30)
+        return look(log, *args, **settings)
+
+    monkeypatch.setattr(maintenance_sensor, "due_operations", look_slowly)
+    began = time.monotonic()
+    first = tick(tables, instance, clock=system_clock, tick_seconds=1)
+    assert time.monotonic() - began < 20
+    assert "huge: it takes longer to look at than a tick may take" in str(first.skip_message)
+    second = tick(tables, instance, first.cursor, clock=system_clock, tick_seconds=20)
+    done.set()
+    assert len(second.run_requests) == 1
 
 
 def test_a_run_for_another_table_is_no_reason_to_wait(
