@@ -143,7 +143,7 @@ def build_sweep_sensor(
         notes = _Notes(context)
         due: list[_Look] = []
         seen = singles = 0
-        for look in _in_time(_looks(in_turn, ends_ms, clock), in_turn, tick_seconds):
+        for look in _take_in_time(_looks(in_turn, ends_ms, clock), in_turn, tick_seconds):
             seen += 1
             if look.error is not None:
                 notes.add_failure(look)
@@ -184,7 +184,7 @@ def _looks(
     return run_ahead(calls, len(places), MAX_CONCURRENCY)
 
 
-def _in_time(
+def _take_in_time(
     looks: Iterator[_Look], places: Sequence[tuple[TableRef, PolicyJobs]], tick_seconds: int
 ) -> Iterator[_Look]:
     """The looks, up to one that does not end in time: it is a failure, and the last one.
