@@ -131,6 +131,13 @@ def delay_by_origin(flights: DataFrame) -> DataFrame:
     backfill_policy=single_run,
     kinds={"deltalake", "pyspark"},
     group_name="flights",
+    ins={
+        # A corrected file takes its records out of the day on which it arrived before: the rows are
+        # those of the newest version that any day has, not of the day's own.
+        "flights_raw": dg.AssetIn(
+            partition_mapping=dg.AllPartitionMapping(), metadata={"partition_expr": "arrival_day"}
+        )
+    },
     metadata={
         "partition_expr": "arrival_day",
         "delta/partition_by": "arrival_day",

@@ -198,33 +198,39 @@ def _late_days(
     """The days with rows that changed after the follower read them, and up to which version."""
     changed = changed_values(log, follower.column, after_version)
     late = {day for day in changed.values if days.has_partition_key(day.isoformat())}
-    for version, read in _read_days(instance, follower, late).items():
-        late -= read - set(changed_values(log, follower.column, version).values)
+    # All rows of a day may be gone: then the table no longer names it, only its follower does.
+    wanted = None if after_version is None else late
+    for version, read in _read_days(instance, follower, wanted).items():
+        again = read & set(changed_values(log, follower.column, version).values)
+        late = late - read | again
     return late, changed.version
 
 
 def _read_days(
-    instance: dg.DagsterInstance, follower: Follower, wanted: set[date]
+    instance: dg.DagsterInstance, follower: Follower, wanted: set[date] | None
 ) -> Mapping[int, set[date]]:
-    """Days by the version of the upstream's table at which they were last read."""
+    """Days by the version of the upstream's table at which they were last read.
+
+    Args:
+        wanted: None for all that were.
+    """
     name = f"delta/read/{follower.upstream.to_user_string()}"
-    left = {day.isoformat() for day in wanted}
+    keys = None if wanted is None else sorted(day.isoformat() for day in wanted)
+    chosen = dg.AssetRecordsFilter(follower.asset, asset_partitions=keys)
+    seen = set[str | None]()
     read = defaultdict[int, set[date]](set)
-    cursor = None
-    while left:
-        chosen = dg.AssetRecordsFilter(follower.asset, asset_partitions=sorted(left))
+    cursor, has_more = None, keys != []
+    while has_more and (keys is None or len(seen) < len(keys)):
         page = instance.fetch_materializations(chosen, limit=_PAGE, cursor=cursor)
+        cursor, has_more = page.cursor, page.has_more
         for record in page.records:
-            event = record.asset_materialization
-            if event is None or record.partition_key not in left:
+            event, key = record.asset_materialization, record.partition_key
+            if event is None or key is None or key in seen:
                 continue
-            left.remove(record.partition_key)
+            seen.add(key)
             version = event.metadata.get(name)
             if version is not None:
-                read[int(str(version.value))].add(date.fromisoformat(record.partition_key))
-        if not page.has_more:
-            break
-        cursor = page.cursor
+                read[int(str(version.value))].add(date.fromisoformat(key))
     return read
 
 

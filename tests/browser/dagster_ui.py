@@ -23,6 +23,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
+END_S = 15
 INSTANCE = """
 telemetry:
   enabled: false
@@ -71,9 +72,12 @@ class DagsterUI:
             yield
         finally:
             os.killpg(process.pid, signal.SIGTERM)
-            process.wait(PATIENCE_S)
-            with suppress(ProcessLookupError):  # what is left of the group: a run that hangs
+            # It ends its parts by an interrupt, which background jobs of a shell ignore.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+            with suppress(ProcessLookupError):  # what is left of the group
                 os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def wait_until(self, is_so: Callable[[], object]) -> None:
         """Ask again and again; fails with the end of the log."""
