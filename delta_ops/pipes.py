@@ -51,7 +51,7 @@ class AssetWrite:
     has_partitions: bool
     """Whether the asset has partitions; some of its rows are then another run's."""
     data_versions: Sequence[str]
-    """Those that Dagster knows of the same asset and partitions."""
+    """Data versions that Dagster has of the asset, or of the partitions that are written."""
 
 
 def write_asset(

@@ -96,7 +96,7 @@ class Source(NamedTuple):
     generation: int
     arrival_day: date
     first_day: date = EARLIEST_DAY
-    """Of the pipeline: records of earlier flights are out of range."""
+    """The day on which the pipeline begins: records of earlier flights are out of range."""
 
 
 class Flight(NamedTuple):

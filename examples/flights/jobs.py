@@ -52,7 +52,7 @@ class Follower:
     asset: dg.AssetKey
     upstream: dg.AssetKey
     column: str
-    """Of the upstream's table: the day to which a row belongs."""
+    """The column of the upstream's table that has the day to which a row belongs."""
 
 
 FOLLOWERS = [
