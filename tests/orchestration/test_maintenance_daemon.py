@@ -4,15 +4,7 @@ asks for the runs that are missing, and for no other."""
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -21,6 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.orchestration import maintenance_config
+from tests.orchestration.daemon_home import DaemonHome
 
 ROWS = pa.table({"x": [1, 2, 3]})
 DEFINITIONS = """
@@ -44,70 +37,25 @@ run_coordinator:
   module: dagster.core.run_coordinator
   class: QueuedRunCoordinator
 """
-PATIENCE_S = 300
-
-
-class Home:
-    """A home of Dagster, with the code of a location."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.lake = root / "home", root / "lake"
-        self.root.mkdir()
-        self.code = self.root / "location.py"
-        self.code.write_text(DEFINITIONS)
-        (self.root / "dagster.yaml").write_text(SETTINGS)
-        variables = {"DAGSTER_HOME": str(self.root), "DELTA_OPS_TEST_LAKE": str(self.lake)}
-        self.environment = {**os.environ, **variables}
-
-    def command(self, program: str, *arguments: str) -> list[str]:
-        return [str(Path(sys.executable).parent / program), *arguments, "-f", str(self.code)]
-
-    def launch(self, job: str, config: dict[str, Any]) -> None:
-        """Hand a run of a job to the queue."""
-        command = self.command("dagster", "job", "launch", "-j", job)
-        command += ["--config-json", json.dumps(config)]
-        subprocess.run(command, env=self.environment, check=True, capture_output=True)
-
-    @contextmanager
-    def daemon(self) -> Iterator[None]:
-        """A daemon that runs within it, with its code server and runs in a group of its own."""
-        with (self.root / "daemon.log").open("a") as output:
-            process = subprocess.Popen(
-                self.command("dagster-daemon", "run"),
-                env=self.environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(PATIENCE_S)
-
-    def wait_until(self, is_so: Callable[[], object]) -> None:
-        ends = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < ends, (self.root / "daemon.log").read_text()[-5000:]
-            time.sleep(0.2)
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def lake(tmp_path: Path) -> Path:
     """Tables with ten small files, with a log without a checkpoint, and one that needs nothing."""
-    made = Home(tmp_path)
     for _ in range(10):
-        da.write(made.lake / "files", ROWS)
+        da.write(tmp_path / "files", ROWS)
     for _ in range(3):
         interval = {"delta.checkpointInterval": "2"}
-        da.write(made.lake / "log", ROWS, "overwrite", configuration=interval, hooks=())
-    da.write(made.lake / "fine", ROWS)
-    return made
+        da.write(tmp_path / "log", ROWS, "overwrite", configuration=interval, hooks=())
+    da.write(tmp_path / "fine", ROWS)
+    return tmp_path
 
 
-def test_the_daemon_does_what_waits_and_what_is_due(home: Home) -> None:
-    files, log = DeltaLog(home.lake / "files"), DeltaLog(home.lake / "log")
-    home.launch("delta_maintenance", maintenance_config(["files"]))
+def test_the_daemon_does_what_waits_and_what_is_due(lake: Path) -> None:
+    home = DaemonHome(lake / "home", DEFINITIONS, SETTINGS, {"DELTA_OPS_TEST_LAKE": str(lake)})
+    files, log = DeltaLog(lake / "files"), DeltaLog(lake / "log")
+    config = json.dumps(maintenance_config(["files"]))
+    home.run("job", "launch", "-j", "delta_maintenance", "--config-json", config)
     with dg.DagsterInstance.from_config(str(home.root)) as instance:
 
         def runs() -> list[tuple[str, str]]:

@@ -3,19 +3,13 @@ made while it was off, and each once; those that changed rows start a run of wha
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
-import pytest
 from deltalake import DeltaTable, write_deltalake
+
+from tests.orchestration.daemon_home import DaemonHome
 
 KEY = dg.AssetKey("orders")
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -45,61 +39,17 @@ defs = dg.Definitions(
     executor=dg.in_process_executor,
 )
 """
-PATIENCE_S = 300
+SETTINGS = "telemetry:\n  enabled: false\n"
 
 
-class Home:
-    """A home of Dagster with the sensor's code, and the table that it watches."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.table = root, root / "orders"
-        self.code = root / "watched.py"
-        self.code.write_text(DEFINITIONS)
-        (root / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
-        self.environment = {
-            **os.environ,
-            "DAGSTER_HOME": str(root),
-            "DELTA_OPS_TEST_TABLE": str(self.table),
-        }
-
-    def command(self, program: str, *arguments: str) -> list[str]:
-        return [str(Path(sys.executable).parent / program), *arguments, "-f", str(self.code)]
-
-    @contextmanager
-    def daemon(self) -> Iterator[None]:
-        """A daemon that runs within it, with its code server in a group of its own."""
-        with (self.root / "daemon.log").open("a") as output:
-            process = subprocess.Popen(
-                self.command("dagster-daemon", "run"),
-                env=self.environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(PATIENCE_S)
-
-    def wait_until(self, is_so: Callable[[], object]) -> None:
-        ends = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < ends, (self.root / "daemon.log").read_text()[-5000:]
-            time.sleep(0.2)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path)
-    write_deltalake(made.table, ROWS)
+def test_commits_of_others_become_events_and_runs(tmp_path: Path) -> None:
+    table = tmp_path / "orders"
+    write_deltalake(table, ROWS)
+    home = DaemonHome(
+        tmp_path / "home", DEFINITIONS, SETTINGS, {"DELTA_OPS_TEST_TABLE": str(table)}
+    )
     for sensor in ("delta_commit_sensor", "automation"):
-        start = made.command("dagster", "sensor", "start", sensor)
-        subprocess.run(start, env=made.environment, check=True, capture_output=True)
-    return made
-
-
-def test_commits_of_others_become_events_and_runs(home: Home) -> None:
+        home.run("sensor", "start", sensor)
     with dg.DagsterInstance.from_config(str(home.root)) as instance:
 
         def told() -> list[int]:
@@ -135,15 +85,15 @@ def test_commits_of_others_become_events_and_runs(home: Home) -> None:
             wait_for_evaluations()
             home.wait_until(all_have_ended)
             before = num_runs()  # one, if the automation looked before the sensor had told of 0
-            write_deltalake(home.table, ROWS, mode="append")
+            write_deltalake(table, ROWS, mode="append")
             home.wait_until(lambda: told() == [0, 1])
             home.wait_until(lambda: num_runs() == before + 1 and all_have_ended())
-            DeltaTable(home.table).optimize.compact()
+            DeltaTable(table).optimize.compact()
             home.wait_until(lambda: told() == [0, 1, 2])
             wait_for_evaluations()
             assert num_runs() == before + 1
-        write_deltalake(home.table, ROWS, mode="append")
-        DeltaTable(home.table).optimize.compact()
+        write_deltalake(table, ROWS, mode="append")
+        DeltaTable(table).optimize.compact()
         assert told() == [0, 1, 2]
         with home.daemon():
             home.wait_until(lambda: told()[-1] == 4)
