@@ -109,6 +109,15 @@ PARTITIONS = (
         ours="answer = da.write(path, data, partition_by=['p']).version",
         peer="write_deltalake(path, data, partition_by=['p']); answer = 0",
     ),
+    # The peer makes nothing durable: its own way is what the work itself can be compared by.
+    Step(
+        name="write it, files left to the system",
+        prepare="from delta_ops.storage.local_storage import LocalStorage\n"
+        "LocalStorage.persist = lambda *_: None\n"
+        "data = pa.table({'p': range(n), 'x': range(n)})",
+        ours="answer = da.write(f'{path}-copy', data, partition_by=['p']).version",
+        peer="write_deltalake(f'{path}-copy', data, partition_by=['p']); answer = 0",
+    ),
     LIST,
     Step(
         name="list the files of a partition",
