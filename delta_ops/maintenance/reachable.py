@@ -11,7 +11,6 @@ that differs in the case or the composition of its letters may be that of the sa
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from unicodedata import normalize
 
@@ -28,10 +27,13 @@ from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.deletion_vectors import INLINE, MalformedVectorError, stored_path
-from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_absolute
+from delta_ops.protocol.file_paths import (
+    canonical_paths,
+    may_mean_others,
+    possible_names,
+    possible_paths,
+)
 
-_ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
-"""Paths that may mean a file by another name."""
 _VECTOR = "deletionVector"
 _READ_AT_A_TIME = 1000
 """Commits, between two words of progress."""
@@ -223,8 +225,7 @@ def _live_paths(snapshot: Snapshot) -> set[str]:
 def _paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     """The files that a commit makes live, and its change data."""
     yield from protected_paths(commit.adds, snapshot)
-    for cdc in commit.cdc:
-        yield from _names_of(canonical_path(cdc.path, snapshot.uri))
+    yield from possible_paths(pa.array([cdc.path for cdc in commit.cdc], pa.string()), snapshot.uri)
 
 
 def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> set[str]:
@@ -251,7 +252,7 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
     for files in snapshot.stream_live(["path", _VECTOR, CANONICAL_PATH]):
         paths = files[CANONICAL_PATH]
         is_named = pc.or_(pc.is_in(paths, value_set=candidates), pc.is_valid(files[_VECTOR]))
-        is_odd = pc.match_substring_regex(files["path"], f"{_ODD}|%")
+        is_odd = may_mean_others(files["path"])
         found.difference_update(protected_paths(files.filter(pc.or_(is_named, is_odd)), snapshot))
     return found
 
@@ -283,17 +284,9 @@ def protected_paths(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
     Raises:
         LogCorruptError: A place cannot be understood.
     """
-    for chunk in files["path"].chunks:
-        paths = canonical_paths(chunk, snapshot.uri)
-        if paths is chunk:  # then none of them is odd
-            yield from paths.to_pylist()
-            continue
-        is_odd = pc.or_(pc.match_substring_regex(paths, _ODD), pc.match_substring(chunk, "%"))
-        yield from paths.filter(pc.invert(is_odd)).to_pylist()
-        for path in paths.filter(is_odd).to_pylist():
-            yield from _names_of(path)
-        yield from (path for path in chunk.filter(is_odd).to_pylist() if "%" in path)
     yield from vector_paths(files[_VECTOR], snapshot)
+    for chunk in files["path"].chunks:
+        yield from possible_paths(chunk, snapshot.uri)
 
 
 def vector_paths(vectors: pa.ChunkedArray, snapshot: Snapshot) -> Iterator[str]:
@@ -308,7 +301,7 @@ def vector_paths(vectors: pa.ChunkedArray, snapshot: Snapshot) -> Iterator[str]:
         kinds = pc.struct_field(stored, "storageType").to_pylist()
         places = pc.struct_field(stored, "pathOrInlineDv").to_pylist()
         for kind, place in dict.fromkeys(zip(kinds, places, strict=True)):
-            yield from _names_of(_vector_path(kind, place or "", snapshot))
+            yield from possible_names(_vector_path(kind, place or "", snapshot))
 
 
 def _vector_path(kind: str, place: str, snapshot: Snapshot) -> str:
@@ -326,14 +319,6 @@ def _vector_path(kind: str, place: str, snapshot: Snapshot) -> str:
         ) from error
     assert path is not None
     return path
-
-
-def _names_of(path: str) -> Iterator[str]:
-    normal = posixpath.normpath(path)
-    yield normal
-    if is_absolute(path):
-        parts = normal.split("/")
-        yield from ("/".join(parts[i:]) for i in range(1, len(parts)))
 
 
 def _removes_of_commits(

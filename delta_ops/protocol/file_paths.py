@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from urllib.parse import quote, unquote
 
@@ -41,6 +41,8 @@ _STORES = {
 _UNTIDY = re.compile(r"//|(^|/)\.{1,2}(/|$)")
 _STEPS = re.compile(r"(^|/)\.{1,2}(/|$)")
 _NEEDS_WORK = r"%|^/|//|(^|/)\.{1,2}(/|$)|^[A-Za-z][A-Za-z0-9+.\-]+:"
+_ODD = r"^/|^[A-Za-z][A-Za-z0-9+.\-]+:|//|(^|/)\.{1,2}(/|$)"
+"""Paths that may mean a file by another name."""
 _FEW = 100
 
 
@@ -113,6 +115,46 @@ def canonical_texts(log_paths: Iterable[str], table_uri: str) -> list[str]:
     return [
         _canonicalize(path, table_uri, roots) if _may_need_work(path) else path for path in paths
     ]
+
+
+def possible_paths(log_paths: pa.Array, table_uri: str) -> Iterator[str]:
+    """The decoded paths of all files in the table that these may mean, for who must delete none.
+
+    Args:
+        log_paths: As for `canonical_path`; so is `table_uri`, and what is raised.
+    """
+    paths = canonical_paths(log_paths, table_uri)
+    if paths is log_paths:  # then none of them is odd
+        yield from paths.to_pylist()
+        return
+    is_odd = may_mean_others(log_paths, paths)
+    yield from paths.filter(pc.invert(is_odd)).to_pylist()
+    for path in paths.filter(is_odd).to_pylist():
+        yield from possible_names(path)
+    yield from (path for path in log_paths.filter(is_odd).to_pylist() if "%" in path)
+
+
+def may_mean_others(
+    log_paths: pa.Array | pa.ChunkedArray, paths: pa.Array | None = None
+) -> pa.Array | pa.ChunkedArray:
+    """Whether each path may mean another file than that of its canonical form.
+
+    A writer may have forgotten to encode a "%", and a path in full may lead here by a link.
+
+    Args:
+        paths: In their canonical form; None: `log_paths` are looked at themselves.
+    """
+    is_odd = pc.match_substring_regex(log_paths if paths is None else paths, _ODD)
+    return pc.or_(is_odd, pc.match_substring(log_paths, "%"))
+
+
+def possible_names(path: str) -> Iterator[str]:
+    """The paths by which a file of a canonical path may be found: of one in full, each end."""
+    normal = posixpath.normpath(path)
+    yield normal
+    if is_absolute(path):
+        parts = normal.split("/")
+        yield from ("/".join(parts[i:]) for i in range(1, len(parts)))
 
 
 def _may_need_work(path: str) -> bool:

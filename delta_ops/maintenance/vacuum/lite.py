@@ -21,7 +21,7 @@ from delta_ops.log.commit_times import CommitTimes
 from delta_ops.log.fresh_listing import retry_if_vanished
 from delta_ops.log.same_table import withdrawing_if_replaced
 from delta_ops.maintenance.reachable import vector_paths
-from delta_ops.protocol.file_paths import canonical_path, canonical_paths, is_absolute
+from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.storage.paths import is_valid
 
 INFO_FILE = "_last_vacuum_info"
@@ -108,11 +108,9 @@ def save_info(snapshot: Snapshot, version: int) -> None:
 
 
 def _paths_removed_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
-    for chunk in commit.removes["path"].chunks:
-        yield from canonical_paths(chunk, snapshot.uri).to_pylist()
     yield from vector_paths(commit.removes["deletionVector"], snapshot)
-    for cdc in commit.cdc:
-        yield canonical_path(cdc.path, snapshot.uri)
+    paths = [*commit.removes["path"].to_pylist(), *(cdc.path for cdc in commit.cdc)]
+    yield from canonical_texts(paths, snapshot.uri)
 
 
 def _load_info(snapshot: Snapshot) -> int | None:

@@ -74,11 +74,13 @@ def look_again(
         VersionNotFoundError: A version that is to be kept cannot be read.
     """
     kept_versions = last.kept_versions | frozenset(keep_versions)
-    needed = paths_of_versions(log, kept_versions - last.kept_versions)
     newer = last.snapshot.refresh()
-    if newer.version != last.snapshot.version:
+    is_newer = newer.version != last.snapshot.version
+    if is_newer:
         validate_vacuumable(newer)
         _validate_same_promise(last.snapshot, newer)
+    needed = paths_of_versions(log, kept_versions - last.kept_versions)
+    if is_newer:
         added = paths_added_since(log, last.snapshot, newer)
         if added is None:  # a commit is gone: a checkpoint has what it said
             added = reachable_paths(newer, now_ms=now_ms, retention_ms=retention_ms)
