@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.file_domains import PartitionColumn
+from delta_ops.protocol.predicate import Predicate, must_match, resolve
+from delta_ops.protocol.predicate import columns as columns_of
 
 
 def plan_scan(
@@ -47,3 +50,22 @@ def plan_columnar_scan(
         InvalidRequestError: There is no such column, or the predicate does not fit the table.
     """
     return snapshot.files(columns, predicate, partition_time_zone=partition_time_zone)
+
+
+def is_true_throughout(predicate: Predicate, snapshot: Snapshot, files: pa.Table) -> bool:
+    """Whether partition values alone say of all rows of these files that the predicate is true.
+
+    Args:
+        files: As `plan_columnar_scan` tells of them, with `partition_values`.
+    """
+    resolved = resolve(predicate, snapshot.schema)
+    named = columns_of(resolved)
+    if not named <= set(snapshot.partition_columns):
+        return False  # statistics are the writer's word: rows are looked at
+    values = files["partition_values"].combine_chunks()
+    partitions: dict[str, PartitionColumn] = {}
+    for name in named:
+        encoded = values.field(name).dictionary_encode(null_encoding="encode")
+        partitions[name] = PartitionColumn(encoded.indices, encoded.dictionary)
+    matched = must_match(resolved, partitions, pa.nulls(len(files), pa.string()))
+    return bool(pc.all(pc.fill_null(matched, False), min_count=0).as_py())

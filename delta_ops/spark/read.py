@@ -19,7 +19,7 @@ from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.file_values import parse_partition_values
-from delta_ops.planning.scan import plan_columnar_scan
+from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.char_types import char_lengths
@@ -63,8 +63,15 @@ def read(
     snapshot = snapshot_of(source, version, timestamp)
     validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = resolve_columns(snapshot.schema, columns)
-    groups, chosen = _groups_of_snapshot(spark, snapshot, predicate)
-    rows = _read_groups(spark, snapshot, groups, chosen)
+    files = plan_columnar_scan(
+        snapshot,
+        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
+        predicate,
+        partition_time_zone=session_time_zone(spark),
+    )
+    if predicate is not None and is_true_throughout(predicate, snapshot, files):
+        predicate = None  # a filter of Spark's is made by some forty calls to its process
+    rows = _read_groups(spark, snapshot, *_groups_of(spark, snapshot, files))
     return show(rows, snapshot.schema, wanted, predicate)
 
 
@@ -146,16 +153,10 @@ def _shown_column(field: StructField) -> Column:
     return column if lengths is None else pad(column, field.data_type, lengths).alias(field.name)
 
 
-def _groups_of_snapshot(
-    spark: SparkSession, snapshot: Snapshot, predicate: Predicate | None
+def _groups_of(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table
 ) -> tuple[Sequence[FileGroup], list[ChosenRows]]:
     """The files of which all rows are wanted, and those with a deletion vector."""
-    files = plan_columnar_scan(
-        snapshot,
-        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
-        predicate,
-        partition_time_zone=session_time_zone(spark),
-    )
     root = spark_path(snapshot.storage, "")
     has_vector = pc.struct_field(files["deletion_vector"], "storageType").is_valid()
     names = snapshot.partition_columns

@@ -603,6 +603,40 @@ def test_predicates_say_the_same_of_rows_as_in_arrow(
         assert differing == [], values
 
 
+def test_what_partition_values_decide_is_asked_of_no_row(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    rows_by_values = pa.table(
+        {
+            "d": pa.array([date(2026, 1, 1), date(2026, 1, 2), None, date(2026, 1, 2)]),
+            "f": [NAN, -0.0, 1.5, None],
+            "s": ["a ", "a", "B", None],
+            "x": [1, 2, 3, 4],
+        }
+    )
+    da.write(tmp_path, rows_by_values, partition_by=["d", "f", "s"])
+    log = DeltaLog(tmp_path)
+    decided = [
+        col("d") == date(2026, 1, 2),
+        ~(col("d") == date(2026, 1, 2)),
+        col("f") == NAN,
+        col("f") >= 0.0,
+        col("s").isin(["a", "B"]),
+        col("s").is_null() | (col("f") > 1.0),
+        (col("d") > date(2026, 1, 1)) & (col("s") < "b"),
+        col("d") > date(2030, 1, 1),
+    ]
+    for predicate in decided:
+        found = ds.read(spark, log, predicate=predicate)
+        expected = rows(da.to_table(log, predicate=predicate))
+        assert repr(rows_of(found)) == repr(expected), predicate
+        assert " Filter (" not in plan_of(found), predicate
+    for asked in ((col("s") == "a") & (col("x") == 2), (col("s") == "a") | (col("x") == 3)):
+        found = ds.read(spark, log, predicate=asked)
+        assert rows_of(found) == rows(da.to_table(log, predicate=asked))
+        assert " Filter (" in plan_of(found)
+
+
 def test_a_predicate_loses_no_row_of_a_file_whose_statistics_hide_nan(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -1,0 +1,25 @@
+"""The examples of docs/spark.md, as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+
+
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for example in examples:
+        exec(compile(example, PAGE.name, "exec"), {"__name__": "__main__"})
+    assert examples
+    assert sorted(da.to_table(DeltaLog("lake/days"))["id"].to_pylist()) == [0, 2, 3, 4, 5, 6, 7, 8]
