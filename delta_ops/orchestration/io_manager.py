@@ -22,7 +22,8 @@ before the IO manager's own:
     delta/data_version  "table" (default): the last version that changed rows; "partition": that
                         changed rows of the output's partitions
     delta/column_lineage
-                        which columns are made of which, as {"total": {"orders": ["price"]}}
+                        which columns are made of which, as {"total": {"orders": ["price"]}}; of a
+                        Spark DataFrame its plan tells, if they do not say
     delta/user_metadata texts by names, which the commit carries beside which run made it
 
 An input takes the rows of the upstream's partitions that Dagster maps to it. With `partition_expr`
@@ -47,6 +48,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration.column_lineage import remember_input
 from delta_ops.orchestration.input_versions import input_snapshot
 from delta_ops.orchestration.output_report import (
     known_version,
@@ -230,12 +232,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             )
         settings = output_settings(context, self.metadata, self.read_metadata)
         log = self.log(self.table_name(context.asset_key, context.definition_metadata))
+        rows = None
         if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
             results = []  # the asset has written by itself
         elif isinstance(obj, list):
             results = self._write_parts(context, settings, log, obj)
         else:
-            results = [self._write_output(context, settings, log, rows_of(obj))]
+            rows = rows_of(obj)
+            results = [self._write_output(context, settings, log, rows)]
         if any(result.ignored for result in results):
             context.log.info(f"{log.uri}: there is a table, and delta/mode is 'ignore'")
             results = []
@@ -255,6 +259,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 is_replaced=is_replaced,
                 of_partitions=_versioned_rows(context, settings, table.schema),
                 lineage=settings.column_lineage,
+                rows=rows,
             )
 
     def load_input(self, context: dg.InputContext) -> Any:
@@ -283,7 +288,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             predicate=predicate,
             spark_session=self._session,
         )
-        return value_of_table(wanted, read)
+        value = value_of_table(wanted, read)
+        remember_input(context, value)
+        return value
 
     def _write_output(
         self, context: dg.OutputContext, settings: OutputSettings, log: DeltaLog, data: Any

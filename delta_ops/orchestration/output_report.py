@@ -12,6 +12,7 @@ partition, else by reading the columns of `partition_expr`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -22,7 +23,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.pruning import file_view, match_files, split_by_match
 from delta_ops.orchestration import _dagster_compat as compat
-from delta_ops.orchestration.column_lineage import column_lineage
+from delta_ops.orchestration.column_lineage import computed_lineage, declared_lineage
 from delta_ops.orchestration.metadata import (
     commit_metadata,
     data_version,
@@ -53,6 +54,7 @@ def report_output(
     is_replaced: bool,
     of_partitions: Predicate | None = None,
     lineage: ColumnLineage | None = None,
+    rows: Any = None,
 ) -> None:
     """Describe what was written, or found written, to Dagster.
 
@@ -61,7 +63,8 @@ def report_output(
         predicates: The rows of each partition of the output, if it has any.
         is_replaced: Whether the output is all that its partitions hold.
         of_partitions: The rows whose last change is the data version; None: the table's.
-        lineage: What the asset declares of its columns.
+        lineage: What the asset declares of its columns; None: their lineage is that of
+        rows: The data of the output, if they are one whole.
     """
     if _has_written(results):
         shown, known = table, None
@@ -72,15 +75,10 @@ def report_output(
     newest = max(newest, min(known or 0, table.version))
     compat.set_data_version(context, data_version(shown, newest))
     metadata = {**table_metadata(shown), **commit_metadata(results)}
-    if lineage is not None:
-        shown_lineage, unknown = column_lineage(
-            lineage, {field.name for field in shown.schema.fields}
-        )
+    # What was found written may have been computed by other code.
+    shown_lineage = _lineage(context, shown, lineage, rows if _has_written(results) else None)
+    if shown_lineage is not None:
         metadata["dagster/column_lineage"] = shown_lineage
-        if unknown:
-            context.log.warning(
-                f"delta/column_lineage names {', '.join(unknown)}, of which the table has no column"
-            )
     adopted = _adopted_commit(log, results)
     if adopted is not None:
         metadata["delta/rows_written"] = _rows_of(adopted)
@@ -96,6 +94,20 @@ def report_output(
             told = {name: number for name, number in figures.items() if number is not None}
             compat.add_partition_metadata(context, partition, told)
     context.add_output_metadata(metadata)
+
+
+def _lineage(
+    context: dg.OutputContext, table: Snapshot, declared: ColumnLineage | None, rows: Any
+) -> dg.TableColumnLineage | None:
+    columns = [field.name for field in table.schema.fields]
+    if declared is None:
+        return computed_lineage(context, rows, columns)
+    shown, unknown = declared_lineage(declared, columns)
+    if unknown:
+        context.log.warning(
+            f"delta/column_lineage names {', '.join(unknown)}, of which the table has no column"
+        )
+    return shown
 
 
 def known_version(context: dg.OutputContext, snapshot: Snapshot) -> int | None:

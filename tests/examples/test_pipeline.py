@@ -53,6 +53,19 @@ class Pipeline:
         return rows(da.to_table(self.log("flights")))
 
 
+def lineage(asset: str) -> dict[str, set[str]]:
+    """The columns of which each column was made, as Dagster shows them."""
+    with dg.DagsterInstance.get() as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey(asset))
+    assert event is not None
+    assert event.asset_materialization is not None
+    shown: Any = event.asset_materialization.metadata["dagster/column_lineage"].value
+    return {
+        column: {f"{each.asset_key.to_user_string()}.{each.column_name}" for each in deps}
+        for column, deps in shown.deps_by_column.items()
+    }
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[None]:
     """A Dagster home; the Spark session is the tests' own, in the pipeline's time zone."""
@@ -86,6 +99,16 @@ def test_a_small_month_is_accounted_for_and_read_alike_by_all(
     before = pipeline.versions()
     assert pipeline.run() == 0
     assert pipeline.versions() == before
+
+    assert lineage("delay_by_origin") == {
+        "flight_day": {"flights.flight_day"},
+        "origin": {"flights.origin"},
+        "mean_delay_minutes": {"flights.delay_minutes"},
+        "max_delay_minutes": {"flights.delay_minutes"},
+        "delayed_over_15": {"flights.delay_minutes"},
+    }
+    assert lineage("flights")["delay_minutes"] == {"flights_raw.delay"}
+    assert lineage("flights_quarantine")["record"] == {"flights_raw.record"}
 
 
 @pytest.mark.usefixtures("home")

@@ -25,6 +25,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import Event, Progress
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.spark.column_lineage import column_lineage, remember_input
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
 from tests.servers.connectors import connector_jars
@@ -178,6 +179,12 @@ def test_a_store_that_the_server_cannot_reach_is_one_sentence(
     there = DeltaLog(f"s3://{bucket}/t", s3_server.storage_options)
     ds.write(remote.range(3), there)
     assert ds.read(remote, there).count() == 3
+
+
+def test_a_client_knows_no_column_lineage(remote: SparkSession) -> None:
+    rows = remote.range(3)
+    remember_input(rows, "orders")
+    assert column_lineage(rows.selectExpr("id + 1 AS x")) == {}
 
 
 def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
