@@ -8,7 +8,8 @@
 3. Another `metaData.id` is another table, looked at from its first commit on, unless the log still
    has the version that was looked at last: then it is the same log, with a replaced table.
 4. Dagster's daemon logs events before it keeps the cursor: what was logged already is not repeated.
-5. A table that Dagster knows nothing of is told as it stands.
+5. A table that Dagster knows nothing of is told as it stands; of one that it has events of, what
+   was committed after the newest version that they name.
 6. Of a partitioned asset each partition that a commit touched is told. A window of time that has
    not ended waits in the cursor: Dagster lists its partition afterwards.
 7. A data version names a version that changed rows; that of an event never goes back.
@@ -40,6 +41,7 @@ from delta_ops.orchestration.told_commits import (
     Told,
     ToldCommits,
     latest_event_id,
+    newest_told,
     run_of_commit,
 )
 from delta_ops.orchestration.touched_partitions import (
@@ -80,8 +82,8 @@ def find_untold_commits(
     """The commits of a table that no event tells of.
 
     Args:
-        seen: What the last look came to; None: there was none, and this one only remembers where
-            the table stands, and tells that where Dagster has no event of the table.
+        seen: What the last look came to; None: there was none, and Dagster's events say how far the
+            table has been told.
         layout: How the table's asset is partitioned; None: not at all, or nobody knows.
         may_go_on: Whether there is time and room for another commit after so many events.
         clock: By which the age of commits counts.
@@ -93,8 +95,14 @@ def find_untold_commits(
     """
     log = table.log()
     snapshot = log.snapshot()
-    if seen is None:
-        return _look_first(table, log, snapshot, layout, instance, clock)
+    if seen is None and (seen := _find_told(table, log, snapshot, instance)) is None:
+        here = TableCursor(
+            table_id=snapshot.metadata.id,
+            version=snapshot.version,
+            event_id=latest_event_id(instance, table.asset_key),
+        )
+        told = ToldCommits(instance, table.asset_key, 0)
+        return _Look(table, log, snapshot, layout, instance, told, clock).tell_state(here)
     told = ToldCommits(instance, table.asset_key, seen.event_id)
     if not told.is_complete:
         cursor = replace(seen, event_id=told.event_id)
@@ -104,38 +112,24 @@ def find_untold_commits(
     return look.go_on_from(seen, may_go_on)
 
 
-def _look_first(
-    table: TableRef,
-    log: DeltaLog,
-    snapshot: Snapshot,
-    layout: Layout | None,
-    instance: dg.DagsterInstance,
-    clock: Clock,
-) -> CommitsFound:
-    """A look at a table that has not been looked at before."""
-    here = TableCursor(
-        table_id=snapshot.metadata.id,
-        version=snapshot.version,
-        event_id=latest_event_id(instance, table.asset_key),
-    )
-    if _is_known(table, log, snapshot, instance):
-        return CommitsFound(events=(), cursor=here)
-    told = ToldCommits(instance, table.asset_key, 0)
-    return _Look(table, log, snapshot, layout, instance, told, clock).tell_state(here)
-
-
-def _is_known(
+def _find_told(
     table: TableRef, log: DeltaLog, snapshot: Snapshot, instance: dg.DagsterInstance
-) -> bool:
-    """Whether Dagster has events of the table's rows, or a run that will tell of them."""
+) -> TableCursor | None:
+    """Where Dagster's events, or a run that will tell, leave the table; None: they say nothing."""
     newest = instance.get_latest_materialization_event(table.asset_key)
     event = newest.asset_materialization if newest is not None else None
-    if event is not None:
-        return FIRST_LOOK not in event.metadata
+    if event is not None and FIRST_LOOK in event.metadata:
+        return None  # the look that told of it may have been cut off
+    table_id = snapshot.metadata.id
+    told = newest_told(instance, table.asset_key, table_id)
+    if event is not None and told is not None:
+        return TableCursor(table_id=table_id, version=told.version, event_id=told.event_id)
     version = last_data_version(log, snapshot.version)
     commit = read_commit_if_there(log.storage, log.log_directory, version)
     made_by = run_of_commit(commit) if commit is not None else None
-    return made_by is not None and instance.get_run_by_id(made_by.run_id) is not None
+    if made_by is None or instance.get_run_by_id(made_by.run_id) is None:
+        return None
+    return TableCursor(table_id=table_id, version=version - 1)
 
 
 class _Look:
@@ -323,8 +317,10 @@ class _Look:
     def _add_commit(self, commit: Commit, made_by: CommitRun | None, *, reached: int) -> None:
         files = changed_files(commit) if changes_rows(commit) else ()
         touched = self._find_touched(files, commit.version)
-        told = self._told.partitions(self._table_id, commit.version)
-        version = self._data_version(reached)
+        # Runs may have told of later versions already: a data version never goes back.
+        ahead = (k for k in touched.keys if self._told.reached(self._table_id, k) > commit.version)
+        told = {*self._told.partitions(self._table_id, commit.version), *ahead}
+        version = self._data_version(max(reached, self._told.reached(self._table_id, None)))
         self._events += self._make.commit_events(commit, made_by, touched, told, version)
 
     def _find_touched(self, files: Iterable[AddFile], version: int) -> Touched:

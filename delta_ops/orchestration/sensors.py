@@ -35,8 +35,9 @@ def build_commit_sensor(
 ) -> dg.SensorDefinition:
     """Reports the commits that no event in Dagster tells of: as materializations where rows
     changed, as observations where they did not; see `commit_events`. Of an asset with partitions
-    each partition that a commit touched is materialized. A table's first tick remembers where it
-    stands, or that there is no table yet, and reports that if Dagster has no event of the table.
+    each partition that a commit touched is materialized. A table's first tick reports how it
+    stands if Dagster has no event of it, else what was committed after the versions that the
+    events name.
 
     Args:
         tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 
@@ -53,6 +53,8 @@ class TableEvent:
     version: int
     partition: str | None
     """The only one that the event tells of; None: it tells of the commit as a whole."""
+    reached: int
+    """The version in its data version; -1 where it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class ToldCommits:
         self._by_sensor: set[tuple[str | None, int]] = set()
         self._partitions: dict[tuple[str | None, int], set[str]] = defaultdict(set)
         self._versions: dict[str, int] = {}
+        self._reached: dict[tuple[str | None, str | None], int] = {}
         self._named: set[tuple[str | None, int]] = set()
         self._adopted: set[tuple[str | None, int]] = set()
         for record in records:
@@ -94,6 +97,9 @@ class ToldCommits:
             self._named.add((event.short_id, event.version))
             if event.found_done:
                 self._adopted.add((event.short_id, event.version))
+            if record.event_log_entry.asset_materialization is not None:
+                place = (event.short_id, event.partition)
+                self._reached[place] = max(event.reached, self._reached.get(place, -1))
             if event.partition is not None:
                 newest = max(event.version, self._versions.get(event.partition, -1))
                 self._versions[event.partition] = newest
@@ -110,6 +116,10 @@ class ToldCommits:
     def partitions(self, table_id: str, version: int) -> Collection[str]:
         """The partitions of which events of the sensor tell that this version touched them."""
         return self._partitions.get((table_id[:SHORT_ID], version), ())
+
+    def reached(self, table_id: str, partition: str | None) -> int:
+        """The newest version in the data version of a partition, or of the table; -1: in none."""
+        return self._reached.get((table_id[:SHORT_ID], partition), -1)
 
     def version_of(self, partition: str) -> int:
         """The newest version that any event names for a partition; -1 where none does."""
@@ -210,6 +220,36 @@ def latest_event_id(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> int
     return max(newest, default=0)
 
 
+class ToldPlace(NamedTuple):
+    """How far events tell of a table."""
+
+    version: int
+    """The newest that one of them names; of partitions, that of the one that is told least far."""
+    event_id: int
+    """Storage id before that event."""
+
+
+def newest_told(
+    instance: dg.DagsterInstance, asset_key: dg.AssetKey, table_id: str
+) -> ToldPlace | None:
+    """How far the newest events of a table tell of it; None where none of them names a version.
+
+    Args:
+        table_id: `metaData.id`; events of another table in its place do not count.
+    """
+    places: dict[str | None, ToldPlace] = {}
+    # Not observations: those of maintenance tell of its own commits, not of what was before them.
+    for record in instance.fetch_materializations(asset_key, limit=_PAGE).records:
+        event = _table_event(record.event_log_entry)
+        if event is not None and event.short_id in (None, table_id[:SHORT_ID]):
+            place = ToldPlace(event.version, record.storage_id - 1)
+            places[event.partition] = max(place, places.get(event.partition, place))
+    if not places:
+        return None
+    # Of a partition that is told up to a version, others may lack what was committed before it.
+    return min(places.values())
+
+
 def _read_records(
     instance: dg.DagsterInstance, asset_key: dg.AssetKey, after_event_id: int, max_events: int
 ) -> tuple[list[dg.EventLogRecord], bool]:
@@ -239,7 +279,7 @@ def _table_event(entry: dg.EventLogEntry) -> TableEvent | None:
     if version is None:
         return None
     first = _whole_number(told.metadata, "delta/first_version")
-    short_id = (told.tags or {}).get("dagster/data_version", "").rpartition("@")[0]
+    short_id, _, reached = (told.tags or {}).get("dagster/data_version", "").rpartition("@")
     return TableEvent(
         run_id=entry.run_id,
         short_id=short_id or None,
@@ -247,6 +287,7 @@ def _table_event(entry: dg.EventLogEntry) -> TableEvent | None:
         first_version=version if first is None else first,
         version=version,
         partition=getattr(told, "partition", None),
+        reached=int(reached) if short_id and reached.isdecimal() else -1,
     )
 
 

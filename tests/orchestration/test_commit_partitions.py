@@ -234,6 +234,25 @@ def test_what_a_run_has_told_of_its_partitions_is_not_told_again(
     assert latest.partition_key == "2026-01-09"
 
 
+def test_a_partition_is_told_at_the_first_look_of_what_no_event_of_it_tells(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day", "delta/partition_by": "day"})
+    def orders(context):  # type: ignore[no-untyped-def]
+        return rows(context.partition_key)
+
+    resources = {"io_manager": DeltaIOManager(root=str(tmp_path))}
+    defs = dg.Definitions(assets=[orders], resources=resources)
+    job = defs.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=instance, partition_key="2026-01-01").success
+    write_deltalake(tmp_path / "orders", rows("2026-01-01", "2026-01-02"), mode="append")
+    assert job.execute_in_process(instance=instance, partition_key="2026-01-02").success
+    watch = Watch(instance, ref(tmp_path), definitions=defs)
+    events = watch.tick()
+    assert [(e.partition, e.metadata["delta/version"].value) for e in events] == [("2026-01-01", 1)]
+    assert watch.tick() == []
+
+
 def test_a_run_that_was_killed_is_told_of_its_partition(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

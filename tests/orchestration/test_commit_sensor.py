@@ -366,6 +366,70 @@ def test_commits_of_runs_that_have_told_are_not_told(
     assert watch.tick() == []
 
 
+def test_what_was_committed_since_the_newest_event_is_told_at_the_first_look(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(metadata={"delta/mode": "append"})
+    def orders() -> pa.Table:
+        return ROWS
+
+    resources = {"io_manager": DeltaIOManager(root=str(tmp_path))}
+    defs = dg.Definitions(assets=[orders], resources=resources)
+    job = defs.resolve_implicit_global_asset_job_def()
+    write_deltalake(tmp_path / "orders", ROWS)
+    job.execute_in_process(instance=instance)
+    for _ in range(2):
+        write_deltalake(tmp_path / "orders", ROWS, mode="append")
+    maintenance = build_maintenance_job([ref(tmp_path)])
+    config = maintenance_config([], operations=["optimize"])
+    assert maintenance.execute_in_process(instance=instance, run_config=config).success
+    watch = Watch(instance, ref(tmp_path))
+    assert versions(watch.tick()) == [2, 3]
+    assert watch.tick() == []
+
+
+def test_a_cursor_that_was_cleared_repeats_nothing(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    append(orders, 2)
+    assert versions(watch.tick()) == [1, 2]
+    watch.cursor = None
+    assert watch.tick() == []
+    append(orders)
+    assert versions(watch.tick()) == [3]
+
+
+def test_a_run_without_an_event_yet_is_waited_for_at_the_first_look(
+    orders: TableRef, instance: dg.DagsterInstance
+) -> None:
+    run = dg.DagsterRun(job_name="a", run_id="5e0b3c1e-2e62-4a3c-9f64-0d5d2a3f9c11")
+    instance.add_run(run)
+    instance.report_run_canceling(run)
+    append(orders, user_metadata=json.dumps({"dagster/run_id": run.run_id}))
+    watch = Watch(instance, orders)
+    assert watch.tick() == []
+    instance.report_run_failed(run)
+    assert versions(watch.tick()) == [1]
+
+
+def test_a_data_version_never_goes_back(orders: TableRef, instance: dg.DagsterInstance) -> None:
+    watch = Watch(instance, orders)
+    watch.tick()
+    append(orders, 2)
+    table_id = DeltaLog(orders.uri).snapshot().metadata.id[:8]
+    told = dg.AssetMaterialization(
+        orders.asset_key,
+        metadata={"delta/version": 2},
+        tags={"dagster/data_version": f"{table_id}@2"},
+    )
+    instance.report_runless_asset_event(told)
+    (event,) = watch.tick()
+    assert event.metadata["delta/version"].value == 1
+    assert event.tags["dagster/data_version"] == f"{table_id}@2"
+
+
 def test_commits_of_maintenance_are_of_its_run_which_has_told(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:

@@ -283,7 +283,7 @@ def test_lineage_in_another_shape_is_refused(
 def test_the_examples_of_the_document_are_definitions() -> None:
     text = (Path(__file__).parents[2] / "docs/table-versions.md").read_text()
     examples = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         names: dict[str, Any] = {}
         exec(compile(example, "example", "exec", dont_inherit=True), names)

@@ -126,18 +126,17 @@ def draw_table(
 def is_for_partitions(value: Any) -> bool:
     """Whether every engine can name a directory by a value and find the value again.
 
-    Names of files have 255 bytes; bytes that are no text are refused by our engines; an empty text
-    is null to all but deltalake; zero has one sign there. delta-spark writes a moment by the
-    clock of its session, on which one hour in autumn is there twice.
+    Names of files have 255 bytes; bytes that are no text, and the character NUL, are refused by
+    Spark; an empty text is null to all but deltalake; zero has one sign there. delta-spark writes a
+    moment by the clock of its session, on which one hour in autumn is there twice.
     """
     match value:
         case datetime(tzinfo=tzinfo) if tzinfo is not None and 1900 < value.year < 2100:
             here = value.astimezone(ZoneInfo(NEW_YORK))
             return here.utcoffset() == here.replace(fold=1 - here.fold).utcoffset()
         case str() | bytes():
-            return 0 < len(value) < 16 and b"\xff" not in (
-                value if isinstance(value, bytes) else b""
-            )
+            in_bytes = value if isinstance(value, bytes) else value.encode()
+            return 0 < len(value) < 16 and not {0, 255} & set(in_bytes)
         case float():
             return repr(value) != "-0.0"
     return True

@@ -616,7 +616,7 @@ def test_what_partition_values_decide_is_asked_of_no_row(
     )
     da.write(tmp_path, rows_by_values, partition_by=["d", "f", "s"])
     log = DeltaLog(tmp_path)
-    decided = [
+    decided: list[Predicate] = [
         col("d") == date(2026, 1, 2),
         ~(col("d") == date(2026, 1, 2)),
         col("f") == NAN,
