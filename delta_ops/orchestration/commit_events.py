@@ -40,8 +40,8 @@ from delta_ops.orchestration.told_commits import (
     CommitRun,
     Told,
     ToldCommits,
+    find_told_place,
     latest_event_id,
-    newest_told,
     run_of_commit,
 )
 from delta_ops.orchestration.touched_partitions import (
@@ -121,7 +121,7 @@ def _find_told(
     if event is not None and FIRST_LOOK in event.metadata:
         return None  # the look that told of it may have been cut off
     table_id = snapshot.metadata.id
-    told = newest_told(instance, table.asset_key, table_id)
+    told = find_told_place(instance, table.asset_key, table_id)
     if event is not None and told is not None:
         return TableCursor(table_id=table_id, version=told.version, event_id=told.event_id)
     version = last_data_version(log, snapshot.version)
@@ -318,9 +318,13 @@ class _Look:
         files = changed_files(commit) if changes_rows(commit) else ()
         touched = self._find_touched(files, commit.version)
         # Runs may have told of later versions already: a data version never goes back.
-        ahead = (k for k in touched.keys if self._told.reached(self._table_id, k) > commit.version)
+        ahead = (
+            k
+            for k in touched.keys
+            if self._told.version_reached(self._table_id, k) > commit.version
+        )
         told = {*self._told.partitions(self._table_id, commit.version), *ahead}
-        version = self._data_version(max(reached, self._told.reached(self._table_id, None)))
+        version = self._data_version(max(reached, self._told.version_reached(self._table_id, None)))
         self._events += self._make.commit_events(commit, made_by, touched, told, version)
 
     def _find_touched(self, files: Iterable[AddFile], version: int) -> Touched:

@@ -117,7 +117,7 @@ class ToldCommits:
         """The partitions of which events of the sensor tell that this version touched them."""
         return self._partitions.get((table_id[:SHORT_ID], version), ())
 
-    def reached(self, table_id: str, partition: str | None) -> int:
+    def version_reached(self, table_id: str, partition: str | None) -> int:
         """The newest version in the data version of a partition, or of the table; -1: in none."""
         return self._reached.get((table_id[:SHORT_ID], partition), -1)
 
@@ -229,7 +229,7 @@ class ToldPlace(NamedTuple):
     """Storage id before that event."""
 
 
-def newest_told(
+def find_told_place(
     instance: dg.DagsterInstance, asset_key: dg.AssetKey, table_id: str
 ) -> ToldPlace | None:
     """How far the newest events of a table tell of it; None where none of them names a version.
