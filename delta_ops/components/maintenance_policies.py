@@ -53,11 +53,17 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     tables: Annotated[
         str | list[str],
         _text(
-            description="Keys of assets; sales/* for all below sales, * for all.",
+            description="Keys of assets; sales/* for all below sales, * for all; [] for "
+            "tables that name the policy by their property delta_ops.policy.",
             examples=["*", ["sales/orders", "sales/returns"]],
         ),
     ] = "*"
-    name: Annotated[str | None, _text(description="Ends the names of the policy's jobs.")] = None
+    name: Annotated[
+        str | None,
+        _text(
+            description="Ends the names of the policy's jobs; a table can name it by a property."
+        ),
+    ] = None
     operations: Annotated[
         list[Operation] | None,
         _text(description="Run when they are due; all by default, none by an empty list."),

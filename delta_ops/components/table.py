@@ -15,7 +15,8 @@ from delta_ops.components.watching import (
     build_watch_sensor,
     plain_name,
 )
-from delta_ops.orchestration.policies import MaintenancePolicy, PolicyTables
+from delta_ops.orchestration.policies import MaintenancePolicy
+from delta_ops.orchestration.policy_choice import PolicyTables
 from delta_ops.orchestration.tables import TableRef, external_table
 
 

@@ -25,7 +25,7 @@ from delta_ops.maintenance.due import Finding
 from delta_ops.maintenance.fleet import TableHealth, fleet_health
 from delta_ops.orchestration.checks import LOST
 from delta_ops.orchestration.markdown import plain_text
-from delta_ops.orchestration.policies import PolicyTables
+from delta_ops.orchestration.policy_choice import PolicyTables, rules_by_policies
 from delta_ops.orchestration.sensors import build_commit_sensor
 from delta_ops.orchestration.tables import TableRef
 
@@ -118,12 +118,12 @@ def _health_checks(assigned: Sequence[PolicyTables], op_name: str) -> dg.AssetCh
     @dg.multi_asset_check(name=op_name, specs=specs, can_subset=True)
     def health_checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         wanted = {key.asset_key for key in context.selected_asset_check_keys}
-        for policy, tables in assigned:
-            chosen = [table for table in tables if table.asset_key in wanted]
-            logs = [table.log() for table in chosen]
-            rows = fleet_health(logs, thresholds=policy.thresholds)
-            for table, row in zip(chosen, rows, strict=True):
-                yield _check_result(table, row)
+        chosen = [t for each in assigned for t in each.tables if t.asset_key in wanted]
+        logs = [table.log() for table in chosen]
+        names = {log.uri: table.name for log, table in zip(logs, chosen, strict=True)}
+        rules_of = rules_by_policies([each.policy for each in assigned], names.__getitem__)
+        for table, row in zip(chosen, fleet_health(logs, rules_of=rules_of), strict=True):
+            yield _check_result(table, row)
 
     return health_checks
 

@@ -41,6 +41,7 @@ from delta_ops.maintenance.restore.act import RestoreResult, restore
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import RevertResult, revert
 from delta_ops.maintenance.revert.plan import RevertPlan, plan_revert
+from delta_ops.maintenance.rules import MaintenanceRules
 from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
 
@@ -59,6 +60,7 @@ __all__ = [
     "LogCompactionResult",
     "MaintenancePlan",
     "MaintenanceResult",
+    "MaintenanceRules",
     "Operation",
     "OptimizePlan",
     "OptimizeResult",

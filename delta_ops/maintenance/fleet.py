@@ -25,8 +25,10 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.maintenance.due import HealthThresholds
-from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport, health
+from delta_ops.maintenance.health.figures import load_figures
+from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport, assess_table
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
+from delta_ops.maintenance.rules import MaintenanceRules, RulesOf
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
@@ -131,6 +133,7 @@ def fleet_health(
     storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
+    rules_of: RulesOf | None = None,
     max_concurrency: int | None = None,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
@@ -139,6 +142,7 @@ def fleet_health(
 
     Args:
         tables: Or their URIs, which are opened with the `storage_options`.
+        rules_of: The rules of a table by itself, whose thresholds take the place of `thresholds`.
         max_concurrency: Tables that are read at once. By default 16 if one of them lies in a store,
             and else 1: a disk lets nobody wait, and threads that compute only hinder each other.
     """
@@ -147,10 +151,11 @@ def fleet_health(
     if max_concurrency is None:
         max_concurrency = MAX_CONCURRENCY if any(map(_is_in_store, todo)) else 1
 
+    look_at = partial(_look_at, rules_of=rules_of or _same_rules(thresholds), clock=clock)
+
     def look(table: TableOrPlace) -> TableHealth:
-        report, failure = _attempt(
-            lambda: health(log_of(table, storage_options), thresholds=thresholds, clock=clock)
-        )
+        found, failure = _attempt(lambda: look_at(log_of(table, storage_options)))
+        report = found[0] if found is not None else None
         return TableHealth(table=_name(table), report=report, failure=failure)
 
     return _run_each(look, todo, "health", max_concurrency, on_event)
@@ -161,6 +166,7 @@ def maintain_fleet(
     storage_options: Mapping[str, Any] | None = None,
     *,
     thresholds: HealthThresholds = DEFAULT_THRESHOLDS,
+    rules_of: RulesOf | None = None,
     dry_run: bool = False,
     engine: Rewriter | None = None,
     max_concurrency: int = MAINTAINED_AT_ONCE,
@@ -171,23 +177,26 @@ def maintain_fleet(
 
     Args:
         tables: Or their URIs, which are opened with the `storage_options`.
+        rules_of: The rules of a table by itself, in the place of `thresholds`.
         dry_run: Plan each operation and change nothing.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         max_concurrency: Tables that are maintained at once.
     """
     validate_arguments(maintain_fleet, locals())
 
+    look_at = partial(_look_at, rules_of=rules_of or _same_rules(thresholds), clock=clock)
+
     def look_after(table: TableOrPlace) -> TableMaintenance:
-        report, failure = _attempt(
-            lambda: health(log_of(table, storage_options), thresholds=thresholds, clock=clock)
-        )
+        found, failure = _attempt(lambda: look_at(log_of(table, storage_options)))
+        report, rules = found or (None, MaintenanceRules())
         result = None
-        if report is not None and report.operations:
-            due = report.operations
+        due = tuple(filter(rules.allows, report.operations)) if report is not None else ()
+        if due:
             result, failure = _attempt(
                 lambda: maintain(
                     log_of(table, storage_options),
                     operations=due,
+                    options=rules.options,
                     dry_run=dry_run,
                     engine=engine,
                     clock=clock,
@@ -248,6 +257,20 @@ def _look_into(
     except DeltaOpsError as error:
         return is_table, [], error
     return is_table, [path for path in inner if path.rpartition("/")[2][0] not in "_."], None
+
+
+def _same_rules(thresholds: HealthThresholds) -> RulesOf:
+    rules = MaintenanceRules(thresholds=thresholds)
+    return lambda _, __: rules
+
+
+def _look_at(
+    log: DeltaLog, *, rules_of: RulesOf, clock: Clock
+) -> tuple[HealthReport, MaintenanceRules]:
+    """How a table is by its own rules."""
+    figures = load_figures(log, clock=clock)
+    rules = rules_of(log.uri, figures)
+    return assess_table(log.uri, figures, rules.thresholds), rules
 
 
 def _is_in_store(table: TableOrPlace) -> bool:

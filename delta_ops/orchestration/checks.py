@@ -4,7 +4,8 @@ A check that fails for want of maintenance says which operation cures it, and li
 of the maintenance job, filled in for that table and that operation.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import get_args
 
 import dagster as dg
@@ -17,14 +18,16 @@ from delta_ops.maintenance import (
     HealthThresholds,
     MaintenancePlan,
     Operation,
-    health,
     plan_maintenance,
 )
 from delta_ops.maintenance.due import Finding, Measure
+from delta_ops.maintenance.health.figures import load_figures
+from delta_ops.maintenance.health.report import assess_table
 from delta_ops.orchestration._dagster_compat import code_location
 from delta_ops.orchestration.card import table_card
 from delta_ops.orchestration.maintenance_settings import maintenance_config
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
+from delta_ops.orchestration.policy_choice import PolicyJobs, choose_policy, jobs_of
 from delta_ops.orchestration.tables import TableRef
 
 MAINTENANCE_JOB = "delta_maintenance"
@@ -77,6 +80,7 @@ def build_health_checks(
     thresholds: HealthThresholds | None = None,
     errors: Collection[Measure] = LOST,
     job: dg.JobDefinition | str = MAINTENANCE_JOB,
+    policies: Sequence[PolicyJobs] = (),
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> list[dg.AssetChecksDefinition]:
     """For each table, a check for each measure of its health, by the measure's name.
@@ -87,6 +91,8 @@ def build_health_checks(
         thresholds: From where on a check fails.
         errors: Measures whose failure is an error; of the others it is a warning.
         job: The maintenance job that failures link to, or its name; of the same code location.
+        policies: With their tables and jobs. The thresholds and the job of a table's policy, also
+            of one that it names by its property, take the place of `thresholds` and `job`.
         automation_condition: When the checks run by themselves.
 
     Raises:
@@ -101,14 +107,32 @@ def build_health_checks(
         )
     limits = thresholds or HealthThresholds()
     name = _job_name(job)
-    return [_health_checks(t, limits, errors, name, automation_condition) for t in tables]
+    return [
+        _health_checks(
+            table, partial(_look_at, limits, name, policies), errors, automation_condition
+        )
+        for table in tables
+    ]
+
+
+def _look_at(
+    thresholds: HealthThresholds, job: str, policies: Sequence[PolicyJobs], table: TableRef
+) -> tuple[HealthReport, str]:
+    """How a table is, and the name of the job that cures it."""
+    log = table.log()
+    figures = load_figures(log)
+    choices = [each.policy for each in policies if each.policy is not None]
+    for each in policies:
+        if each.policy is not None and table in each.tables:
+            policy, _ = choose_policy(table.name, each.policy, figures.configuration, choices)
+            thresholds, job = policy.thresholds, (jobs_of(policy, policies) or each).job.name
+    return assess_table(log.uri, figures, thresholds), job
 
 
 def _health_checks(
     table: TableRef,
-    thresholds: HealthThresholds,
+    look_at: Callable[[TableRef], tuple[HealthReport, str]],
     errors: Collection[Measure],
-    job: str,
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None,
 ) -> dg.AssetChecksDefinition:
     specs = [
@@ -127,7 +151,7 @@ def _health_checks(
     def health_checks(context: dg.AssetCheckExecutionContext) -> Iterable[dg.AssetCheckResult]:
         wanted = context.selected_asset_check_keys
         try:
-            report = health(table.log(), thresholds=thresholds)
+            report, job = look_at(table)
         except DeltaOpsError as error:
             for key in wanted:
                 yield _failure(error, key.name)

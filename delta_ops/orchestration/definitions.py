@@ -32,9 +32,10 @@ from delta_ops.orchestration.maintenance_jobs import (
     build_maintenance_job,
     build_maintenance_schedule,
 )
-from delta_ops.orchestration.maintenance_sensor import PolicyJobs, build_sweep_sensor
-from delta_ops.orchestration.policies import (
-    MaintenancePolicy,
+from delta_ops.orchestration.maintenance_sensor import build_sweep_sensor
+from delta_ops.orchestration.policies import MaintenancePolicy
+from delta_ops.orchestration.policy_choice import (
+    PolicyJobs,
     PolicyTables,
     assign_policies,
     general_policy,
@@ -84,7 +85,8 @@ def delta_ops_definitions(
             policy does not fit the tables.
     """
     tables = tables_of(lake, assets)
-    jobs = [_policy_jobs(each, name) for each in assign_policies(tables, policies)]
+    assigned = assign_policies(tables, policies)
+    jobs = [_policy_jobs(each, assigned, name) for each in assigned]
     general = general_policy(policies)
     return dg.Definitions(
         jobs=[
@@ -97,6 +99,8 @@ def delta_ops_definitions(
                 root=lake.root,
                 storage_options=lake.storage_options,
                 policy=general,
+                policies=policies,
+                assets=tables,
             ),
         ],
         schedules=list(_schedules(jobs, switched_on)),
@@ -147,14 +151,19 @@ def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]
     return replace(table, uri=uri)
 
 
-def _policy_jobs(assigned: PolicyTables, name: str) -> PolicyJobs:
+def _policy_jobs(
+    assigned: PolicyTables, all_assigned: Sequence[PolicyTables], name: str
+) -> PolicyJobs:
     policy, tables = assigned
+    others = [each for each in all_assigned if each is not assigned]
     end = f"_{policy.suffix}" if policy.suffix else ""
-    job = build_maintenance_job(tables, name=f"{name}_maintenance{end}", policy=policy)
+    job = build_maintenance_job(
+        tables, name=f"{name}_maintenance{end}", policy=policy, others=others
+    )
     log_job = None
     if policy.has_work:
         log_name = f"{name}_log_maintenance{end}"
-        log_job = build_log_maintenance_job(tables, name=log_name, policy=policy)
+        log_job = build_log_maintenance_job(tables, name=log_name, policy=policy, others=others)
     return PolicyJobs(policy=policy, tables=tables, job=job, log_job=log_job)
 
 
@@ -177,16 +186,14 @@ def _sensors(
 ) -> list[dg.SensorDefinition]:
     status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
     sensors = [build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)]
-    swept = [each for each in policies if each.policy is not None and each.policy.has_work]
-    if swept:
+    if any(each.has_work for each in policies):
         sensor_name = f"{name}_maintenance_sensor"
-        sensors.append(build_sweep_sensor(swept, name=sensor_name, default_status=status))
+        sensors.append(build_sweep_sensor(policies, name=sensor_name, default_status=status))
     return sensors
 
 
 def _checks(jobs: Sequence[PolicyJobs]) -> Iterator[dg.AssetChecksDefinition]:
-    for policy, tables, job, _ in jobs:
-        limits = policy.thresholds if policy is not None else None
-        yield from build_health_checks(tables, thresholds=limits, job=job)
-        yield from build_column_checks(tables)
-        yield from build_row_count_checks(tables)
+    tables = [table for each in jobs for table in each.tables]
+    yield from build_health_checks(tables, policies=jobs)
+    yield from build_column_checks(tables)
+    yield from build_row_count_checks(tables)

@@ -8,7 +8,7 @@ needs no asset for a table, so that nothing is observed.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,10 +17,20 @@ from pydantic import Field
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Progress
-from delta_ops.maintenance import HealthThresholds, TableMaintenance, find_tables, maintain_fleet
+from delta_ops.log import DeltaLog
+from delta_ops.maintenance import (
+    HealthFigures,
+    HealthThresholds,
+    MaintenanceRules,
+    TableMaintenance,
+    find_tables,
+    maintain_fleet,
+)
 from delta_ops.orchestration.handover import IO_MANAGER_KEY, handover_resources, no_output, op_name
 from delta_ops.orchestration.policies import MaintenancePolicy
+from delta_ops.orchestration.policy_choice import rules_by_policies
 from delta_ops.orchestration.storage_options import resolve_options, resolve_text
+from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.unfinished_runs import JOB_TAG
 from delta_ops.storage.paths import redact
 
@@ -81,6 +91,8 @@ def build_fleet_maintenance_job(
     executor_def: dg.ExecutorDefinition = dg.in_process_executor,
     io_manager: dg.IOManagerDefinition | dg.ConfigurableIOManagerFactory[Any] | None = None,
     policy: MaintenancePolicy | None = None,
+    policies: Sequence[MaintenancePolicy] = (),
+    assets: Sequence[TableRef] = (),
 ) -> dg.JobDefinition:
     """A job over the tables that its config names.
 
@@ -93,7 +105,10 @@ def build_fleet_maintenance_job(
         io_manager: By what the ops give tables and counts to each other; not the location's. If
             None, by files in the instance's folder: an executor that runs batches on other machines
             needs one that all of them reach.
-        policy: Whose thresholds are the defaults, and whose owners, tags and pool the job has.
+        policy: By which the tables are looked after, and whose owners, tags and pool the job has.
+        policies: Each table is looked after by its own of them, as if its path below the root were
+            its key; by `policy` if there are none.
+        assets: Tables of assets, which have their keys wherever they lie.
     """
     options = dict(storage_options or {})
     settings = policy or MaintenancePolicy()
@@ -136,11 +151,20 @@ def build_fleet_maintenance_job(
             if isinstance(event, Progress):
                 context.log.info(f"{event.table}: {event.count}")
 
+        by_policies = None
+        if policies:
+            key_of = _keys(assets, root, resolve_options(options))
+            by_policies = rules_by_policies(policies, key_of)
+
+        def rules_of(uri: str, figures: HealthFigures) -> MaintenanceRules:
+            rules = by_policies(uri, figures) if by_policies else settings.rules
+            return replace(rules, thresholds=config.thresholds(rules.thresholds))
+
         rows = list(
             maintain_fleet(
                 tables,
                 resolve_options(options),
-                thresholds=config.thresholds(settings.thresholds),
+                rules_of=rules_of,
                 dry_run=config.dry_run,
                 max_concurrency=config.at_once,
                 on_event=on_event,
@@ -185,6 +209,20 @@ def build_fleet_maintenance_job(
             report.alias(SUMMARY_OP)(batches.collect())
 
     return fleet_maintenance
+
+
+def _keys(
+    tables: Sequence[TableRef], root: str | None, options: dict[str, Any]
+) -> Callable[[str], str]:
+    """The keys of tables by their URIs; of one that is no asset, its path below the root."""
+    keys = {table.log().uri: table.name for table in tables}
+    above = DeltaLog(resolve_text(root, "root"), options).uri if root is not None else None
+
+    def key_of(uri: str) -> str:
+        is_below = above is not None and uri.startswith(f"{above}/")
+        return keys.get(uri, uri.removeprefix(f"{above}/") if is_below else "")
+
+    return key_of
 
 
 def _default_places(root: str | None) -> list[str]:

@@ -18,6 +18,7 @@ import dagster as dg
 
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import CommitLost, Progress
+from delta_ops.log import DeltaLog
 from delta_ops.maintenance import MaintenanceResult, Operation, maintain
 from delta_ops.maintenance.fleet import failure_of
 from delta_ops.maintenance.operation import OperationEntry
@@ -29,7 +30,8 @@ from delta_ops.orchestration.maintenance_settings import (
     MaintenanceSettings,
     maintenance_config_class,
 )
-from delta_ops.orchestration.policies import MaintenancePolicy, due_operations
+from delta_ops.orchestration.policies import MaintenancePolicy
+from delta_ops.orchestration.policy_choice import Due, PolicyTables, due_operations
 from delta_ops.orchestration.table_runs import TableRun, raise_failures, run_summary
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.told_commits import run_mark
@@ -47,15 +49,18 @@ def build_maintenance_job(
     *,
     name: str = "delta_maintenance",
     policy: MaintenancePolicy | None = None,
+    others: Sequence[PolicyTables] = (),
 ) -> dg.JobDefinition:
     """A job that does what is due for these tables, or for those that its config names.
 
     Args:
         policy: What is due, and how it is done; the tables that it names do not count here. None:
             whatever there is to do is due.
+        others: Other policies, and their tables. A table that names its policy by a property is
+            looked after by the job of that one, if the config names no tables.
     """
     said = "Vacuum, rewrites, checkpoints and clean-up of the log, where they are due"
-    return _build_job(tables, name, policy, OPERATIONS, "tables", said)
+    return _build_job(tables, name, policy, others, OPERATIONS, "tables", said)
 
 
 def build_log_maintenance_job(
@@ -63,15 +68,17 @@ def build_log_maintenance_job(
     *,
     name: str = "delta_log_maintenance",
     policy: MaintenancePolicy | None = None,
+    others: Sequence[PolicyTables] = (),
 ) -> dg.JobDefinition:
     """A job that does what is due for the logs of many tables in one run: no data file is opened.
 
     Args:
         policy: As for `build_maintenance_job`.
+        others: As for `build_maintenance_job`.
     """
     entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
     said = "Vacuum, checkpoints and clean-up of the log, where they are due; rewrites nothing"
-    return _build_job(tables, name, policy, entries, "logs", said)
+    return _build_job(tables, name, policy, others, entries, "logs", said)
 
 
 def build_maintenance_schedule(
@@ -103,27 +110,52 @@ def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
     return any(event is not None and "delta/version" in event.metadata for event in events)
 
 
+class _Decider:
+    """Decides whether a table is the job's, and what is due for it."""
+
+    def __init__(self, policy: MaintenancePolicy | None, others: Sequence[PolicyTables]) -> None:
+        self.policy = policy
+        self._all = [policy, *(other.policy for other in others)] if policy and others else []
+        self.has_others = bool(others)
+        self._homes = {table.name: other.policy for other in others for table in other.tables}
+
+    def decide(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
+        """What is due for a table, and by which policy.
+
+        Args:
+            is_named: The run is for this very table, whatever policy it has.
+        """
+        if is_named:
+            return due_operations(log, self.policy)
+        home = self._homes.get(table.name, self.policy)
+        return due_operations(log, home, name=table.name, others=self._all)
+
+
 def _build_job(
     tables: Sequence[TableRef],
     name: str,
     policy: MaintenancePolicy | None,
+    others: Sequence[PolicyTables],
     entries: Sequence[OperationEntry[Any]],
     kind: str,
     said: str,
 ) -> dg.JobDefinition:
-    by_name = {table.name: table for table in tables}
     settings = policy or MaintenancePolicy()
+    guests = [table for other in others for table in other.tables if other.may_leave(table)]
+    by_name = {table.name: table for table in [*tables, *(guests if settings.name else ())]}
+    decider = _Decider(policy, others)
 
     def maintain_tables(context: dg.OpExecutionContext, config: MaintenanceSettings) -> None:
         _validate_names(by_name, [*config.tables, *config.keep_versions])
         todo = [by_name[name] for name in config.tables or by_name]
         _tell_of_other_runs(context, todo, {name: by_name})
-        look_after = partial(_maintain, context, config=config, policy=policy, entries=entries)
-        runs = [
-            _report(context, run, is_asked_for=bool(config.tables))
-            for run in _look_after_each(look_after, todo, settings)
-        ]
-        left = todo[len(runs) :]
+        look_after = partial(_maintain, context, config=config, decider=decider, entries=entries)
+        runs, seen = [], 0
+        for run in _look_after_each(look_after, todo, settings):
+            seen += 1
+            if run is not None:
+                runs.append(_report(context, run, is_asked_for=bool(config.tables)))
+        left = todo[seen:]
         context.add_output_metadata(run_summary(runs, left))
         if left:
             context.log.warning(
@@ -143,14 +175,14 @@ def _build_job(
         decorate(maintain_tables),
         name,
         step=MAINTENANCE_OP,
-        description=f"{said}. Tables: {_names_text(tables)}.",
+        description=f"{said}. Tables: {_names_text(tables, settings)}.",
         owners=settings.owners,
         tags={JOB_TAG: kind, **settings.tags},
     )
 
 
-def _names_text(tables: Sequence[TableRef]) -> str:
-    names = [table.name for table in tables]
+def _names_text(tables: Sequence[TableRef], policy: MaintenancePolicy) -> str:
+    names = [table.name for table in tables] or [f"those that name the policy {policy.name}"]
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return f"{', '.join(names[:10])}{more}"
 
@@ -178,10 +210,10 @@ def _tell_of_other_runs(
 
 
 def _look_after_each(
-    look_after: Callable[[TableRef], TableRun],
+    look_after: Callable[[TableRef], TableRun | None],
     tables: Sequence[TableRef],
     policy: MaintenancePolicy,
-) -> Iterator[TableRun]:
+) -> Iterator[TableRun | None]:
     """What becomes of the tables, in their order, as far as there is time to begin with them."""
     ends = time.monotonic() + policy.budget_s
     begun = takewhile(lambda _: time.monotonic() < ends, tables)
@@ -196,18 +228,20 @@ def _maintain(
     table: TableRef,
     *,
     config: MaintenanceSettings,
-    policy: MaintenancePolicy | None,
+    decider: _Decider,
     entries: Sequence[OperationEntry[Any]],
-) -> TableRun:
-    """Look after a table; what failed is a sentence."""
+) -> TableRun | None:
+    """Look after a table; what failed is a sentence, and None a table of another policy."""
     began = time.monotonic()
     try:
-        result = _attempt(context, table, config, policy, entries)
+        result = _attempt(context, table, config, decider, entries)
     except TableNotFoundError as error:
         is_lost = is_gone(context.instance, table)
         return TableRun(table=table, failure=f"it is gone: {error}" if is_lost else None)
     except Exception as error:  # one table must not keep the others from maintenance
         return TableRun(table=table, failure=failure_of(error).message)
+    if result is None:
+        return None
     failure = None
     if result.error is not None:
         failure = failure_of(result.error).message
@@ -220,9 +254,9 @@ def _attempt(
     context: dg.OpExecutionContext,
     table: TableRef,
     config: MaintenanceSettings,
-    policy: MaintenancePolicy | None,
+    decider: _Decider,
     entries: Sequence[OperationEntry[Any]],
-) -> MaintenanceResult:
+) -> MaintenanceResult | None:
     def on_event(event: object) -> None:
         if isinstance(event, Progress):
             context.log.info(f"{table.name}: {event.operation}: {event.count}")
@@ -231,11 +265,16 @@ def _attempt(
 
     log = table.log()
     operations: Sequence[Operation] = config.chosen_operations()
-    if not operations:
-        _, due = due_operations(log, policy)
-        operations = [each for each in due if each in {entry.name for entry in entries}]
-    policy_options = policy.options if policy is not None else {}
-    options = {entry.name: dict(policy_options.get(entry.name, {})) for entry in entries}
+    if not operations or (decider.has_others and not config.tables):
+        due = decider.decide(table, log, is_named=bool(config.tables))
+        if due.warning is not None:
+            context.log.warning(f"{table.name}: {due.warning}")
+        if due.policy is not decider.policy:
+            return None
+        names = {entry.name for entry in entries}
+        operations = operations or [each for each in due.operations if each in names]
+    given = decider.policy.options if decider.policy is not None else {}
+    options = {entry.name: dict(given.get(entry.name, {})) for entry in entries}
     for entry in entries:
         options[entry.name] |= config.options(entry)
     return maintain(

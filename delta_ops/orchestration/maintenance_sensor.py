@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
 
 import dagster as dg
 
@@ -30,7 +29,8 @@ from delta_ops.maintenance import Operation
 from delta_ops.maintenance.fleet import failure_of
 from delta_ops.orchestration.maintenance_jobs import LOG_OPERATIONS, is_gone
 from delta_ops.orchestration.maintenance_settings import maintenance_config
-from delta_ops.orchestration.policies import MaintenancePolicy, due_operations
+from delta_ops.orchestration.policies import MaintenancePolicy
+from delta_ops.orchestration.policy_choice import PolicyJobs, due_operations, jobs_of
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.unfinished_runs import TABLE_TAG, run_sentence, unfinished_runs
 from delta_ops.storage.addresses import local_path_of
@@ -44,17 +44,6 @@ _TOLD_NOTES = 20
 """Notes in the reason of a tick, which Dagster keeps; the tick's log has all."""
 
 
-class PolicyJobs(NamedTuple):
-    """The tables of a policy, and the jobs that look after them."""
-
-    policy: MaintenancePolicy | None
-    """None: whatever there is to do is due."""
-    tables: Sequence[TableRef]
-    job: dg.JobDefinition
-    log_job: dg.JobDefinition | None
-    """Does the work on logs, in batches; None: `job` does, for each table in a run of its own."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
     """What a look at a table has found."""
@@ -63,6 +52,7 @@ class _Look:
     jobs: PolicyJobs
     version: int = -1
     operations: tuple[Operation, ...] = ()
+    warning: str | None = None
     error: Exception | None = None
 
     @property
@@ -116,7 +106,12 @@ def build_sweep_sensor(
         batch_size: Tables whose logs are looked after in one run.
         max_runs: Runs for a single table that a tick asks for; the rest is left to the next.
     """
-    places = [(table, jobs) for jobs in policies for table in jobs.tables]
+    places = [
+        (table, jobs)
+        for jobs in policies
+        for table in jobs.tables
+        if jobs.has_work or any(each.can_take(table, jobs) for each in policies)
+    ]
     definitions = [job for each in policies for job in (each.job, each.log_job) if job is not None]
     tables_by_job = {
         job.name: [table.name for table in each.tables]
@@ -143,8 +138,11 @@ def build_sweep_sensor(
         notes = _Notes(context)
         due: list[_Look] = []
         seen = singles = 0
-        for look in _take_in_time(_looks(in_turn, ends_ms, clock), in_turn, tick_seconds):
+        looks = _looks(in_turn, policies, ends_ms, clock)
+        for look in _take_in_time(looks, in_turn, tick_seconds):
             seen += 1
+            if look.warning is not None:
+                notes.add(f"{look.table.name}: {look.warning}")
             if look.error is not None:
                 notes.add_failure(look)
             elif not look.operations:
@@ -173,14 +171,17 @@ def _rotate(
 
 
 def _looks(
-    places: Sequence[tuple[TableRef, PolicyJobs]], ends_ms: int, clock: Clock
+    places: Sequence[tuple[TableRef, PolicyJobs]],
+    policies: Sequence[PolicyJobs],
+    ends_ms: int,
+    clock: Clock,
 ) -> Iterator[_Look]:
     """What is due for the tables, in their order, as far as there is time to look at them."""
     in_time = takewhile(lambda _: clock() < ends_ms, places)
     # A disk lets nobody wait, and threads that compute only hinder each other.
     if all(local_path_of(table.uri) is not None for table, _ in places):
-        return (_look(table, jobs, clock) for table, jobs in in_time)
-    calls = ((1, partial(_look, table, jobs, clock)) for table, jobs in in_time)
+        return (_look(table, jobs, policies, clock) for table, jobs in in_time)
+    calls = ((1, partial(_look, table, jobs, policies, clock)) for table, jobs in in_time)
     return run_ahead(calls, len(places), MAX_CONCURRENCY)
 
 
@@ -219,12 +220,19 @@ def _take_in_time(
         is_over.set()
 
 
-def _look(table: TableRef, jobs: PolicyJobs, clock: Clock) -> _Look:
+def _look(table: TableRef, jobs: PolicyJobs, policies: Sequence[PolicyJobs], clock: Clock) -> _Look:
+    others = [each.policy for each in policies if each.policy is not None]
     try:
-        version, due = due_operations(table.log(), jobs.policy, clock=clock)
+        due = due_operations(table.log(), jobs.policy, name=table.name, others=others, clock=clock)
     except Exception as error:  # one table must not keep the others from maintenance
         return _Look(table=table, jobs=jobs, error=error)
-    return _Look(table=table, jobs=jobs, version=version, operations=due)
+    return _Look(
+        table=table,
+        jobs=jobs_of(due.policy, policies) or jobs,
+        version=due.version,
+        operations=due.operations,
+        warning=due.warning,
+    )
 
 
 def _requests(due: Sequence[_Look], batch_size: int, now_ms: int) -> Iterator[dg.RunRequest]:

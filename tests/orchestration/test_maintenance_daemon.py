@@ -19,15 +19,22 @@ ROWS = pa.table({"x": [1, 2, 3]})
 DEFINITIONS = """
 import os
 import dagster as dg
+from delta_ops.maintenance import HealthThresholds
 from delta_ops.orchestration import (
     DeltaIOManager, DeltaLogResource, MaintenancePolicy, delta_ops_definitions
 )
 
 lake = DeltaLogResource(root=os.environ["DELTA_OPS_TEST_LAKE"])
-tables = [dg.AssetSpec(name) for name in ("files", "log", "fine")]
+tables = [dg.AssetSpec(name) for name in ("files", "log", "fine", "named")]
+policies = [
+    MaintenancePolicy(cron=None),
+    MaintenancePolicy(
+        tables=(), name="hot", thresholds=HealthThresholds(small_files=2), cron=None
+    ),
+]
 defs = dg.Definitions.merge(
     dg.Definitions(assets=tables, resources={"io_manager": DeltaIOManager(lake=lake)}),
-    delta_ops_definitions(lake, tables, [MaintenancePolicy(cron=None)], switched_on=True),
+    delta_ops_definitions(lake, tables, policies, switched_on=True),
 )
 """
 SETTINGS = """
@@ -41,13 +48,16 @@ run_coordinator:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Tables with ten small files, with a log without a checkpoint, and one that needs nothing."""
+    """Tables with ten small files, with a log without a checkpoint, one that needs nothing, and one
+    that names its policy."""
     for _ in range(10):
         da.write(tmp_path / "files", ROWS)
     for _ in range(3):
         interval = {"delta.checkpointInterval": "2"}
         da.write(tmp_path / "log", ROWS, "overwrite", configuration=interval, hooks=())
     da.write(tmp_path / "fine", ROWS)
+    for _ in range(2):
+        da.write(tmp_path / "named", ROWS, configuration={"delta_ops.policy": "hot"})
     return tmp_path
 
 
@@ -63,14 +73,16 @@ def test_the_daemon_does_what_waits_and_what_is_due(lake: Path) -> None:
 
         assert runs() == [("delta_maintenance", "QUEUED")]
         assert files.snapshot().num_files == 10
-        done = [("delta_log_maintenance", "SUCCESS"), ("delta_maintenance", "SUCCESS")]
+        jobs = ("delta_log_maintenance", "delta_maintenance", "delta_maintenance_hot")
+        done = [(job, "SUCCESS") for job in jobs]
         with home.daemon():
             home.wait_until(lambda: runs() == done)
         events = {
             name: len(instance.fetch_observations(dg.AssetKey(name), limit=9).records)
-            for name in ("files", "log", "fine")
+            for name in ("files", "log", "fine", "named")
         }
-    assert events == {"files": 1, "log": 1, "fine": 0}
+    assert events == {"files": 1, "log": 1, "fine": 0, "named": 1}
     assert files.snapshot().num_files == 1
+    assert DeltaLog(lake / "named").snapshot().num_files == 1
     assert log.snapshot().commits_since_checkpoint == 0
     assert da.to_table(files).num_rows == 30

@@ -23,9 +23,9 @@ from delta_ops.orchestration import (
     maintenance_config,
     maintenance_sensor,
 )
-from delta_ops.orchestration.maintenance_sensor import PolicyJobs, build_sweep_sensor
+from delta_ops.orchestration.maintenance_sensor import build_sweep_sensor
 from delta_ops.orchestration.maintenance_settings import MAINTENANCE_OP
-from delta_ops.orchestration.policies import due_operations
+from delta_ops.orchestration.policy_choice import PolicyJobs, due_operations
 
 ROWS = pa.table({"x": [1, 2, 3]})
 NOW_MS = system_clock()

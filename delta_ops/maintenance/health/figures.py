@@ -91,6 +91,8 @@ class HealthFigures(Facts):
     lost_commits: tuple[LostCommit, ...]
     """Versions whose checksum is of another commit, ascending."""
     protocol: Protocol
+    configuration: dict[str, str]
+    """The properties of the table, as its metadata has them."""
 
     @property
     def stats_coverage(self) -> float:
@@ -162,6 +164,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         readable_ms=_readable_ms(listing, earliest, now_ms),
         lost_commits=_lost_commits(log, listing, snapshot),
         protocol=snapshot.protocol,
+        configuration=dict(snapshot.metadata.configuration),
     )
 
 

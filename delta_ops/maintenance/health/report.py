@@ -66,8 +66,12 @@ def health(
     """
     validate_arguments(health, locals())
     log = log_of(log)
-    figures = load_figures(log, clock=clock)
-    return HealthReport(table=log.uri, figures=figures, findings=assess(figures, thresholds))
+    return assess_table(log.uri, load_figures(log, clock=clock), thresholds)
+
+
+def assess_table(table: str, figures: HealthFigures, thresholds: HealthThresholds) -> HealthReport:
+    """What a table's figures come to."""
+    return HealthReport(table=table, figures=figures, findings=assess(figures, thresholds))
 
 
 def health_json(report: HealthReport) -> dict[str, Any]:
