@@ -150,6 +150,28 @@ def last_told_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: s
     return None
 
 
+def latest_check_verdicts(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
+) -> dict[dg.AssetCheckKey, bool | None]:
+    """Whether asset checks passed, by their latest executions; None: one has not come to its end.
+
+    A check that was never executed is not among them.
+    """
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    verdicts = {
+        AssetCheckExecutionRecordStatus.SUCCEEDED: True,
+        AssetCheckExecutionRecordStatus.FAILED: False,
+    }
+    return {key: verdicts.get(record.status) for key, record in records.items()}
+
+
+def sensor_location(context: dg.SensorEvaluationContext) -> tuple[str, str] | None:
+    """Names of a sensor's code location and of its repository; None for a sensor of neither."""
+    if context.code_location_origin is None or context.repository_name is None:
+        return None
+    return context.code_location_origin.location_name, context.repository_name
+
+
 def has_window_key(windows: dg.TimeWindowPartitionsDefinition, key: str) -> bool:
     """Whether a window of this key has ended and is none that the definition leaves out."""
     return windows.has_partition_key(key)

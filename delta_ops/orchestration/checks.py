@@ -17,23 +17,19 @@ from delta_ops.maintenance import (
     HealthReport,
     HealthThresholds,
     MaintenancePlan,
-    Operation,
     plan_maintenance,
 )
-from delta_ops.maintenance.due import Finding, Measure
+from delta_ops.maintenance.due import Measure
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
 from delta_ops.orchestration._dagster_compat import code_location
 from delta_ops.orchestration.card import table_card
-from delta_ops.orchestration.maintenance_settings import maintenance_config
-from delta_ops.orchestration.markdown import launchpad_link, plain_text
+from delta_ops.orchestration.check_results import LOST, Cure, failed_result, finding_result
 from delta_ops.orchestration.policy_choice import PolicyJobs, choose_policy, jobs_of
 from delta_ops.orchestration.tables import TableRef
 
 MAINTENANCE_JOB = "delta_maintenance"
 """The name that `build_maintenance_job` gives its job."""
-LOST: tuple[Measure, ...] = ("lost_commits", "readable_time_travel")
-"""Measures by which something is gone already, and not only slow or dear."""
 _DESCRIPTIONS: Mapping[Measure, str] = {
     "small_files": "Files that optimize would put together.",
     "commits_since_checkpoint": "Commits that every reader replays after the checkpoint.",
@@ -154,68 +150,14 @@ def _health_checks(
             report, job = look_at(table)
         except DeltaOpsError as error:
             for key in wanted:
-                yield _failure(error, key.name)
+                yield failed_result(error, key.name)
             return
-        cure = _Cure(table, job, code_location(context.run))
+        cure = Cure(table, job, code_location(context.run))
         for finding in report.findings:
             if dg.AssetCheckKey(table.asset_key, finding.measure) in wanted:
-                is_error = finding.measure in errors
-                yield _finding_result(finding, report, cure, is_error=is_error)
+                yield finding_result(finding, report, cure, errors)
 
     return health_checks
-
-
-class _Cure:
-    """Links to the launchpad of the maintenance job, for one table."""
-
-    def __init__(self, table: TableRef, job: str, location: tuple[str, str] | None) -> None:
-        self._table, self._job, self._location = table.name, job, location
-
-    def link(self, label: str, *operations: Operation) -> str:
-        """A link to a run of these operations, or of what is due if there are none."""
-        chosen = {"operations": list(operations)} if operations else {}
-        config = maintenance_config([self._table], **chosen)
-        return launchpad_link(label, self._job, config, self._location)
-
-
-def _finding_result(
-    finding: Finding, report: HealthReport, cure: _Cure, *, is_error: bool
-) -> dg.AssetCheckResult:
-    operation = finding.operation if finding.verdict == "due" else None
-    description = plain_text(finding.advice) or "all is well"
-    if operation is not None and operation in report.figures.refused:
-        reasons = plain_text(", ".join(report.figures.refused[operation]))
-        description += f"; not by delta\\_ops, which does not support {reasons}"
-    elif operation is not None:
-        description += f". {cure.link(f'Open the launchpad to run {operation}', operation)}"
-    return dg.AssetCheckResult(
-        check_name=finding.measure,
-        passed=finding.verdict == "ok",
-        severity=_severity(is_error=is_error),
-        description=description,
-        metadata={
-            "delta/version": report.figures.version,
-            "delta/value": _plain_value(finding.value),
-            "delta/limit": _plain_value(finding.threshold),
-            "delta/unit": finding.unit,
-            "delta/cured_by": finding.operation or "a person or another engine",
-        },
-    )
-
-
-def _severity(*, is_error: bool) -> dg.AssetCheckSeverity:
-    return dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN
-
-
-def _plain_value(value: float | tuple[str, ...]) -> float | str:
-    return (", ".join(value) or "none") if isinstance(value, tuple) else value
-
-
-def _failure(error: DeltaOpsError, check_name: str | None = None) -> dg.AssetCheckResult:
-    """What a check comes to whose table cannot be read."""
-    return dg.AssetCheckResult(
-        check_name=check_name, passed=False, description=plain_text(str(error))
-    )
 
 
 def _job_name(job: dg.JobDefinition | str) -> str:
@@ -233,7 +175,7 @@ def _log_check(table: TableRef) -> dg.AssetChecksDefinition:
             snapshot = table.log().snapshot()
             has_checksum = validate_checksum(snapshot)
         except DeltaOpsError as error:
-            return _failure(error)
+            return failed_result(error)
         return dg.AssetCheckResult(
             passed=True,
             description="its version checksum agrees" if has_checksum else None,
@@ -254,11 +196,11 @@ def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChec
             plan = plan_maintenance(table.log())
             shown = {"delta/card": dg.MetadataValue.md(table_card(table.log()))} if card else {}
         except DeltaOpsError as error:
-            return _failure(error)
+            return failed_result(error)
         return dg.AssetCheckResult(
             passed=not plan.has_work,
             severity=dg.AssetCheckSeverity.WARN,
-            description=_plan_text(plan, _Cure(table, job, code_location(context.run))),
+            description=_plan_text(plan, Cure(table, job, code_location(context.run))),
             metadata={
                 "delta/commits_since_checkpoint": plan.commits_since_checkpoint,
                 "delta/small_files": plan.small_files,
@@ -272,7 +214,7 @@ def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChec
     return maintenance_is_not_overdue
 
 
-def _plan_text(plan: MaintenancePlan, cure: _Cure) -> str:
+def _plan_text(plan: MaintenancePlan, cure: Cure) -> str:
     if not plan.has_work:
         return "nothing is due"
     return f"{', '.join(plan.operations)}. {cure.link('Open the launchpad to run what is due')}"

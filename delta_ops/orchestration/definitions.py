@@ -104,7 +104,7 @@ def delta_ops_definitions(
             ),
         ],
         schedules=list(_schedules(jobs, switched_on)),
-        sensors=_sensors(tables, jobs, name, switched_on),
+        sensors=_sensors(tables, jobs, name, switched_on, with_checks),
         asset_checks=list(_checks(jobs)) if with_checks else [],
         resources={resource_key: lake},
     )
@@ -182,13 +182,21 @@ def _schedules(
 
 
 def _sensors(
-    tables: Sequence[TableRef], policies: Sequence[PolicyJobs], name: str, switched_on: bool
+    tables: Sequence[TableRef],
+    policies: Sequence[PolicyJobs],
+    name: str,
+    switched_on: bool,
+    with_checks: bool,
 ) -> list[dg.SensorDefinition]:
     status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
     sensors = [build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)]
     if any(each.has_work for each in policies):
         sensor_name = f"{name}_maintenance_sensor"
-        sensors.append(build_sweep_sensor(policies, name=sensor_name, default_status=status))
+        sensors.append(
+            build_sweep_sensor(
+                policies, name=sensor_name, default_status=status, with_checks=with_checks
+            )
+        )
     return sensors
 
 

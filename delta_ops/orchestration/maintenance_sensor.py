@@ -24,9 +24,11 @@ from queue import Empty, SimpleQueue
 import dagster as dg
 
 from delta_ops.clock import HOUR_MS, Clock, system_clock
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.maintenance import Operation
+from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
+from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.fleet import failure_of
+from delta_ops.orchestration._dagster_compat import sensor_location
+from delta_ops.orchestration.check_evaluations import SeenTable, changed_evaluations
 from delta_ops.orchestration.maintenance_jobs import LOG_OPERATIONS, is_gone
 from delta_ops.orchestration.maintenance_settings import maintenance_config
 from delta_ops.orchestration.policies import MaintenancePolicy
@@ -52,6 +54,7 @@ class _Look:
     jobs: PolicyJobs
     version: int = -1
     operations: tuple[Operation, ...] = ()
+    report: HealthReport | None = None
     warning: str | None = None
     error: Exception | None = None
 
@@ -93,6 +96,7 @@ def build_sweep_sensor(
     name: str = "delta_maintenance_sensor",
     minimum_interval_seconds: int = 300,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+    with_checks: bool = False,
     tick_seconds: int = 40,
     batch_size: int = 100,
     max_runs: int = 100,
@@ -101,6 +105,8 @@ def build_sweep_sensor(
     """Requests runs of the policies' jobs for the tables that need work.
 
     Args:
+        with_checks: Tell the health checks of the tables what was found, where it is not what
+            they said last.
         tick_seconds: A tick that has taken so long leaves the rest to the next; Dagster ends one
             after a minute.
         batch_size: Tables whose logs are looked after in one run.
@@ -137,10 +143,11 @@ def build_sweep_sensor(
         in_turn = _rotate(places, context.cursor)
         notes = _Notes(context)
         due: list[_Look] = []
-        seen = singles = 0
+        seen: list[_Look] = []
+        singles = 0
         looks = _looks(in_turn, policies, ends_ms, clock)
         for look in _take_in_time(looks, in_turn, tick_seconds):
-            seen += 1
+            seen.append(look)
             if look.warning is not None:
                 notes.add(f"{look.table.name}: {look.warning}")
             if look.error is not None:
@@ -154,11 +161,14 @@ def build_sweep_sensor(
                 singles += not look.is_for_batch
             if singles >= max_runs:
                 break
-        cursor = "" if seen == len(in_turn) else in_turn[seen][0].name
+        left = in_turn[len(seen) :]
         requests = list(_requests(due, batch_size, clock()))
-        if requests:
-            return dg.SensorResult(run_requests=requests, cursor=cursor)
-        return dg.SensorResult(skip_reason=notes.text(len(in_turn) - seen), cursor=cursor)
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else notes.text(len(left)),
+            cursor=left[0][0].name if left else "",
+            asset_events=_evaluations(context, seen) if with_checks else (),
+        )
 
     return maintenance_sensor
 
@@ -231,8 +241,22 @@ def _look(table: TableRef, jobs: PolicyJobs, policies: Sequence[PolicyJobs], clo
         jobs=jobs_of(due.policy, policies) or jobs,
         version=due.version,
         operations=due.operations,
+        report=due.report,
         warning=due.warning,
     )
+
+
+def _evaluations(
+    context: dg.SensorEvaluationContext, looks: Sequence[_Look]
+) -> list[dg.AssetCheckEvaluation]:
+    """What checks are to be told; of a table that is not there, nothing."""
+    seen = [
+        SeenTable(look.table, look.jobs.job.name, found)
+        for look in looks
+        if isinstance(found := look.report or look.error, HealthReport | DeltaOpsError)
+        and not isinstance(found, TableNotFoundError)
+    ]
+    return changed_evaluations(context.instance, seen, sensor_location(context))
 
 
 def _requests(due: Sequence[_Look], batch_size: int, now_ms: int) -> Iterator[dg.RunRequest]:

@@ -24,7 +24,13 @@ import dagster as dg
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
-from delta_ops.maintenance import HealthFigures, MaintenanceRules, Operation, plan_maintenance
+from delta_ops.maintenance import (
+    HealthFigures,
+    HealthReport,
+    MaintenanceRules,
+    Operation,
+    plan_maintenance,
+)
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
 from delta_ops.maintenance.rules import RulesOf
@@ -46,6 +52,8 @@ class Due(NamedTuple):
     """In the order in which they should run."""
     policy: MaintenancePolicy | None
     """By which they are due."""
+    report: HealthReport | None = None
+    """How the table is by that policy."""
     warning: str | None = None
     """What is wrong with the table's choice of a policy."""
 
@@ -138,7 +146,7 @@ def due_operations(
     chosen, warning = choose_policy(name, policy, figures.configuration, others)
     report = assess_table(log.uri, figures, chosen.thresholds)
     allowed = tuple(filter(chosen.rules.allows, report.operations))
-    return Due(figures.version, allowed, chosen, warning)
+    return Due(figures.version, allowed, chosen, report, warning)
 
 
 def choose_policy(

@@ -1,5 +1,5 @@
 """Maintenance by Dagster's own daemon: a queue that nobody empties loses nothing, and the sensor
-asks for the runs that are missing, and for no other."""
+asks for the runs that are missing, and for no other, and tells the checks what it found."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.orchestration import maintenance_config
+from delta_ops.orchestration._dagster_compat import latest_check_verdicts
 from tests.orchestration.daemon_home import DaemonHome
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -81,6 +82,8 @@ def test_the_daemon_does_what_waits_and_what_is_due(lake: Path) -> None:
             name: len(instance.fetch_observations(dg.AssetKey(name), limit=9).records)
             for name in ("files", "log", "fine", "named")
         }
+        due = dg.AssetCheckKey(dg.AssetKey("log"), "commits_since_checkpoint")
+        assert latest_check_verdicts(instance, [due]) == {due: False}
     assert events == {"files": 1, "log": 1, "fine": 0, "named": 1}
     assert files.snapshot().num_files == 1
     assert DeltaLog(lake / "named").snapshot().num_files == 1

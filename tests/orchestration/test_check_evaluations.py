@@ -1,0 +1,127 @@
+"""What the maintenance sensor tells the health checks, without runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops.maintenance import HealthThresholds, health, optimize
+from delta_ops.orchestration import (
+    DeltaLogResource,
+    MaintenancePolicy,
+    TableRef,
+    delta_ops_definitions,
+)
+from delta_ops.orchestration._dagster_compat import latest_check_verdicts
+from delta_ops.orchestration.check_evaluations import SeenTable, changed_evaluations
+
+ROWS = pa.table({"x": [1, 2, 3]})
+POLICY = MaintenancePolicy(thresholds=HealthThresholds(small_files=2))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableRef:
+    da.write(tmp_path / "t", ROWS)
+    return TableRef(asset_key=dg.AssetKey("t"), uri=str(tmp_path / "t"))
+
+
+def definitions(table: TableRef, **settings: Any) -> dg.Definitions:
+    root = str(Path(table.uri).parent)
+    return dg.Definitions.merge(
+        delta_ops_definitions(DeltaLogResource(root=root), [table], [POLICY], **settings),
+        dg.Definitions(
+            jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.all_asset_checks())]
+        ),
+    )
+
+
+def tick(table: TableRef, instance: dg.DagsterInstance, **settings: Any) -> dict[str, bool]:
+    """Look at the table, and let Dagster have the evaluations, as its daemon does."""
+    sensor = definitions(table, **settings).resolve_sensor_def("delta_maintenance_sensor")
+    found = sensor.evaluate_tick(dg.build_sensor_context(instance))
+    told = {}
+    for event in found.asset_events:
+        assert isinstance(event, dg.AssetCheckEvaluation)
+        instance.report_runless_asset_event(event)
+        told[event.check_name] = event.passed
+    return told
+
+
+def test_a_check_fails_and_passes_again_without_a_run(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    assert tick(table, instance) == {}
+    da.write(table.uri, ROWS)
+    assert tick(table, instance) == {"small_files": False}
+    assert tick(table, instance) == {}
+    optimize(table.log())
+    assert tick(table, instance) == {"small_files": True}
+    assert tick(table, instance) == {}
+
+
+def test_what_a_run_of_the_checks_said_is_not_said_again(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    da.write(table.uri, ROWS)
+    assert definitions(table).resolve_job_def("look").execute_in_process(instance=instance).success
+    assert tick(table, instance) == {}
+    optimize(table.log())
+    assert tick(table, instance) == {"small_files": True}
+
+
+def test_a_failure_links_to_the_launchpad(table: TableRef, instance: dg.DagsterInstance) -> None:
+    da.write(table.uri, ROWS)
+    (found,) = changed_evaluations(
+        instance,
+        [SeenTable(table, "care", health(table.log(), thresholds=POLICY.thresholds))],
+        ("place", "repository"),
+    )
+    assert found.severity is dg.AssetCheckSeverity.WARN
+    assert "](/locations/repository@place/jobs/care/playground" in str(found.description)
+
+
+def test_checks_of_a_broken_log_fail_until_it_is_mended(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    commit = Path(table.uri) / "_delta_log" / f"{0:020}.json"
+    text = commit.read_text()
+    commit.write_text("{")
+    (commit.parent / f"{0:020}.crc").unlink()
+    told = tick(table, instance)
+    assert set(told.values()) == {False}
+    assert {"small_files", "lost_commits"} <= told.keys()
+    commit.write_text(text)
+    assert set(tick(table, instance).values()) == {True}
+
+
+def test_nothing_is_said_of_a_table_that_is_not_there_yet(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    absent = TableRef(asset_key=dg.AssetKey("t"), uri=str(tmp_path / "t"))
+    assert tick(absent, instance) == {}
+
+
+def test_nothing_is_said_where_there_are_no_checks(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    da.write(table.uri, ROWS)
+    assert tick(table, instance, with_checks=False) == {}
+
+
+def test_verdicts_are_those_of_the_latest_executions(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    key = dg.AssetCheckKey(table.asset_key, "small_files")
+    assert latest_check_verdicts(instance, [key]) == {}
+    for passed in (True, False):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=key.asset_key, check_name=key.name, passed=passed, metadata={}
+            )
+        )
+        assert latest_check_verdicts(instance, [key]) == {key: passed}
