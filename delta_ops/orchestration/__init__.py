@@ -23,7 +23,7 @@ from delta_ops.orchestration.fleet_jobs import (
     fleet_config,
 )
 from delta_ops.orchestration.freshness_checks import build_freshness_checks
-from delta_ops.orchestration.io_manager import DeltaIOManager, SourcePart
+from delta_ops.orchestration.io_manager import DeltaIOManager
 from delta_ops.orchestration.maintenance_jobs import (
     build_log_maintenance_job,
     build_maintenance_job,
@@ -32,6 +32,7 @@ from delta_ops.orchestration.maintenance_jobs import (
 from delta_ops.orchestration.maintenance_sensor import build_maintenance_sensor
 from delta_ops.orchestration.maintenance_settings import MaintenanceConfig, maintenance_config
 from delta_ops.orchestration.output_txns import Idempotency, source_txn
+from delta_ops.orchestration.output_writes import SourcePart
 from delta_ops.orchestration.pipes import pipes_extras
 from delta_ops.orchestration.policies import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource

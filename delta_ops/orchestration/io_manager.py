@@ -37,11 +37,9 @@ partitions it is the whole table. There is no third way, and no error turns one 
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import dagster as dg
-import pyarrow as pa
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
@@ -50,26 +48,18 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import _dagster_compat as compat
 from delta_ops.orchestration.column_lineage import remember_input
 from delta_ops.orchestration.input_versions import input_snapshot
-from delta_ops.orchestration.output_report import (
-    known_version,
-    newest_version_with,
-    report_output,
+from delta_ops.orchestration.output_partitions import (
+    require_expression,
+    rows_of_each_partition,
+    versioned_rows,
 )
+from delta_ops.orchestration.output_report import report_output
 from delta_ops.orchestration.output_settings import (
-    Mode,
-    OutputSettings,
-    PartitionExpr,
     output_settings,
     partition_expr_of,
     partition_expr_of_input,
 )
-from delta_ops.orchestration.output_txns import (
-    forced_source_txn,
-    source_txn,
-    step_output,
-    user_metadata,
-    write_txns,
-)
+from delta_ops.orchestration.output_writes import OutputWriter
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.orchestration.resources import (
     STORAGE_OPTIONS,
@@ -82,40 +72,15 @@ from delta_ops.orchestration.resources import (
 )
 from delta_ops.orchestration.type_handlers import (
     TableRead,
-    is_spark_data,
     rows_of,
     takes_none,
     value_of_table,
 )
-from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructType
-from delta_ops.transaction import (
-    DEFAULT_HOOKS,
-    CommitResult,
-    Transaction,
-    Txn,
-    begin,
-    write_checksum,
-)
-from delta_ops.transaction.idempotency import is_done
+from delta_ops.transaction import DEFAULT_HOOKS, write_checksum
 
 PROGRESS_S = 10.0
 """Between two lines of Dagster's log that say how far a write is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePart:
-    """The rows that one source holds up to a position; committed once, whatever run brings them."""
-
-    data: Any
-    """Rows, of any type that an asset may return."""
-    source: str
-    """Name of the source within this asset; a file's name, for instance."""
-    position: int
-    """Must only grow; a file's generation, for instance."""
-    replaces: Predicate | None = None
-    """The rows of earlier positions, which a new position replaces; None if it only adds."""
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -232,14 +197,21 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             )
         settings = output_settings(context, self.metadata, self.read_metadata)
         log = self.log(self.table_name(context.asset_key, context.definition_metadata))
+        writer = OutputWriter(
+            context=context,
+            settings=settings,
+            log=log,
+            on_event=self.listener(context),
+            hooks=DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
+        )
         rows = None
         if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:
             results = []  # the asset has written by itself
         elif isinstance(obj, list):
-            results = self._write_parts(context, settings, log, obj)
+            results = writer.write_parts(obj)
         else:
             rows = rows_of(obj)
-            results = [self._write_output(context, settings, log, rows)]
+            results = [writer.write_rows(rows)]
         if any(result.ignored for result in results):
             context.log.info(f"{log.uri}: there is a table, and delta/mode is 'ignore'")
             results = []
@@ -247,7 +219,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         written = [result.snapshot for result in results if result.snapshot is not None]
         table = written[-1] if written else log.snapshot_if_exists()
         if table is not None:
-            predicates = _partition_predicates(
+            predicates = rows_of_each_partition(
                 context, settings, table.schema, is_replaced=is_replaced
             )
             report_output(
@@ -257,7 +229,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 results,
                 predicates,
                 is_replaced=is_replaced,
-                of_partitions=_versioned_rows(context, settings, table.schema),
+                of_partitions=versioned_rows(context, settings, table.schema),
                 lineage=settings.column_lineage,
                 rows=rows,
             )
@@ -292,101 +264,6 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         remember_input(context, value)
         return value
 
-    def _write_output(
-        self, context: dg.OutputContext, settings: OutputSettings, log: DeltaLog, data: Any
-    ) -> CommitResult:
-        if settings.idempotency == "source":
-            raise InvalidRequestError(
-                f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
-                "a list of SourcePart, which say what the source and its position are"
-            )
-        is_replaced = settings.mode == "overwrite"
-        output = step_output(context)
-        txns = write_txns(output, lambda: log, settings.idempotency, is_replaced=is_replaced)
-        transaction = begin(log, on_event=self.listener(context))
-        replaced = None
-        if is_replaced and context.has_asset_partitions:
-            schema = _schema_of(data) if transaction.snapshot is None else transaction.schema
-            replaced = _output_predicate(context, settings, schema, context.asset_partition_keys)
-        return self._write(context, settings, transaction, data, settings.mode, replaced, txns)
-
-    def _write_parts(
-        self,
-        context: dg.OutputContext,
-        settings: OutputSettings,
-        log: DeltaLog,
-        parts: Sequence[object],
-    ) -> list[CommitResult]:
-        if settings.mode in ("error", "ignore"):
-            raise InvalidRequestError(
-                f"asset {context.asset_key.to_user_string()} has the delta/mode {settings.mode!r}, "
-                "by which only a new table is written, and returned a list of SourcePart, of which "
-                "each is added; leave the mode out. Nothing was written"
-            )
-        results: list[CommitResult] = []
-        found: list[Txn] = []
-        known: Snapshot | None = None
-        for part in parts:
-            if not isinstance(part, SourcePart):
-                raise InvalidRequestError(
-                    f"asset {context.asset_key.to_user_string()} returned a list of "
-                    f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
-                )
-            txn = source_txn(context.asset_key, part.source, part.position)
-            forced = forced_source_txn(context, part.source, part.position)
-            transaction = begin(log, on_event=self.listener(context), snapshot=known)
-            known = transaction.snapshot
-            stored = known.transactions() if known is not None else {}
-            was_there = is_done(txn, stored, table=log.uri)
-            if is_done(forced or txn, stored, table=log.uri):
-                found.append(forced or txn)
-                continue
-            txns = [each for each in (None if was_there else txn, forced) if each is not None]
-            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
-            mode: Mode = "append" if part.replaces is None else "overwrite"
-            rows = rows_of(part.data)
-            result = self._write(context, settings, transaction, rows, mode, part.replaces, txns)
-            results.append(result)
-            known = result.snapshot or known
-        if found and known is not None:
-            version = None
-            if not results:
-                version = newest_version_with(log, found, known_version(context, known), known)
-            done = CommitResult(version=version, already_committed=True, attempts=0)
-            results += [done] * len(found)
-        return results
-
-    def _write(
-        self,
-        context: dg.OutputContext,
-        settings: OutputSettings,
-        transaction: Transaction,
-        data: Any,
-        mode: Mode,
-        replaced: Predicate | None,
-        txns: Sequence[Txn],
-    ) -> CommitResult:
-        for txn in txns:
-            transaction.set_transaction(txn)
-        exists = transaction.snapshot is not None
-        options: dict[str, Any] = {
-            "mode": mode,
-            "partition_by": settings.partition_by,
-            "replace_where": replaced,
-            "merge_schema": settings.merge_schema,
-            "overwrite_schema": settings.overwrite_schema,
-            "configuration": None if exists else settings.configuration,
-            "user_metadata": user_metadata(step_output(context), settings.user_metadata),
-            "hooks": DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
-        }
-        if is_spark_data(data):
-            from delta_ops import spark
-
-            return spark.write(data, transaction, **options)
-        from delta_ops import arrow
-
-        return arrow.write(transaction, data, **options)
-
     def _input_predicate(self, context: dg.InputContext, snapshot: Snapshot) -> Predicate | None:
         expression = partition_expr_of_input(context)
         if expression is not None:
@@ -399,7 +276,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             metadata, self.metadata, context.asset_key, self.read_metadata
         )
         return partition_predicate(
-            _require_expression(context.asset_key, expression),
+            require_expression(context.asset_key, expression),
             snapshot.schema,
             context.asset_partitions_def,
             context.asset_partition_keys,
@@ -424,43 +301,6 @@ def _validate_fields(io_manager: type[DeltaIOManager], given: Mapping[str, Any])
             )
 
 
-def _output_predicate(
-    context: dg.OutputContext, settings: OutputSettings, schema: StructType, keys: Sequence[str]
-) -> Predicate:
-    expression = _require_expression(context.asset_key, settings.partition_expr)
-    return partition_predicate(expression, schema, context.asset_partitions_def, keys)
-
-
-def _partition_predicates(
-    context: dg.OutputContext, settings: OutputSettings, schema: StructType, *, is_replaced: bool
-) -> dict[str, Predicate]:
-    """The rows of each partition; empty where nothing says which they are, and where the output is
-    all that its only partition holds.
-    """
-    keys = context.asset_partition_keys if context.has_asset_partitions else []
-    if settings.partition_expr is None or (is_replaced and len(keys) < 2):
-        return {}
-    return {key: _output_predicate(context, settings, schema, [key]) for key in keys}
-
-
-def _versioned_rows(
-    context: dg.OutputContext, settings: OutputSettings, schema: StructType
-) -> Predicate | None:
-    """The rows whose last change is the data version; None: those of the table."""
-    if not settings.is_version_of_partition or not context.has_asset_partitions:
-        return None
-    return _output_predicate(context, settings, schema, context.asset_partition_keys)
-
-
-def _require_expression(asset_key: dg.AssetKey, expression: PartitionExpr | None) -> PartitionExpr:
-    if expression is None:
-        raise InvalidRequestError(
-            f"asset {asset_key.to_user_string()} has partitions, and its metadata do not say which "
-            'column holds them; add metadata={"partition_expr": "<column>"}'
-        )
-    return expression
-
-
 def _require_partitions(
     context: dg.InputContext,
 ) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]]:
@@ -481,11 +321,3 @@ def _validate_none_is_meant(context: dg.OutputContext) -> None:
             "return its rows, or annotate the function with -> None, or Optional[...], where it "
             "may write nothing"
         )
-
-
-def _schema_of(data: Any) -> StructType:
-    if is_spark_data(data):
-        from delta_ops.spark.schema import schema_from_spark
-
-        return schema_from_spark(data.schema)
-    return schema_from_arrow(pa.schema(data.schema))

@@ -1,0 +1,163 @@
+"""Output writes: the commits that an asset's output becomes: one, or one for each source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import OnEvent
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration.output_partitions import rows_of_partitions
+from delta_ops.orchestration.output_report import known_version, newest_version_with
+from delta_ops.orchestration.output_settings import Mode, OutputSettings
+from delta_ops.orchestration.output_txns import (
+    forced_source_txn,
+    source_txn,
+    step_output,
+    user_metadata,
+    write_txns,
+)
+from delta_ops.orchestration.type_handlers import is_spark_data, rows_of
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType
+from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
+from delta_ops.transaction.idempotency import is_done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePart:
+    """The rows that one source holds up to a position; committed once, whatever run brings them."""
+
+    data: Any
+    """Rows, of any type that an asset may return."""
+    source: str
+    """Name of the source within this asset; a file's name, for instance."""
+    position: int
+    """Must only grow; a file's generation, for instance."""
+    replaces: Predicate | None = None
+    """The rows of earlier positions, which a new position replaces; None if it only adds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputWriter:
+    """Writes an output of a step to its table."""
+
+    context: dg.OutputContext
+    settings: OutputSettings
+    log: DeltaLog
+    on_event: OnEvent
+    hooks: Sequence[Hook]
+    """Run after each commit."""
+
+    def write_rows(self, data: Any) -> CommitResult:
+        """Commit what the asset returned.
+
+        Raises:
+            InvalidRequestError: It declares its idempotency by sources, and names none.
+        """
+        context, settings, log = self.context, self.settings, self.log
+        if settings.idempotency == "source":
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
+                "a list of SourcePart, which say what the source and its position are"
+            )
+        is_replaced = settings.mode == "overwrite"
+        output = step_output(context)
+        txns = write_txns(output, lambda: log, settings.idempotency, is_replaced=is_replaced)
+        transaction = begin(log, on_event=self.on_event)
+        replaced = None
+        if is_replaced and context.has_asset_partitions:
+            schema = _schema_of(data) if transaction.snapshot is None else transaction.schema
+            replaced = rows_of_partitions(context, settings, schema, context.asset_partition_keys)
+        return self._write(transaction, data, settings.mode, replaced, txns)
+
+    def write_parts(self, parts: Sequence[object]) -> list[CommitResult]:
+        """Commit each part that was not committed before.
+
+        Returns:
+            A result for each part, those of parts that were there last.
+
+        Raises:
+            InvalidRequestError: The mode writes only a new table, or a part is no `SourcePart`.
+        """
+        context, settings, log = self.context, self.settings, self.log
+        if settings.mode in ("error", "ignore"):
+            raise InvalidRequestError(
+                f"asset {context.asset_key.to_user_string()} has the delta/mode {settings.mode!r}, "
+                "by which only a new table is written, and returned a list of SourcePart, of which "
+                "each is added; leave the mode out. Nothing was written"
+            )
+        results: list[CommitResult] = []
+        found: list[Txn] = []
+        known: Snapshot | None = None
+        for part in parts:
+            if not isinstance(part, SourcePart):
+                raise InvalidRequestError(
+                    f"asset {context.asset_key.to_user_string()} returned a list of "
+                    f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
+                )
+            txn = source_txn(context.asset_key, part.source, part.position)
+            forced = forced_source_txn(context, part.source, part.position)
+            transaction = begin(log, on_event=self.on_event, snapshot=known)
+            known = transaction.snapshot
+            stored = known.transactions() if known is not None else {}
+            was_there = is_done(txn, stored, table=log.uri)
+            if is_done(forced or txn, stored, table=log.uri):
+                found.append(forced or txn)
+                continue
+            txns = [each for each in (None if was_there else txn, forced) if each is not None]
+            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
+            mode: Mode = "append" if part.replaces is None else "overwrite"
+            rows = rows_of(part.data)
+            result = self._write(transaction, rows, mode, part.replaces, txns)
+            results.append(result)
+            known = result.snapshot or known
+        if found and known is not None:
+            version = None
+            if not results:
+                version = newest_version_with(log, found, known_version(context, known), known)
+            done = CommitResult(version=version, already_committed=True, attempts=0)
+            results += [done] * len(found)
+        return results
+
+    def _write(
+        self,
+        transaction: Transaction,
+        data: Any,
+        mode: Mode,
+        replaced: Predicate | None,
+        txns: Sequence[Txn],
+    ) -> CommitResult:
+        settings = self.settings
+        for txn in txns:
+            transaction.set_transaction(txn)
+        exists = transaction.snapshot is not None
+        options: dict[str, Any] = {
+            "mode": mode,
+            "partition_by": settings.partition_by,
+            "replace_where": replaced,
+            "merge_schema": settings.merge_schema,
+            "overwrite_schema": settings.overwrite_schema,
+            "configuration": None if exists else settings.configuration,
+            "user_metadata": user_metadata(step_output(self.context), settings.user_metadata),
+            "hooks": self.hooks,
+        }
+        if is_spark_data(data):
+            from delta_ops import spark
+
+            return spark.write(data, transaction, **options)
+        from delta_ops import arrow
+
+        return arrow.write(transaction, data, **options)
+
+
+def _schema_of(data: Any) -> StructType:
+    if is_spark_data(data):
+        from delta_ops.spark.schema import schema_from_spark
+
+        return schema_from_spark(data.schema)
+    return schema_from_arrow(pa.schema(data.schema))
