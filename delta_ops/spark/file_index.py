@@ -8,15 +8,17 @@ It depends on internals of Spark. Where they differ, the caller reads in a slowe
 API.
 
 Each distinct tuple of partition values is a partition under a made-up path, so files lie where they
-like. Files go to Spark as columns, in one call. `relation` refuses to return if Spark would scan
-other files than were given, by a look at the first thousand partitions; each scan looks at those
-that it chose, and refuses to run.
+like. Files go to Spark as columns, in one call, many of them through a temporary file. `relation`
+refuses to return if Spark would scan other files than were given, by a look at the first thousand
+partitions; each scan looks at those that it chose, and refuses to run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -36,6 +38,10 @@ ROW = "_tmp_metadata_row_index"
 
 `_metadata.row_index` is read by it too, and then put into a struct for each row.
 """
+
+
+SENT_BYTES = 1 << 18
+"""What Py4J is given at most; it makes text of bytes, and is some five times as slow as a file."""
 
 
 class IndexUnavailableError(Exception):
@@ -185,10 +191,23 @@ def relation(
     try:
         session = spark._jsparkSession
         relations = instance_of(spark, "LogRelations", JAVA)
-        scan = relations.relation(session, given, _bytes_of(columns))
+        with _handed_over(_bytes_of(columns)) as files:
+            scan = relations.relation(session, given, files)
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except OBSTACLES as error:
         raise IndexUnavailableError(first_line(error)) from error
+
+
+@contextlib.contextmanager
+def _handed_over(sent: bytes) -> Iterator[bytes | str]:
+    """What Py4J gives to the driver: the bytes, or if they are many the file that has them."""
+    if len(sent) <= SENT_BYTES:
+        yield sent
+        return
+    with tempfile.NamedTemporaryFile(prefix="delta_ops-") as file:
+        file.write(sent)
+        file.flush()
+        yield file.name
 
 
 def _physical_texts(values: pa.Array) -> pa.StringArray:

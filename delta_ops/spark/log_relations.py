@@ -43,6 +43,13 @@ import scala.collection.immutable.Seq;
 import scala.collection.mutable.LinkedHashMap;
 
 public class LogRelations {
+  private static final int FEW = 1000;
+
+  public HadoopFsRelation relation(SparkSession session, String json, String files)
+      throws Exception {
+    return relation(session, json, java.nio.file.Files.readAllBytes(java.nio.file.Path.of(files)));
+  }
+
   public HadoopFsRelation relation(SparkSession session, String json, byte[] files)
       throws Exception {
     Map given = (Map) new ObjectMapper().readValue(json, Map.class);
@@ -57,10 +64,14 @@ public class LogRelations {
     }
     scala.collection.immutable.Map options =
         PythonUtils.toScalaMap((Map) given.get("options"));
+    String root = (String) given.get("root");
+    LogFiles all = new LogFiles((String) given.get("prefix"), partitionSchema, files);
     LogFileIndex index = new LogFileIndex(
-        session, options, partitionSchema, (String) given.get("root"),
-        new LogFiles((String) given.get("prefix"), partitionSchema, files));
-    index.verify();
+        session, options, partitionSchema, root, all, all.numGroups());
+    // Of many groups the first ones; the files of others when Spark lists them.
+    (all.numGroups() <= FEW
+        ? index
+        : new LogFileIndex(session, options, partitionSchema, root, all, FEW)).verify();
     return new HadoopFsRelation(
         index, partitionSchema, dataSchema, Option.empty(), new ParquetFileFormat(), options,
         ((Boolean) given.get("folds_case")).booleanValue() ? foldingCase(session) : session);
@@ -205,24 +216,25 @@ class GroupPath extends Path {
 
 // The base class chooses partitions here, and files in them by what Spark's metadata tells of them.
 class LogFileIndex extends PartitioningAwareFileIndex {
-  private static final int FEW = 1000;
   private final SparkSession session;
   private final scala.collection.immutable.Map options;
   private final LogFiles files;
   private final IdentityHashMap groupsByValues = new IdentityHashMap();
   private final scala.collection.immutable.Map noFiles = new LinkedHashMap().toMap(null);
   private final Path root;
+  private final int numGroups;
   private final PartitionSpec spec;
 
   LogFileIndex(SparkSession session, scala.collection.immutable.Map options,
-      StructType partitionSchema, String root, LogFiles files) {
+      StructType partitionSchema, String root, LogFiles files, int numGroups) {
     super(session, options, Option.empty(), NoopCache$.MODULE$);
     this.session = session;
     this.options = options;
     this.files = files;
     this.root = new Path(root);
+    this.numGroups = numGroups;
     List partitions = new ArrayList();
-    for (int i = 0; i < files.numGroups(); i++) {
+    for (int i = 0; i < numGroups; i++) {
       groupsByValues.put(files.values(i), Integer.valueOf(i));
       partitions.add(new PartitionPath(files.values(i), this.root));
     }
@@ -236,7 +248,7 @@ class LogFileIndex extends PartitioningAwareFileIndex {
   private List choose(Seq partitionFilters) {
     List groups = new ArrayList();
     if (spec.partitionColumns().isEmpty()) {
-      for (int i = 0; i < files.numGroups(); i++) groups.add(Integer.valueOf(i));
+      for (int i = 0; i < numGroups; i++) groups.add(Integer.valueOf(i));
       return groups;
     }
     Iterator chosen = super.listFiles(partitionFilters, none()).iterator();
@@ -252,20 +264,19 @@ class LogFileIndex extends PartitioningAwareFileIndex {
     return chosen.listFiles(none(), dataFilters);
   }
 
-  // Of many groups the files of the first ones; those of others when Spark lists them.
   void verify() {
     List groups = choose(none());
-    if (groups.size() != files.numGroups()) {
+    if (groups.size() != numGroups) {
       throw new IllegalStateException("Spark would leave partitions out");
     }
-    listGroups(groups.subList(0, Math.min(FEW, groups.size())), none());
+    listGroups(groups, none());
   }
 
   private static Seq none() { return JavaConverters.asScalaBuffer(new ArrayList()).toSeq(); }
 
   public LinkedHashMap leafFiles() {
     LinkedHashMap byPath = new LinkedHashMap();
-    for (int group = 0; group < files.numGroups(); group++) {
+    for (int group = 0; group < numGroups; group++) {
       FileStatus[] statuses = files.statuses(group);
       for (int i = 0; i < statuses.length; i++) byPath.put(statuses[i].getPath(), statuses[i]);
     }

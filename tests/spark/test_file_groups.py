@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -73,12 +74,18 @@ def test_columns_hold_the_groups_that_files_one_by_one_make(
     assert columns[1:] == groups_of(by_values)[1:]
 
 
+@pytest.mark.parametrize("sent_bytes", [0, 1 << 30], ids=["by a file", "by Py4J"])
 def test_a_table_of_many_partitions_is_read_whole_and_by_filter(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent_bytes: int
 ) -> None:
+    monkeypatch.setattr(file_index, "SENT_BYTES", sent_bytes)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     numbers = pa.array(range(MANY), pa.int64())
-    da.write(DeltaLog(tmp_path), pa.table({"p": numbers, "x": numbers}), partition_by=["p"])
-    rows = ds.read(spark, tmp_path)
+    table = DeltaLog(tmp_path / "table")
+    da.write(table, pa.table({"p": numbers, "x": numbers}), partition_by=["p"])
+    rows = ds.read(spark, table)
+    assert list((tmp_path / "temporary").iterdir()) == []
     assert len(rows.inputFiles()) == MANY
     last = rows.filter(rows.p == MANY - 1)
     assert [tuple(each) for each in last.collect()] == [(MANY - 1, MANY - 1)]
