@@ -25,6 +25,8 @@ pytest_plugins = [
 _OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
 _OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.py")
 """Tests whose sessions run in processes of their own."""
+_LONGEST = "tests/long/test_orders_"
+"""Tests that take many minutes each and have no session: each by itself, and before all others."""
 TIME_ZONE = "spark.sql.session.timeZone"
 _REPORTED = "reported"
 
@@ -36,8 +38,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 class _JvmInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
     def _split_scope(self, nodeid: str) -> str:
-        is_of_jvm = nodeid.startswith(_OF_JVM) and not nodeid.startswith(_OF_OTHER_PROCESSES)
-        return "jvm" if is_of_jvm else str(super()._split_scope(nodeid))
+        if nodeid.startswith(_LONGEST):
+            return nodeid
+        return "jvm" if _is_of_jvm(nodeid) else str(super()._split_scope(nodeid))
+
+
+def _is_of_jvm(nodeid: str) -> bool:
+    return nodeid.startswith(_OF_JVM) and not nodeid.startswith(_OF_OTHER_PROCESSES)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process is left alone with it in the end.
+
+    That counts where groups of tests keep this order, by `--no-loadscope-reorder`.
+    """
+    items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not _is_of_jvm(item.nodeid)))
 
 
 @pytest.fixture
