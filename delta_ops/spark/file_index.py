@@ -191,7 +191,7 @@ def relation(
     try:
         session = spark._jsparkSession
         relations = instance_of(spark, "LogRelations", JAVA)
-        with _handed_over(_bytes_of(columns)) as files:
+        with _handover(_bytes_of(columns)) as files:
             scan = relations.relation(session, given, files)
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except OBSTACLES as error:
@@ -199,7 +199,7 @@ def relation(
 
 
 @contextlib.contextmanager
-def _handed_over(sent: bytes) -> Iterator[bytes | str]:
+def _handover(sent: bytes) -> Iterator[bytes | str]:
     """What Py4J gives to the driver: the bytes, or if they are many the file that has them."""
     if len(sent) <= SENT_BYTES:
         yield sent
