@@ -13,9 +13,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import (
     clean_up_log,
     compact_log,
@@ -93,6 +93,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         self.kind: Kind = "classic"
         self.last_txn = 0
         self.seen_files: set[str] = set()
+        self.was_vacuum_killed = False
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -177,9 +178,10 @@ class MaintenanceMachine(RuleBasedStateMachine):
         assume(self.is_ours or name not in FOR_WRITERS)
         assume(name != "checkpoint of parts" or self.kind == "classic")
         with self.table.step():
-            self.killed_at(kill, OURS[name])
+            was_killed = self.killed_at(kill, OURS[name])
             self.becomes(self.rows)
             if name.startswith(("vacuum", "maintain")):
+                self.was_vacuum_killed |= was_killed
                 self.table.may_have_vacuumed(self.table.state.retention_ms)
             if name in ("clean up log", "maintain"):
                 self.table.may_have_cleaned_up()
@@ -213,7 +215,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
             )
 
         with self.table.step():
-            self.killed_at(kill, run)
+            self.was_vacuum_killed |= self.killed_at(kill, run)
             self.becomes(self.rows)
             keeps = {kept, *last}
             self.table.may_have_vacuumed(now_ms - horizon_ms, now_ms=now_ms, keep=keeps)
@@ -244,7 +246,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         then, now = self.table.states[chosen], self.table.state
         before = self.table.num_committed()
         with self.table.step():
-            self.killed_at(kill, lambda log: restore(log, version=chosen))
+            self.bring_back(kill, partial(restore, version=chosen))
             if kill is None or self.table.num_committed() > before:
                 txns = {app: then.txns.get(app, -1) for app in now.txns}
                 self.table.becomes(replace(then, txns=txns))
@@ -258,7 +260,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         number = self.table.num_committed()
         with self.table.step():
             try:
-                self.killed_at(kill, lambda log: revert(log, self.table.latest))
+                self.bring_back(kill, partial(revert, version=self.table.latest))
             except InvalidRequestError as error:
                 if "it changed the schema, partitioning or properties" not in str(error):
                     raise
@@ -267,12 +269,25 @@ class MaintenanceMachine(RuleBasedStateMachine):
                 txns = {app: before.txns.get(app, -1) for app in now.txns}
                 self.table.becomes(replace(now, rows=before.rows, txns=txns))
 
-    def killed_at(self, call: int | None, run: Callable[[DeltaLog], object]) -> None:
+    def bring_back(self, kill: int | None, run: Callable[..., object]) -> None:
+        """Without a word of the vacuum that was killed, as long as that is not asked for."""
+        try:
+            self.killed_at(kill, run)
+        except CommitConflictError as error:
+            if not (self.was_vacuum_killed and "vacuum_was_killed" in str(error)):
+                raise
+            self.killed_at(kill, partial(run, vacuum_was_killed=True))
+
+    def killed_at(self, call: int | None, run: Callable[[DeltaLog], object]) -> bool:
+        """Run it on the table; whether it was killed before it had ended."""
         if call is None:
             run(self.table.log)
-            return
-        with suppress(Killed):
+            return False
+        try:
             run(DeltaLog("", storage=MortalStorage(self.table.log.storage, call, "before")))
+        except Killed:
+            return True
+        return False
 
     @invariant()
     def every_promised_version_is_what_it_was(self) -> None:
