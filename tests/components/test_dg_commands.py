@@ -15,39 +15,18 @@ import yaml
 
 import delta_ops.arrow as da
 from delta_ops import components
+from tests.components.dagster_project import make_project
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "components.md").read_text()
 ROWS = pa.table({"id": [1, 2]})
-SETTINGS = """
-[tool.dg]
-directory_type = "project"
-
-[tool.dg.project]
-root_module = "my_lake"
-registry_modules = ["delta_ops.components"]
-
-[tool.dg.cli]
-suppress_warnings = ["create_dagster_outdated", "project_and_activated_venv_mismatch"]
-
-[tool.dg.cli.telemetry]
-enabled = false
-"""
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project as `create-dagster` makes it, beside tables that others wrote."""
     root = tmp_path_factory.mktemp("project")
-    (root / "pyproject.toml").write_text(SETTINGS)
-    package = root / "src" / "my_lake"
-    (package / "defs").mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "defs" / "__init__.py").touch()
-    (package / "definitions.py").write_text(
-        "from pathlib import Path\n\nimport dagster as dg\n\n\n@dg.definitions\ndef defs():\n"
-        "    return dg.load_from_defs_folder(path_within_project=Path(__file__).parent)\n"
-    )
+    make_project(root)
     for name in ("orders", "silver/sales/returns", "silver/tmp_1"):
         da.write(root / "lake" / name, ROWS)
     return root
