@@ -68,7 +68,7 @@ def cases_of(
     spark: SparkSession, side: str, source: DataFrame, folder: str, rows: int
 ) -> dict[str, Callable[[], object]]:
     """What each case does; both sides read the tables that this side wrote."""
-    write, read, read_where = (_delta if side == "delta" else _delta_ops)(spark)
+    write, read, read_where, read_kept = (_delta if side == "delta" else _delta_ops)(spark)
     flat, by_day, many = f"{folder}/{side}-flat", f"{folder}/{side}-by_day", f"{folder}/many"
     total = "sum(id), sum(x), max(s), max(day)"
     return {
@@ -84,6 +84,9 @@ def cases_of(
         "point filter": lambda: read(flat).filter(f"id = {rows // 3}").collect(),
         "first row of a partition, as predicate": lambda: read_where(many, "p", 1234).first(),
         "first row of a partition, of the DataFrame": lambda: read(many).filter("p = 1234").first(),
+        "first row of a partition, of a kept snapshot": lambda: (
+            read_kept(many).filter("p = 1234").first()
+        ),
     }
 
 
@@ -92,19 +95,22 @@ Read = Callable[[str], DataFrame]
 ReadWhere = Callable[[str, str, int], DataFrame]
 
 
-def _delta(spark: SparkSession) -> tuple[Write, Read, ReadWhere]:
+def _delta(spark: SparkSession) -> tuple[Write, Read, ReadWhere, Read]:
     def write(rows: DataFrame, table: str, by: list[str], mode: str) -> None:
         rows.write.format("delta").mode(mode).partitionBy(*by).save(table)
 
     def read_where(table: str, column: str, value: int) -> DataFrame:
         return spark.read.format("delta").load(table).filter(f"{column} = {value}")
 
-    return write, spark.read.format("delta").load, read_where
+    read = spark.read.format("delta").load
+    return write, read, read_where, read
 
 
-def _delta_ops(spark: SparkSession) -> tuple[Write, Read, ReadWhere]:
+def _delta_ops(spark: SparkSession) -> tuple[Write, Read, ReadWhere, Read]:
     import delta_ops.spark as ds
-    from delta_ops import col
+    from delta_ops import DeltaLog, Snapshot, col
+
+    kept: dict[str, Snapshot] = {}
 
     def write(rows: DataFrame, table: str, by: list[str], mode: str) -> None:
         ds.write(rows, table, "overwrite" if mode == "overwrite" else "append", by or None)
@@ -112,7 +118,11 @@ def _delta_ops(spark: SparkSession) -> tuple[Write, Read, ReadWhere]:
     def read_where(table: str, column: str, value: int) -> DataFrame:
         return ds.read(spark, table, predicate=col(column) == value)
 
-    return write, lambda table: ds.read(spark, table), read_where
+    def read_kept(table: str) -> DataFrame:
+        kept[table] = kept[table].refresh() if table in kept else DeltaLog(table).snapshot()
+        return ds.read(spark, kept[table])
+
+    return write, lambda table: ds.read(spark, table), read_where, read_kept
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ from delta_ops.storage import FileInfo, Storage
 _NO_REMOVES = REMOVE.empty_table()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
     """The table at one version; opened by `DeltaLog.snapshot`."""
 

@@ -20,7 +20,7 @@ import json
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 import pyarrow as pa
@@ -87,6 +87,10 @@ class GroupColumns(Sequence[FileGroup]):
     """The first file of each group."""
     values: Sequence[pa.StringArray]
     """By partition column, the value of each group, as `FileGroup.values` has it."""
+    relations: dict[tuple[SparkSession, str], Any] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Relations that were made of them in a session's driver, by what was asked for."""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -190,9 +194,13 @@ def relation(
     )
     try:
         session = spark._jsparkSession
-        relations = instance_of(spark, "LogRelations", JAVA)
-        with _handover(_bytes_of(columns)) as files:
-            scan = relations.relation(session, given, files)
+        scan = columns.relations.get((spark, given))
+        if scan is None:
+            relations = instance_of(spark, "LogRelations", JAVA)
+            with _handover(_bytes_of(columns)) as files:
+                scan = relations.relation(session, given, files)
+            columns.relations[spark, given] = scan
+        # Its columns are new ones each time, or else two reads could not be joined.
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except OBSTACLES as error:
         raise IndexUnavailableError(first_line(error)) from error

@@ -7,8 +7,10 @@ others, and times that name no zone in the session's; of columns that a file lac
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +30,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
-from delta_ops.spark.file_index import FileGroup, group_columns, groups_of
+from delta_ops.spark.file_index import FileGroup, GroupColumns, group_columns, groups_of
 from delta_ops.spark.places import spark_file, spark_path
 from delta_ops.spark.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session import session_time_zone
@@ -63,15 +65,14 @@ def read(
     snapshot = snapshot_of(source, version, timestamp)
     validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = resolve_columns(snapshot.schema, columns)
-    files = plan_columnar_scan(
-        snapshot,
-        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
-        predicate,
-        partition_time_zone=session_time_zone(spark),
-    )
-    if predicate is not None and is_true_throughout(predicate, snapshot, files):
-        predicate = None  # a filter of Spark's is made by some forty calls to its process
-    rows = _read_groups(spark, snapshot, *_groups_of(spark, snapshot, files))
+    if predicate is None:
+        groups, chosen = _all_groups(spark, snapshot)
+    else:
+        files = _planned_files(spark, snapshot, predicate)
+        groups, chosen = _groups_of(spark, snapshot, files)
+        if is_true_throughout(predicate, snapshot, files):
+            predicate = None  # a filter of Spark's is made by some forty calls to its process
+    rows = _read_groups(spark, snapshot, groups, chosen)
     return show(rows, snapshot.schema, wanted, predicate)
 
 
@@ -153,9 +154,47 @@ def _shown_column(field: StructField) -> Column:
     return column if lengths is None else pad(column, field.data_type, lengths).alias(field.name)
 
 
+class _AllGroups(NamedTuple):
+    """What a snapshot's files are to a session."""
+
+    spark: SparkSession
+    time_zone: str
+    groups: GroupColumns
+    chosen: list[ChosenRows]
+
+
+_kept: weakref.WeakKeyDictionary[Snapshot, _AllGroups] = weakref.WeakKeyDictionary()
+"""Whoever reads a snapshot time and again, as `refresh` gives it, has its files listed once."""
+
+
+def _all_groups(
+    spark: SparkSession, snapshot: Snapshot
+) -> tuple[GroupColumns, Sequence[ChosenRows]]:
+    """All files of the snapshot, as `_groups_of` tells of them."""
+    time_zone = session_time_zone(spark)
+    kept = _kept.get(snapshot)
+    if kept is None or kept.spark is not spark or kept.time_zone != time_zone:
+        files = _planned_files(spark, snapshot, None)
+        kept = _AllGroups(spark, time_zone, *_groups_of(spark, snapshot, files))
+        if not absolute_paths(files["path"]):  # the session is told of each place at each read
+            _kept[snapshot] = kept
+    return kept.groups, kept.chosen
+
+
+def _planned_files(
+    spark: SparkSession, snapshot: Snapshot, predicate: Predicate | None
+) -> pa.Table:
+    return plan_columnar_scan(
+        snapshot,
+        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
+        predicate,
+        partition_time_zone=session_time_zone(spark),
+    )
+
+
 def _groups_of(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table
-) -> tuple[Sequence[FileGroup], list[ChosenRows]]:
+) -> tuple[GroupColumns, list[ChosenRows]]:
     """The files of which all rows are wanted, and those with a deletion vector."""
     root = spark_path(snapshot.storage, "")
     has_vector = pc.struct_field(files["deletion_vector"], "storageType").is_valid()

@@ -13,17 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog, begin, col
+from delta_ops import DeltaLog, col
 from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError, OutsideFileError
 from delta_ops.log.commit_file import create_commit
-from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
@@ -40,11 +38,11 @@ from delta_ops.spark import file_index
 from delta_ops.spark.expressions import to_column
 from delta_ops.spark.file_index import ROW, FileGroup
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.transaction import Staged
 from tests.arrow.foreign_table import create as create_foreign
 from tests.arrow.foreign_table import data_file as foreign_file
 from tests.arrow.foreign_table import inline_vector
 from tests.clones import content_of, prefix_naming, shallow_clone
+from tests.spark.added_files import add_file
 from tests.spark.conftest import switch_off_file_index
 from tests.spark.frames import plan_of, rows_of, sorted_texts
 from tests.tables import PROTOCOL, SHARED, metadata, needs_shared, rows
@@ -666,29 +664,6 @@ def write_values(root: Path) -> tuple[DeltaLog, StructType]:
     da.write(root, VALUES)
     log = DeltaLog(root)
     return log, log.snapshot().schema
-
-
-def add_file(root: Path, data: pa.Table, path: str, **partition_values: str) -> None:
-    """Add a file to a table as another writer might."""
-    place = root / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(data, place)
-    transaction = begin(DeltaLog(root))
-    add = AddFile(
-        path=encode_path(path),
-        size=place.stat().st_size,
-        partition_values=partition_values,
-        modification_time=0,
-    )
-    transaction.stage(
-        Staged(
-            adds=(add,),
-            schema=transaction.schema,
-            partition_columns=transaction.metadata.partition_columns,
-            num_rows=len(data),
-        )
-    )
-    transaction.commit(operation="WRITE")
 
 
 def test_an_index_makes_the_map_of_its_partitions_once(spark: SparkSession) -> None:
