@@ -16,6 +16,7 @@ from functools import cache
 from typing import Literal
 
 from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.row_rules import Check, Generated, Identity
 from delta_ops.protocol.schema import TIMESTAMP_NTZ, DataType
 
 FEATURES_READER_VERSION = 3
@@ -53,6 +54,8 @@ class Feature:
     """Features that a protocol must have beside it, before anything is committed to its table."""
     types: tuple[DataType, ...] = ()
     """Types that columns can have only with it."""
+    rules: tuple[type, ...] = ()
+    """Kinds of `row_rules.RowRule` that rows must keep only with it."""
     operations: frozenset[Operation] = frozenset()
     """Operations that take a table with the feature; for `read` and `write`, see the engines."""
     read_by: frozenset[Engine] = frozenset()
@@ -95,6 +98,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="checkConstraints",
         legacy_writer_version=3,
+        rules=(Check,),
         operations=_FILES | {"restore"},
         written_by=_BOTH,
     ),
@@ -107,6 +111,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="generatedColumns",
         legacy_writer_version=4,
+        rules=(Generated,),
         operations=_FILES | {"restore"},
     ),
     Feature(
@@ -120,6 +125,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="identityColumns",
         legacy_writer_version=6,
+        rules=(Identity,),
         operations=_FILES,
     ),
     Feature(
@@ -295,6 +301,16 @@ def features_of_writers(protocol: Protocol) -> tuple[str, ...]:
         return protocol.writer_features or ()
     legacy = _names_of_legacy_writers(FEATURES, protocol.min_writer_version)
     return (*legacy, *(protocol.writer_features or ()))
+
+
+def features_of_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The features that table properties ask for, each with the property that does."""
+    return {
+        feature.name: name
+        for feature in FEATURES
+        for name, value in feature.enabled_by.items()
+        if configuration.get(name, "").strip().lower() == value
+    }
 
 
 def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:

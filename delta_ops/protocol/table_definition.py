@@ -24,6 +24,7 @@ from delta_ops.protocol.features import (
     Operation,
     contradictions,
     feature_of,
+    features_of_properties,
     features_of_readers,
     features_of_writers,
     unsupported_features,
@@ -210,16 +211,23 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
     Raises:
         InvalidRequestError: With the property and the feature.
     """
-    configuration = definition.metadata.configuration
+    for name, property_name in features_of_properties(definition.metadata.configuration).items():
+        if not definition.has(name):
+            raise InvalidRequestError(
+                f"{table}: {property_name} = {definition.metadata.configuration[property_name]} "
+                f"needs the feature {name}, which the table's protocol does not have; leave the "
+                "property out, or add the feature first with an engine that supports it"
+            )
+
+
+def needed_features(definition: TableDefinition) -> Iterator[str]:
+    """The features that the table's properties, types and row rules ask for."""
+    yield from features_of_properties(definition.metadata.configuration)
+    types = {data_type for _, data_type in walk(definition.schema)}
+    kinds = {type(rule) for rule in definition.row_rules}
     for feature in FEATURES:
-        for name, value in feature.enabled_by.items():
-            is_asked = configuration.get(name, "").strip().lower() == value
-            if is_asked and not definition.has(feature.name):
-                raise InvalidRequestError(
-                    f"{table}: {name} = {value} needs the feature {feature.name}, which the "
-                    "table's protocol does not have; leave the property out, or add the feature "
-                    "first with an engine that supports it"
-                )
+        if not (types.isdisjoint(feature.types) and kinds.isdisjoint(feature.rules)):
+            yield feature.name
 
 
 def _find_unsupported(

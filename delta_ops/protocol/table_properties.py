@@ -1,98 +1,82 @@
 """Table properties: what `metaData.configuration` asks of whoever writes or maintains the table.
 
-Source: PROTOCOL.md, "Table Properties"; names, defaults and value texts as in the reference
-implementation, where the text is silent.
+Source: PROTOCOL.md, "Table Properties".
 
 A property that is there and cannot be understood is an error, never the default: a retention that
-was taken for another deletes what somebody still needs. Properties that are not listed here are
-left alone. Who only reads rows needs none of them.
+was taken for another deletes what somebody still needs. Those that nobody has heard of are left
+alone where they are found, and refused where they are set. Who only reads rows needs none of them.
+No setting of a session changes what they mean.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
-from functools import lru_cache
-from typing import Literal, NoReturn, TypeVar
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
-from delta_ops.clock import DAY_MS, HOUR_MS, MINUTE_MS
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.stats import DEFAULT_STATS, ColumnPath, StatsSettings
+from delta_ops.protocol.features import FEATURES
+from delta_ops.protocol.known_properties import (
+    APPEND_ONLY,
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_POLICY,
+    CHECKPOINT_PROTECTION_VERSION,
+    COMPRESSION_CODEC,
+    DELETED_FILE_RETENTION,
+    EXPIRED_LOG_CLEANUP,
+    IN_COMMIT_TIMESTAMPS,
+    ISOLATION_LEVEL,
+    LOG_RETENTION,
+    NUM_INDEXED_COLUMNS,
+    PROPERTIES,
+    SET_TRANSACTION_RETENTION,
+    STATS_COLUMNS,
+    STRING_PREFIX_LENGTH,
+    TARGET_FILE_SIZE,
+    WRITE_STATS_AS_JSON,
+    WRITE_STATS_AS_STRUCT,
+    Property,
+)
+from delta_ops.protocol.property_values import (
+    CheckpointPolicy,
+    CompressionCodec,
+    IsolationLevel,
+)
+from delta_ops.protocol.row_rules import CONSTRAINTS
+from delta_ops.protocol.stats import StatsSettings
 
-IsolationLevel = Literal["Serializable", "WriteSerializable"]
-CheckpointPolicy = Literal["classic", "v2"]
-CompressionCodec = Literal["uncompressed", "snappy", "gzip", "lz4", "lz4_raw", "zstd"]
-
-_ISOLATION_LEVELS: Mapping[str, IsolationLevel] = {
-    "serializable": "Serializable",
-    "writeserializable": "WriteSerializable",
-}
-_CHECKPOINT_POLICIES: Mapping[str, CheckpointPolicy] = {"classic": "classic", "v2": "v2"}
-_CODECS: Mapping[str, CompressionCodec] = {
-    "uncompressed": "uncompressed",
-    "none": "uncompressed",
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "lz4": "lz4",
-    "lz4_raw": "lz4_raw",
-    "zstd": "zstd",
-}
-_MICROSECONDS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": MINUTE_MS * 1_000,
-    "hour": HOUR_MS * 1_000,
-    "day": DAY_MS * 1_000,
-    "week": 7 * DAY_MS * 1_000,
-}
-_LONGEST_MS = 2**62
-"""Far longer than any engine knows; with it, times before it are whole numbers of 64 bits still."""
-_INTERVAL_WORD = re.compile(r"^interval(?:\s+|$)")
-_INTERVAL_PART = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)(?:\s+|$)")
-_SIZE = re.compile(r"([0-9]+)\s*([kmgtp]?)b?")
-_SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s`.,]+))\s*([.,]|$)")
-
-_T = TypeVar("_T")
+DELTA = "delta."
+"""What the names of properties begin with that the protocol and its engines define."""
+FEATURE = "delta.feature."
+"""What names begin with that are no properties, but ask for a feature of the protocol."""
+_OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProperties:
     """The properties of a table that we act on; what is not set has its default."""
 
-    append_only: bool = False
-    """`delta.appendOnly`: rows may be rearranged, not changed or removed."""
-    checkpoint_interval: int = 10
-    """`delta.checkpointInterval`: commits from one checkpoint to the next."""
-    checkpoint_policy: CheckpointPolicy = "classic"
-    """`delta.checkpointPolicy`."""
-    write_stats_as_json: bool = True
-    """`delta.checkpoint.writeStatsAsJson`."""
-    write_stats_as_struct: bool = False
-    """`delta.checkpoint.writeStatsAsStruct`."""
-    log_retention_ms: int = 30 * DAY_MS
-    """`delta.logRetentionDuration`: how long versions can be read."""
-    enable_expired_log_cleanup: bool = True
-    """`delta.enableExpiredLogCleanup`: whether clean-up may run unasked."""
-    deleted_file_retention_ms: int = 7 * DAY_MS
-    """`delta.deletedFileRetentionDuration`: how long removed files and tombstones stay."""
-    set_transaction_retention_ms: int | None = None
-    """`delta.setTransactionRetentionDuration`; None: transaction identifiers stay for ever."""
-    checkpoint_protection_version: int = 0
-    """`delta.requireCheckpointProtectionBeforeVersion`, of effect with the feature only."""
-    isolation_level: IsolationLevel = "Serializable"
-    """`delta.isolationLevel`."""
-    in_commit_timestamps: bool = False
-    """`delta.enableInCommitTimestamps`: each commit carries its time, later than the one before."""
-    stats: StatsSettings = DEFAULT_STATS
-    """`delta.dataSkipping...`: which statistics data files get."""
-    target_file_size_bytes: int | None = None
-    """`delta.targetFileSize`; None: whoever writes chooses."""
-    compression_codec: CompressionCodec = "zstd"
-    """`delta.parquet.compression.codec`, in lower case, `none` as `uncompressed`."""
+    append_only: bool
+    checkpoint_interval: int
+    checkpoint_policy: CheckpointPolicy
+    write_stats_as_json: bool
+    write_stats_as_struct: bool
+    log_retention_ms: int
+    enable_expired_log_cleanup: bool
+    deleted_file_retention_ms: int
+    set_transaction_retention_ms: int | None
+    checkpoint_protection_version: int
+    """Without the feature it has no effect."""
+    isolation_level: IsolationLevel
+    in_commit_timestamps: bool
+    stats: StatsSettings
+    """Which statistics data files get."""
+    target_file_size_bytes: int | None
+    """None: whoever writes chooses."""
+    compression_codec: CompressionCodec
+    """In lower case, `none` as `uncompressed`."""
 
 
 def table_properties_from_configuration(configuration: Mapping[str, str]) -> TableProperties:
@@ -112,195 +96,116 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
 
 
 @lru_cache(maxsize=64)
-def _parse(configuration: tuple[tuple[str, str], ...]) -> TableProperties:
-    read = _Reader(dict(configuration))
-    defaults = TableProperties()
+def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
+    configuration = dict(items)
     return TableProperties(
-        append_only=read("delta.appendOnly", _flag, defaults.append_only),
-        checkpoint_interval=read(
-            "delta.checkpointInterval", _positive_integer, defaults.checkpoint_interval
-        ),
-        checkpoint_policy=read(
-            "delta.checkpointPolicy", _checkpoint_policy, defaults.checkpoint_policy
-        ),
-        write_stats_as_json=read(
-            "delta.checkpoint.writeStatsAsJson", _flag, defaults.write_stats_as_json
-        ),
-        write_stats_as_struct=read(
-            "delta.checkpoint.writeStatsAsStruct", _flag, defaults.write_stats_as_struct
-        ),
-        log_retention_ms=read(
-            "delta.logRetentionDuration", parse_interval, defaults.log_retention_ms
-        ),
-        enable_expired_log_cleanup=read(
-            "delta.enableExpiredLogCleanup", _flag, defaults.enable_expired_log_cleanup
-        ),
-        deleted_file_retention_ms=read(
-            "delta.deletedFileRetentionDuration", parse_interval, defaults.deleted_file_retention_ms
-        ),
-        set_transaction_retention_ms=read(
-            "delta.setTransactionRetentionDuration", parse_interval, None
-        ),
-        checkpoint_protection_version=read(
-            "delta.requireCheckpointProtectionBeforeVersion",
-            _natural_number,
-            defaults.checkpoint_protection_version,
-        ),
-        isolation_level=read("delta.isolationLevel", _isolation_level, defaults.isolation_level),
-        in_commit_timestamps=read(
-            "delta.enableInCommitTimestamps", _flag, defaults.in_commit_timestamps
-        ),
+        append_only=APPEND_ONLY.value_in(configuration),
+        checkpoint_interval=CHECKPOINT_INTERVAL.value_in(configuration),
+        checkpoint_policy=CHECKPOINT_POLICY.value_in(configuration),
+        write_stats_as_json=WRITE_STATS_AS_JSON.value_in(configuration),
+        write_stats_as_struct=WRITE_STATS_AS_STRUCT.value_in(configuration),
+        log_retention_ms=LOG_RETENTION.value_in(configuration),
+        enable_expired_log_cleanup=EXPIRED_LOG_CLEANUP.value_in(configuration),
+        deleted_file_retention_ms=DELETED_FILE_RETENTION.value_in(configuration),
+        set_transaction_retention_ms=SET_TRANSACTION_RETENTION.value_in(configuration),
+        checkpoint_protection_version=CHECKPOINT_PROTECTION_VERSION.value_in(configuration),
+        isolation_level=ISOLATION_LEVEL.value_in(configuration),
+        in_commit_timestamps=IN_COMMIT_TIMESTAMPS.value_in(configuration),
         stats=StatsSettings(
-            num_indexed_columns=read(
-                "delta.dataSkippingNumIndexedCols", _count, defaults.stats.num_indexed_columns
-            ),
-            columns=read("delta.dataSkippingStatsColumns", parse_column_list, None),
-            string_prefix_length=read(
-                "delta.dataSkippingStringPrefixLength",
-                _positive_integer,
-                defaults.stats.string_prefix_length,
-            ),
+            num_indexed_columns=NUM_INDEXED_COLUMNS.value_in(configuration),
+            columns=STATS_COLUMNS.value_in(configuration),
+            string_prefix_length=STRING_PREFIX_LENGTH.value_in(configuration),
         ),
-        target_file_size_bytes=read("delta.targetFileSize", _size_bytes, None),
-        compression_codec=read(
-            "delta.parquet.compression.codec", _codec, defaults.compression_codec
-        ),
+        target_file_size_bytes=TARGET_FILE_SIZE.value_in(configuration),
+        compression_codec=COMPRESSION_CODEC.value_in(configuration),
     )
 
 
-def parse_interval(text: str) -> int:
-    """Read an interval such as `interval 7 days` or `1 day 2 hours`, in milliseconds.
+class Requested(NamedTuple):
+    """What was asked for by names and values of table properties."""
 
-    Any case, with or without the word `interval`; units from weeks to microseconds. A part of a
-    millisecond counts as a whole one, since a retention may be too long but not too short.
-
-    Raises:
-        InvalidRequestError: The text is no such interval, or a negative one, or has months or
-            years, which are of no fixed length, or is of hundreds of millions of years.
-    """
-    rest = _INTERVAL_WORD.sub("", text.strip().lower())
-    microseconds = Decimal(0)
-    if not rest:
-        _refuse_interval(text, "it names no unit of time")
-    while rest:
-        part = _INTERVAL_PART.match(rest)
-        if part is None:
-            what = "it" if rest == text.strip().lower() else repr(rest)
-            _refuse_interval(text, f"{what} is no number with a unit")
-        number, unit = Decimal(part[1]), part[2].removesuffix("s")
-        if unit in ("month", "year"):
-            _refuse_interval(text, "a month or a year has no fixed length")
-        if unit not in _MICROSECONDS:
-            _refuse_interval(text, f"{part[2]!r} is no unit of time")
-        if number != int(number) and unit != "second":
-            _refuse_interval(text, "only seconds can have a fraction")
-        if number < 0:
-            _refuse_interval(text, "it is negative")
-        microseconds += number * _MICROSECONDS[unit]
-        rest = rest[part.end() :]
-    milliseconds = (microseconds / 1000).to_integral_value(rounding=ROUND_CEILING)
-    if milliseconds > _LONGEST_MS:
-        _refuse_interval(text, "it is too long for the times of a log")
-    return int(milliseconds)
+    properties: dict[str, str | None]
+    """What is to be set, or removed where it is None, under the names as tables spell them."""
+    features: tuple[str, ...]
+    """Features of the protocol, by their names."""
 
 
-def parse_column_list(text: str) -> tuple[ColumnPath, ...]:
-    """Read a list of columns such as ``id, address.city, `a.b` ``.
+def requested_properties(changes: Mapping[str, str | None]) -> Requested:
+    """What is asked for, if it can be.
+
+    Args:
+        changes: By name, in any case; `delta.feature.<name>` = supported asks for a feature.
 
     Raises:
-        InvalidRequestError: The text is no such list.
+        InvalidRequestError: The protocol's engines know no such property, it is not for users, or
+            its value cannot be understood.
     """
-    columns: list[ColumnPath] = []
-    path: ColumnPath = ()
-    position = 0
-    while position < len(text.rstrip()):
-        part = _NAME_PART.match(text, position)
-        if part is None:
+    properties: dict[str, str | None] = {}
+    features: list[str] = []
+    for name, value in changes.items():
+        if not isinstance(name, str) or not isinstance(value, str | None):
             raise InvalidRequestError(
-                f"{text!r} is no list of columns; separate names by commas, fields of a struct by "
-                "dots, and put names with other characters in backticks."
+                f"Table property {name!r} is {value!r}: name and value must be texts, such as "
+                "'true' or '5'."
             )
-        path = (*path, part[1].replace("``", "`") if part[1] else part[2])
-        position = part.end()
-        if part[3] != ".":
-            columns.append(path)
-            path = ()
-    if path or text.rstrip().endswith(","):
-        raise InvalidRequestError(f"{text!r} is no list of columns: it ends in the middle.")
-    return tuple(columns)
-
-
-class _Reader:
-    """Reads one property after the other and says in errors which one."""
-
-    def __init__(self, configuration: Mapping[str, str]) -> None:
-        self._configuration = configuration
-
-    def __call__(self, name: str, parse: Callable[[str], _T], default: _T) -> _T:
-        text = self._configuration.get(name)
-        if text is None:
-            return default
-        try:
-            return parse(text)
-        except InvalidRequestError as error:
+        if name.lower().startswith(FEATURE):
+            features.append(_requested_feature(name, value))
+            continue
+        row = _rows_by_lower_name().get(name.lower())
+        if row is not None and not row.is_for_users:
             raise InvalidRequestError(
-                f"Table property {name} is {text!r}: {error} Set the property to a valid value."
-            ) from error
+                f"Table property {row.name} is kept by engines alone; leave it out."
+            )
+        if row is None and value is not None and _is_unknown(name):
+            raise InvalidRequestError(f"There is no table property {name}{_advice(name)}.")
+        if row is not None and value is not None:
+            row.value_in({row.name: value})
+        spelt = name if row is None else _spelling(row, name)
+        if spelt in properties:
+            raise InvalidRequestError(
+                f"Table property {spelt} is set twice (case does not count); set it once."
+            )
+        properties[spelt] = value
+    return Requested(properties, tuple(features))
 
 
-def _refuse_interval(text: str, reason: str) -> NoReturn:
-    raise InvalidRequestError(
-        f"{text!r} is no interval: {reason}; write it like 'interval 7 days' or '1 day 2 hours', "
-        "in units from weeks to microseconds."
-    )
+def _requested_feature(name: str, value: str | None) -> str:
+    wanted = name[len(FEATURE) :]
+    if value is None or value.strip().lower() not in ("supported", "enabled"):
+        raise InvalidRequestError(
+            f"{name} is {value!r}: a feature is asked for by the value supported, and cannot be "
+            "taken from a table as a property."
+        )
+    by_lower = {each.name.lower(): each.name for each in FEATURES}
+    if wanted.lower() not in by_lower:
+        close = difflib.get_close_matches(wanted.lower(), by_lower, n=1)
+        advice = f"; {by_lower[close[0]]} comes nearest" if close else ""
+        raise InvalidRequestError(f"There is no table feature {wanted}{advice}.")
+    return by_lower[wanted.lower()]
 
 
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise InvalidRequestError("it must be true or false.")
-    return text.strip().lower() == "true"
+def _spelling(row: Property[Any], name: str) -> str:
+    is_older = row.older_name is not None and name.lower() == row.older_name.lower()
+    return row.older_name if is_older and row.older_name else row.name
 
 
-def _integer(text: str, lowest: int) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text.strip()) or int(text) < lowest:
-        raise InvalidRequestError(f"it must be a whole number from {lowest} on.")
-    return int(text)
+def _is_unknown(name: str) -> bool:
+    lower = name.lower()
+    return lower.startswith(DELTA) and not lower.startswith(CONSTRAINTS)
 
 
-def _positive_integer(text: str) -> int:
-    return _integer(text, 1)
+def _advice(name: str) -> str:
+    if name.lower() in _OF_PROTOCOL:
+        return (
+            f"; the protocol follows from the features: ask for these ({FEATURE}<name> = supported)"
+        )
+    rows = _rows_by_lower_name()
+    found = difflib.get_close_matches(name.lower(), rows, n=1)
+    known = "; names that do not begin with delta. are free"
+    return f"; {rows[found[0]].name} comes nearest" if found else known
 
 
-def _natural_number(text: str) -> int:
-    return _integer(text, 0)
-
-
-def _count(text: str) -> int:
-    return _integer(text, -1)
-
-
-def _size_bytes(text: str) -> int:
-    found = _SIZE.fullmatch(text.strip().lower())
-    if found is None or int(found[1]) == 0:
-        raise InvalidRequestError('it must be a number of bytes, or a size such as "128mb".')
-    return int(found[1]) << _SIZE_SHIFTS[found[2]]
-
-
-def _isolation_level(text: str) -> IsolationLevel:
-    return _one_of(text, _ISOLATION_LEVELS)
-
-
-def _checkpoint_policy(text: str) -> CheckpointPolicy:
-    return _one_of(text, _CHECKPOINT_POLICIES)
-
-
-def _codec(text: str) -> CompressionCodec:
-    return _one_of(text, _CODECS)
-
-
-def _one_of(text: str, allowed: Mapping[str, _T]) -> _T:
-    found = allowed.get(text.strip().lower())
-    if found is None:
-        names = ", ".join(dict.fromkeys(map(str, allowed.values())))
-        raise InvalidRequestError(f"it must be one of {names}.")
-    return found
+@cache
+def _rows_by_lower_name() -> Mapping[str, Property[Any]]:
+    older = {each.older_name.lower(): each for each in PROPERTIES if each.older_name}
+    return {**older, **{each.name.lower(): each for each in PROPERTIES}}

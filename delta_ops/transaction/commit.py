@@ -30,7 +30,7 @@ import errno
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -49,7 +49,11 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, create_commit, read_commit, read_commit_if_there
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
-from delta_ops.protocol.actions import Action, CommitInfo
+from delta_ops.protocol.actions import Action, CommitInfo, Metadata
+from delta_ops.protocol.known_properties import (
+    IN_COMMIT_TIMESTAMP_TIME,
+    IN_COMMIT_TIMESTAMP_VERSION,
+)
 from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
 from delta_ops.transaction.idempotency import Txn, all_done
 
@@ -88,6 +92,8 @@ class Proposal:
     """Younger commits are not cleaned up."""
     in_commit_timestamps: bool = False
     """Whether each commit of the table carries its time, which must grow."""
+    begins_timestamps: bool = False
+    """Whether this is the first commit that does, of a table that has others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +157,7 @@ def commit_loop(
         TableReplacedError: Another table, or none, stands where the snapshot's was.
     """
     version = 0 if snapshot is None else snapshot.version + 1
-    time_before = _time_of(log, snapshot) if proposal.in_commit_timestamps and snapshot else 0
+    time_before = _time_before(log, snapshot, proposal)
     ends = pace.elapsed_s() + limits.timeout_s
     if snapshot is not None:
         validate_same_table(snapshot)
@@ -165,7 +171,7 @@ def commit_loop(
         if not is_short and not failures:
             _raise_if_cleaned_up(log, version)
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
-        actions = _stamp(proposal, snapshot, clock(), time_before, log.uri)
+        actions = _stamp(proposal, snapshot, version, clock(), time_before, log.uri)
         try:
             create_commit(log.storage, log.log_directory, version, actions)
         except FileExistsError:
@@ -186,7 +192,7 @@ def commit_loop(
             continue
         if winner.txn_id == proposal.txn_id:
             assert winner.info
-            landed = (winner.info, *proposal.actions)
+            landed = (winner.info, *_actions_at(version, proposal, winner.in_commit_timestamp))
             return Outcome(
                 version=version, attempts=attempt, actions=landed, winners=tuple(winners)
             )
@@ -214,6 +220,16 @@ def _raise_if_cleaned_up(log: DeltaLog, version: int) -> None:
         )
 
 
+def _time_before(log: DeltaLog, snapshot: Snapshot | None, proposal: Proposal) -> int:
+    """The time after which a commit of the proposal has to be; 0 if it carries none."""
+    if snapshot is None or not proposal.in_commit_timestamps:
+        return 0
+    if not proposal.begins_timestamps:
+        return _time_of(log, snapshot)
+    found = list_log(log.storage, log.log_directory, from_version=snapshot.version).commits
+    return found[snapshot.version].modified_ms if snapshot.version in found else 0
+
+
 def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
     """The time that the snapshot's commit carries, after which ours has to be."""
     holder = snapshot  # of the commit: the log that ours goes on from, if it has none of its own
@@ -233,7 +249,12 @@ def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
 
 
 def _stamp(
-    proposal: Proposal, snapshot: Snapshot | None, now_ms: int, time_before: int, table: str
+    proposal: Proposal,
+    snapshot: Snapshot | None,
+    version: int,
+    now_ms: int,
+    time_before: int,
+    table: str,
 ) -> tuple[Action, ...]:
     info: dict[str, Any] = {}
     if proposal.in_commit_timestamps:
@@ -248,7 +269,27 @@ def _stamp(
     info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
     if snapshot is not None:
         info["readVersion"] = snapshot.version
-    return (CommitInfo(values={**info, "txnId": proposal.txn_id}), *proposal.actions)
+    actions = _actions_at(version, proposal, info.get("inCommitTimestamp"))
+    return (CommitInfo(values={**info, "txnId": proposal.txn_id}), *actions)
+
+
+def _actions_at(version: int, proposal: Proposal, time_ms: int | None) -> tuple[Action, ...]:
+    """The actions; metadata say from which version on commits carry their time.
+
+    Source: PROTOCOL.md, "Writer Requirements for In-Commit Timestamps".
+    """
+    if not proposal.begins_timestamps:
+        return proposal.actions
+    said = {
+        IN_COMMIT_TIMESTAMP_VERSION.name: str(version),
+        IN_COMMIT_TIMESTAMP_TIME.name: str(time_ms),
+    }
+    return tuple(
+        replace(action, configuration={**action.configuration, **said})
+        if isinstance(action, Metadata)
+        else action
+        for action in proposal.actions
+    )
 
 
 def _read_back(

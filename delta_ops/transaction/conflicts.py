@@ -35,7 +35,7 @@ from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.table_properties import IsolationLevel
+from delta_ops.protocol.property_values import IsolationLevel
 from delta_ops.transaction.vacuum_runs import START as VACUUM_START
 
 ConflictKind = Literal[

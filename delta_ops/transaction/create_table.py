@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Metadata, Protocol
-from delta_ops.protocol.row_rules import Check, rules_of_expressions
+from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
-    TIMESTAMP_NTZ,
     ArrayType,
     DataType,
     MapType,
     StructType,
-    schema_from_json,
     schema_to_json,
 )
-from delta_ops.protocol.table_properties import table_properties_from_configuration
+from delta_ops.protocol.table_definition import TableDefinition, needed_features
 
 # Parquet readers of other engines fail on these where column mapping is off; the reference refuses
 # them too.
@@ -48,7 +46,6 @@ def new_metadata(
             raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
     validate_names(schema)
     _validate_partitioning(schema, partition_by)
-    table_properties_from_configuration(configuration or {})
     return Metadata(
         id=str(uuid.uuid4()),
         name=name,
@@ -60,25 +57,14 @@ def new_metadata(
     )
 
 
-def new_protocol(metadata: Metadata) -> Protocol:
-    """The lowest protocol that the table's types, properties and constraints allow."""
-    schema = schema_from_json(metadata.schema_string)
-    properties = table_properties_from_configuration(metadata.configuration)
-    is_checked = any(
-        isinstance(r, Check) for r in rules_of_expressions(schema, metadata.configuration)
-    )
-    for_readers = ["timestampNtz"] if any(t == TIMESTAMP_NTZ for t in _types(schema)) else []
-    for_readers += ["v2Checkpoint"] if properties.checkpoint_policy == "v2" else []
-    for_writers = ["inCommitTimestamp"] if properties.in_commit_timestamps else []
-    if not for_readers and not for_writers:
-        return Protocol(min_reader_version=1, min_writer_version=3 if is_checked else 2)
-    for_writers += ["checkConstraints"] if is_checked else []
-    return Protocol(
-        min_reader_version=3 if for_readers else 1,
-        min_writer_version=7,
-        reader_features=tuple(for_readers) or None,
-        writer_features=("appendOnly", "invariants", *for_readers, *for_writers),
-    )
+def new_protocol(metadata: Metadata, asked: Iterable[str] = ()) -> Protocol:
+    """The lowest protocol that the table's types, properties and constraints allow.
+
+    Args:
+        asked: Features that were asked for by name.
+    """
+    definition = TableDefinition(protocol=OLDEST, metadata=metadata)
+    return add_features(OLDEST, (*needed_features(definition), *asked))
 
 
 def validate_names(schema: StructType, known: StructType = NO_COLUMNS) -> None:

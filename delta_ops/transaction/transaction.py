@@ -36,13 +36,16 @@ from delta_ops.protocol.actions import (
     Protocol,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
+from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
+from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
 from delta_ops.protocol.table_properties import (
     TableProperties,
+    requested_properties,
     table_properties_from_configuration,
 )
 from delta_ops.transaction.changes import (
@@ -224,15 +227,16 @@ class Transaction:
         """
         if self.snapshot is not None:
             raise InvalidRequestError(f"{self.log.uri} is a table already; append or overwrite")
+        asked = requested_properties(configuration or {})
         metadata = new_metadata(
             schema,
             partition_by=partition_by,
-            configuration=configuration,
+            configuration=_set_values(asked.properties),
             name=name,
             description=description,
             created_ms=self.clock(),
         )
-        self._define(metadata, new_protocol(metadata))
+        self._define(metadata, new_protocol(metadata, asked.features))
 
     def require_new_table(self) -> None:
         """Commit only as the table's first version: nothing is added to one that stands there.
@@ -247,28 +251,27 @@ class Transaction:
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
         """Set table properties, and remove those whose value is None.
 
+        The protocol gets the features that they ask for; the name `delta.feature.<name>` with the
+        value supported asks for one by itself.
+
         Raises:
-            InvalidRequestError: A value cannot be understood, asks for a feature that the
-                table's protocol does not have, or is a constraint.
+            InvalidRequestError: There is no such property, it is not for users, its value cannot
+                be understood, or it is a constraint.
             TableNotFoundError: There is no table, and `create_table` has not been called.
             UnsupportedFeatureError: The table could not be written any more.
         """
-        for name, value in changes.items():
+        asked = requested_properties(changes)
+        for name, value in asked.properties.items():
             if value is not None and name.lower().startswith(CONSTRAINTS):
                 raise InvalidRequestError(
                     f"{self.log.uri}: {name} would be a constraint that nobody has held against "
                     "the rows that are there; add it with an engine that checks them"
                 )
-        merged = {**self.metadata.configuration, **changes}
-        configuration = {name: value for name, value in merged.items() if value is not None}
-        self._define(replace(self.metadata, configuration=configuration))
-        had_timestamps = self.snapshot is None or self.snapshot.properties.in_commit_timestamps
-        if self.properties.in_commit_timestamps and not had_timestamps:
-            # It would have to name the version that it comes to.
-            raise InvalidRequestError(
-                f"{self.log.uri}: delta.enableInCommitTimestamps can only be set when a table is "
-                "created; set it with an engine that can switch it on"
-            )
+        configuration = _set_values({**self.metadata.configuration, **asked.properties})
+        wanted = features_of_properties(_set_values(asked.properties))
+        protocol = add_features(self.protocol, (*wanted, *asked.features))
+        metadata = replace(self.metadata, configuration=configuration)
+        self._define(metadata, None if protocol == self.protocol else protocol)
 
     def _define(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Change what the table is, and refuse what we could not write any more."""
@@ -563,7 +566,15 @@ class Transaction:
             begun_ms=self._begun_ms,
             log_retention_ms=self.properties.log_retention_ms,
             in_commit_timestamps=self.properties.in_commit_timestamps,
+            begins_timestamps=self._begins_timestamps,
         )
+
+    @property
+    def _begins_timestamps(self) -> bool:
+        """Whether commits of a table that is there carry their time from this one on."""
+        if self.snapshot is None or self.snapshot.properties.in_commit_timestamps:
+            return False
+        return self.properties.in_commit_timestamps
 
     def _footprint(self) -> Footprint:
         draft = self._draft
@@ -591,3 +602,7 @@ class Transaction:
             read_snapshot=self.snapshot,
             winners=outcome.winners,
         )
+
+
+def _set_values(properties: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if value is not None}

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.property_values import parse_column_list, parse_interval
 from delta_ops.protocol.stats import StatsSettings
 from delta_ops.protocol.table_properties import (
     TableProperties,
-    parse_column_list,
-    parse_interval,
     table_properties_from_configuration,
 )
 
@@ -25,13 +24,16 @@ def test_what_is_not_set_has_the_default() -> None:
     assert properties == TableProperties(
         append_only=False,
         checkpoint_interval=10,
+        checkpoint_policy="classic",
         write_stats_as_json=True,
         write_stats_as_struct=False,
         log_retention_ms=30 * DAY_MS,
         enable_expired_log_cleanup=True,
         deleted_file_retention_ms=7 * DAY_MS,
         set_transaction_retention_ms=None,
+        checkpoint_protection_version=0,
         isolation_level="Serializable",
+        in_commit_timestamps=False,
         stats=StatsSettings(num_indexed_columns=32, columns=None, string_prefix_length=32),
         target_file_size_bytes=None,
         compression_codec="zstd",
@@ -202,7 +204,7 @@ def test_intervals(text: str, expected: int) -> None:
         pytest.param("1 month", "no fixed length", id="months"),
         pytest.param("2 years 1 day", "no fixed length", id="years"),
         pytest.param("-1 days", "negative", id="negative"),
-        pytest.param("1 day -2 hours", "negative", id="negative in part"),
+        pytest.param("1 day -25 hours", "negative", id="negative as a whole"),
         pytest.param("1.5 days", "only seconds", id="a fraction of a day"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.errors import CommitConflictError, InvalidRequestError, LogCorruptError
+from delta_ops.errors import CommitConflictError, LogCorruptError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import clean_up_log
 from delta_ops.protocol.actions import CommitInfo
 from delta_ops.transaction import Transaction
-from tests.tables import add, rows, rows_by_deltalake, write_log
+from tests.tables import rows, rows_by_deltalake
 
 ENABLED = {"delta.enableInCommitTimestamps": "true"}
 
@@ -99,21 +100,59 @@ def test_a_commit_before_ours_without_its_time_is_an_error(tmp_path: Path) -> No
     assert rows(da.to_table(DeltaLog(tmp_path))) == [{"id": 1}]
 
 
-def test_a_table_without_the_feature_cannot_be_switched_on(tmp_path: Path) -> None:
-    log = write_log(tmp_path, [[add("a")]])
-    with pytest.raises(InvalidRequestError, match="needs the feature inCommitTimestamp"):
-        begin(log).set_properties(ENABLED)
+def switch(log: DeltaLog, value: str) -> None:
+    txn = begin(log)
+    txn.set_properties({"delta.enableInCommitTimestamps": value})
+    txn.commit(operation="SET TBLPROPERTIES")
 
 
-def test_they_cannot_be_switched_on_later_on(tmp_path: Path) -> None:
-    """Readers would look for them in the commits before, too."""
+def said_of_first(log: DeltaLog) -> tuple[str, str]:
+    said = log.snapshot().metadata.configuration
+    names = ("EnablementVersion", "EnablementTimestamp")
+    version, time = (said[f"delta.inCommitTimestamp{name}"] for name in names)
+    return version, time
+
+
+def test_they_can_be_switched_on_later_on(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, ids(1))
+    switch(log, "true")
+    da.write(log, ids(2))
+    infos = [line["commitInfo"] for line in first_lines(tmp_path)]
+    assert ["inCommitTimestamp" in info for info in infos] == [False, True, True]
+    assert said_of_first(log) == ("1", str(infos[1]["inCommitTimestamp"]))
+    assert infos[1]["inCommitTimestamp"] < infos[2]["inCommitTimestamp"]
+    times = [entry.timestamp_ms for entry in log.history()]
+    assert times == sorted(times, reverse=True)
+
+
+def test_they_count_from_where_they_were_switched_on_last(tmp_path: Path) -> None:
     da.write(tmp_path, ids(1), configuration=ENABLED)
     log = DeltaLog(tmp_path)
-    off = begin(log)
-    off.set_properties({"delta.enableInCommitTimestamps": "false"})
-    off.commit(operation="SET TBLPROPERTIES")
-    with pytest.raises(InvalidRequestError, match="only be set when a table is created"):
-        begin(log).set_properties(ENABLED)
+    switch(log, "false")
+    da.write(log, ids(2))
+    switch(log, "true")
+    assert said_of_first(log)[0] == "3"
+
+
+def test_the_version_is_right_where_a_race_was_lost(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, ids(1))
+    txn = begin(log)
+    txn.set_properties(ENABLED)
+    da.write(log, ids(2))
+    assert txn.commit(operation="SET TBLPROPERTIES").version == 2
+    assert said_of_first(log)[0] == "2"
+
+
+def test_the_first_time_is_after_the_commit_before(tmp_path: Path) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, ids(1))
+    file = tmp_path / "_delta_log" / f"{0:020d}.json"
+    later = system_clock() + DAY_MS
+    os.utime(file, ns=(later * 1_000_000, later * 1_000_000))
+    switch(log, "true")
+    assert int(said_of_first(log)[1]) == later + 1
 
 
 def test_a_commit_before_ours_that_is_gone_is_an_error(tmp_path: Path) -> None:

@@ -10,9 +10,15 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from delta_ops.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.schema import LONG, StructField, StructType
-from tests.tables import rows_by_deltalake
+from tests.tables import rows, rows_by_deltalake
 
 
 def table(root: Path) -> DeltaLog:
@@ -41,10 +47,14 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
     [
         pytest.param({"delta.appendOnly": "maybe"}, "true or false", id="no flag"),
         pytest.param({"delta.logRetentionDuration": "soon"}, "no interval", id="no interval"),
-        pytest.param({"delta.enableChangeDataFeed": "true"}, "changeDataFeed", id="a feature"),
-        pytest.param({"delta.enableDeletionVectors": "TRUE"}, "deletionVectors", id="vectors"),
-        pytest.param({"delta.enableRowTracking": " true"}, "rowTracking", id="a space before"),
-        pytest.param({"delta.enableChangeDataCapture": "true"}, "changeDataFeed", id="other name"),
+        pytest.param({"delta.enableRowTracking": " true"}, "rowTracking", id="a feature"),
+        pytest.param({"delta.appendonyl": "true"}, "delta.appendOnly comes nearest", id="no name"),
+        pytest.param({"delta.feature.rowTraking": "supported"}, "rowTracking", id="no feature"),
+        pytest.param({"delta.columnMapping.maxColumnId": "9"}, "by engines alone", id="engines'"),
+        pytest.param(
+            {"delta.appendOnly": "true", "DELTA.appendonly": "false"}, "twice", id="twice"
+        ),
+        pytest.param({"delta.minWriterVersion": "7"}, "protocol follows", id="a version"),
         pytest.param({"delta.checkpointInterval": 5}, "must be texts", id="a number"),
         pytest.param({"owner": True}, "must be texts", id="a flag"),
     ],
@@ -53,9 +63,10 @@ def test_what_cannot_be_kept_is_refused_for_old_and_new_tables(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     log = table(tmp_path / "old")
-    with pytest.raises(InvalidRequestError, match=message):
+    refused = InvalidRequestError, UnsupportedFeatureError
+    with pytest.raises(refused, match=message):
         begin(log).set_properties(changes)
-    with pytest.raises(InvalidRequestError, match=message):
+    with pytest.raises(refused, match=message):
         da.write(tmp_path / "new", pa.table({"id": [1]}), configuration=changes)
     assert not (tmp_path / "new" / "_delta_log").exists()
     assert log.snapshot().version == 0
@@ -95,9 +106,18 @@ def test_what_a_table_is_called_is_a_text(tmp_path: Path, what: str) -> None:
         begin(DeltaLog(tmp_path)).create_table(schema, **named)
 
 
-def test_v2_checkpoints_are_for_tables_that_have_the_feature(tmp_path: Path) -> None:
+def test_a_property_brings_the_feature_that_it_needs(tmp_path: Path) -> None:
     wanted = {"delta.checkpointPolicy": "v2"}
-    with pytest.raises(InvalidRequestError, match="v2Checkpoint"):
-        begin(table(tmp_path / "old")).set_properties(wanted)
+    old = table(tmp_path / "old")
+    txn = begin(old)
+    txn.set_properties(wanted)
+    txn.commit(operation="SET TBLPROPERTIES")
+    assert old.snapshot().protocol == Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("v2Checkpoint",),
+        writer_features=("appendOnly", "invariants", "v2Checkpoint"),
+    )
+    assert rows(da.to_table(old)) == [{"id": 1}]
     da.write(tmp_path / "new", pa.table({"id": [1]}), configuration=wanted)
     assert "v2Checkpoint" in (DeltaLog(tmp_path / "new").snapshot().protocol.reader_features or ())

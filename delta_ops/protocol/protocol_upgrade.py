@@ -1,0 +1,58 @@
+"""Protocol upgrade: the protocol of a table that is to have more features.
+
+Source: PROTOCOL.md, "Protocol Evolution", "Table Features" and "Table Features for New and Existing
+Tables".
+
+A protocol is kept as low as it can be. Features that are exactly those of a version from before
+features are said by that version, so that a table of those days stays one; all others are listed,
+and with them those that the versions stood for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.features import (
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+    feature_of,
+    features_of_readers,
+    features_of_writers,
+)
+
+OLDEST = Protocol(min_reader_version=1, min_writer_version=2)
+"""The protocol of a new table that asks for nothing."""
+_LEGACY_WRITER_VERSIONS = range(2, FEATURES_WRITER_VERSION)
+
+
+def add_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
+    """The protocol with these features and all that they require; itself if it has them.
+
+    Args:
+        protocol: One that is supported: of no version to come.
+        names: Features that there are.
+    """
+    there = dict.fromkeys((*features_of_writers(protocol), *features_of_readers(protocol)))
+    wanted = there | dict.fromkeys(name for each in names for name in _find_required(each))
+    if wanted == there:
+        return protocol
+    if protocol.min_writer_version < FEATURES_WRITER_VERSION:
+        reader = max(feature_of(name).legacy_reader_version or 1 for name in wanted)
+        for writer in _LEGACY_WRITER_VERSIONS:
+            legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
+            if set(wanted) == {*features_of_writers(legacy)}:
+                return legacy
+    for_readers = tuple(name for name in wanted if feature_of(name).for_readers)
+    return Protocol(
+        min_reader_version=FEATURES_READER_VERSION if for_readers else 1,
+        min_writer_version=FEATURES_WRITER_VERSION,
+        reader_features=for_readers or None,
+        writer_features=tuple(wanted),
+    )
+
+
+def _find_required(name: str) -> Iterator[str]:
+    for required in feature_of(name).requires:
+        yield from _find_required(required)
+    yield name
