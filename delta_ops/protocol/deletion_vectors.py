@@ -26,7 +26,7 @@ from delta_ops.protocol.file_paths import canonical_path, encode_path
 
 INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
 
-_PORTABLE = (1681511377).to_bytes(4, "little")
+PORTABLE = (1681511377).to_bytes(4, "little")
 _NATIVE: Mapping[bytes, Literal["big", "little"]] = {
     (1681511376).to_bytes(4, "big"): "big",
     (1681511376).to_bytes(4, "little"): "little",
@@ -47,6 +47,8 @@ _PADDING, _MAX_PADDING = "#", 3
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_RFC1924 = str.maketrans(_Z85, _RFC1924)
+TO_Z85 = str.maketrans(_RFC1924, _Z85)
+"""From the alphabet of Python's base85 to that of vectors."""
 
 
 class MalformedVectorError(ValueError):
@@ -175,7 +177,7 @@ def _numbers(rows: BitMap64) -> pa.UInt64Array:
 def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
     magic, body = data[:4], data[4:]
     try:
-        if magic == _PORTABLE:
+        if magic == PORTABLE:
             rows = BitMap64.deserialize(body)
         elif magic in _NATIVE:
             rows = _decode_native(body, _NATIVE[magic])

@@ -94,6 +94,21 @@ def parse_stats(text: str | None) -> FileStats | None:
     )
 
 
+def widen_stats(text: str | None) -> str | None:
+    """The statistics of a file of which rows are deleted: bounds hold, and may not be reached.
+
+    Source: PROTOCOL.md, "Per-file Statistics" (`tightBounds`).
+    """
+    if text is None or parse_stats(text) is None:
+        return text
+    # Numbers keep their digits, which Python's would not.
+    said: dict[str, Any] = _PARTS.decode(text)
+    return _QUICK_ENCODER.encode({**said, "tightBounds": False}).decode()
+
+
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 class _Records(msgspec.Struct):
     numRecords: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None  # noqa: N815
 

@@ -19,6 +19,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from delta_ops.protocol.stats import widen_stats
 from delta_ops.transaction.idempotency import Txn
 
 
@@ -160,9 +161,10 @@ class Draft:
                 self.named_again += files
                 self.rearranged += files
             case ReplaceVector(file=file, vector=vector, now_ms=now_ms):
+                stats = file.stats if vector is None else widen_stats(file.stats)
                 self.files += (
                     tombstone(file, now_ms, data_change=True),
-                    replace(file, deletion_vector=vector, data_change=True),
+                    replace(file, deletion_vector=vector, data_change=True, stats=stats),
                 )
             case SetDomain(domain=domain):
                 self.domains[domain.domain] = domain

@@ -6,9 +6,10 @@ Each turn tries to create the next version's file. Then, in this one place:
 
 1. created: the commit is ours.
 2. it exists and carries our `txnId`: an earlier attempt landed and its answer was lost; it is ours.
-3. it exists and is another's: if it carries our txn the work is done; if it conflicts, stop; else
-   the next version, without a wait: a race that was lost is progress of somebody, and who waits
-   at each version that it has to read falls further behind.
+3. it exists and is another's: if it carries our txn the work is done; if it conflicts, stop; else,
+   with our deletion vectors united with its own, the next version, without a wait: a race that was
+   lost is progress of somebody, and who waits at each version that it has to read falls further
+   behind.
 4. the store failed, and the file is not there: the same version again, after a longer wait.
 5. the store failed, and does not say what is there: ask again, as long.
 
@@ -54,8 +55,9 @@ from delta_ops.protocol.known_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
 )
-from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
+from delta_ops.transaction.conflicts import Conflict, Footprint, conflict_error, find_conflict
 from delta_ops.transaction.idempotency import Txn, all_done
+from delta_ops.transaction.row_conflicts import judge_vectors, unite_vectors
 
 _NOTHING_WAS_CREATED = {
     errno.ENOSPC,
@@ -201,7 +203,7 @@ def commit_loop(
             if snapshot is not None:
                 validate_same_table(snapshot)
             return Outcome(version=version, attempts=attempt, already_committed=True)
-        _raise_if_conflicting(log, winner, proposal, snapshot, winners)
+        proposal = _rebase(log, winner, proposal, snapshot, winners)
         if is_last:
             raise CommitConflictError(log.uri, version, f"{attempt} attempts were lost like this")
         winners.append(winner)
@@ -368,18 +370,23 @@ def _carries(winner: Commit, txns: Sequence[Txn], table: str) -> bool:
     return all_done(txns, stored, table=table)
 
 
-def _raise_if_conflicting(
+def _rebase(
     log: DeltaLog,
     winner: Commit,
     proposal: Proposal,
     snapshot: Snapshot | None,
     earlier: Sequence[Commit],
-) -> None:
+) -> Proposal:
+    """The proposal as it stands after the winner, if that does not invalidate it."""
     if snapshot is None:
         raise CommitConflictError(log.uri, winner.version, "created the table")
-    conflict = find_conflict(winner, proposal.footprint, snapshot, earlier)
+    rebase = judge_vectors(winner, proposal.footprint, proposal.actions, snapshot)
+    if isinstance(rebase, Conflict):
+        raise conflict_error(rebase, log.uri)
+    conflict = find_conflict(rebase.winner, rebase.footprint, snapshot, earlier)
     if conflict is not None:
         raise conflict_error(conflict, log.uri)
+    return replace(proposal, actions=unite_vectors(proposal.actions, rebase, snapshot))
 
 
 def _wait_after_failure(number: int, pace: Pace) -> None:

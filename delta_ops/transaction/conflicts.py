@@ -75,6 +75,8 @@ class Footprint:
     domains: frozenset[str]
     changes_metadata: bool
     isolation: IsolationLevel | Literal["SnapshotIsolation"]
+    changes_all_it_reads: bool = False
+    """Whether each row for which one of `reads` is true is deleted or replaced by ours."""
     puts_back: bool = False
     """Whether we add files that were removed before, which a vacuum may delete."""
     named_again: frozenset[str] = frozenset()

@@ -154,6 +154,7 @@ class Transaction:
         self._draft = Draft()
         self._definition: TableDefinition | None = None
         self._reads: list[Predicate] = []
+        self._num_changed_reads = 0
         self._is_serial = False
         self._is_only_new = False
         self.may_be_committed = False
@@ -344,6 +345,14 @@ class Transaction:
         """
         resolve(predicate, self.schema)
         self._reads.append(predicate)
+
+    def read_to_change(self, predicate: Predicate) -> None:
+        """Read rows each of which this commit deletes or replaces, and depend on no other.
+
+        Another commit may have deleted other rows of the same files by vectors before.
+        """
+        self.read(predicate)
+        self._num_changed_reads += 1
 
     def read_serially(self, predicate: Predicate) -> None:
         """Read, and let no row count as added later, whatever the table's isolation level."""
@@ -584,6 +593,7 @@ class Transaction:
         return Footprint(
             reads=tuple(self._reads),
             removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
+            changes_all_it_reads=0 < len(self._reads) == self._num_changed_reads,
             puts_back=bool(draft.put_back) and draft.heeds_vacuum,
             named_again=self._paths_named_again(),
             app_ids=frozenset(draft.txns) | frozenset(draft.txns_set_back),

@@ -1,0 +1,54 @@
+"""Deletion vectors written: a file that holds the vectors of several data files.
+
+Source: PROTOCOL.md, "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from pyroaring import BitMap64
+
+from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.deletion_vector_file import pack_vectors
+from delta_ops.storage import Storage
+
+_FILE_ROWS = 1 << 20
+"""Deleted rows in one file, about: 2 MB where they lie far apart."""
+
+
+def write_deletion_vectors(
+    storage: Storage, vectors: Sequence[BitMap64]
+) -> tuple[DeletionVector, ...]:
+    """Write vectors, durably, to as few new files as hold them.
+
+    Args:
+        storage: The table's.
+        vectors: Numbers of deleted rows, from 0 in the order of each file; none of them empty.
+
+    Returns:
+        What the log says of each, in their order.
+
+    Raises:
+        StorageError: The store failed. What was written by then no version names, and vacuum
+            deletes it.
+    """
+    described: list[DeletionVector] = []
+    for group in _groups(vectors):
+        packed = pack_vectors(group, uuid.uuid4())
+        storage.create(packed.path, packed.content)
+        described += packed.vectors
+    return tuple(described)
+
+
+def _groups(vectors: Sequence[BitMap64]) -> list[list[BitMap64]]:
+    groups: list[list[BitMap64]] = []
+    num_rows = _FILE_ROWS
+    for rows in vectors:
+        if num_rows >= _FILE_ROWS:
+            groups.append([])
+            num_rows = 0
+        groups[-1].append(rows)
+        num_rows += len(rows)
+    return groups
