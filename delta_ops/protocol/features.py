@@ -76,7 +76,8 @@ class Feature:
         return operation in self.operations
 
 
-_BOTH: frozenset[Engine] = frozenset({"arrow", "spark"})
+_ARROW: frozenset[Engine] = frozenset({"arrow"})
+_BOTH: frozenset[Engine] = _ARROW | {"spark"}
 _LOG: frozenset[Operation] = frozenset({"checkpoint", "clean up", "compact"})
 _FILES: frozenset[Operation] = _LOG | {"vacuum"}
 _OPEN: frozenset[Operation] = _FILES | {"open"}
@@ -148,6 +149,7 @@ FEATURES: tuple[Feature, ...] = (
         enabled_by={"delta.enableDeletionVectors": "true"},
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="v2Checkpoint",

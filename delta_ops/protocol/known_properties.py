@@ -228,6 +228,13 @@ IN_COMMIT_TIMESTAMP_TIME: Property[int | None] = Property(
     default=None,
     is_for_users=False,
 )
+DELETION_VECTORS: Property[bool] = Property(
+    name="delta.enableDeletionVectors",
+    meaning="Rows may be deleted by vectors, without rewriting their files.",
+    parse=parse_flag,
+    default="false",
+    acts_in="delete, update",
+)
 
 PROPERTIES: tuple[Property[Any], ...] = (
     APPEND_ONLY,
@@ -249,12 +256,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     COMPRESSION_CODEC,
     COLUMN_MAPPING_MODE,
     CHANGE_DATA_FEED,
-    Property(
-        name="delta.enableDeletionVectors",
-        meaning="Rows may be deleted by vectors, without rewriting their files.",
-        parse=parse_flag,
-        default="false",
-    ),
+    DELETION_VECTORS,
     Property(
         name="delta.enableRowTracking",
         meaning="Each row keeps an id and the version of its last change.",

@@ -25,6 +25,7 @@ from delta_ops.protocol.known_properties import (
     CHECKPOINT_PROTECTION_VERSION,
     COMPRESSION_CODEC,
     DELETED_FILE_RETENTION,
+    DELETION_VECTORS,
     EXPIRED_LOG_CLEANUP,
     IN_COMMIT_TIMESTAMPS,
     ISOLATION_LEVEL,
@@ -71,6 +72,7 @@ class TableProperties:
     """Without the feature it has no effect."""
     isolation_level: IsolationLevel
     in_commit_timestamps: bool
+    deletion_vectors: bool
     stats: StatsSettings
     """Which statistics data files get."""
     target_file_size_bytes: int | None
@@ -111,6 +113,7 @@ def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
         checkpoint_protection_version=CHECKPOINT_PROTECTION_VERSION.value_in(configuration),
         isolation_level=ISOLATION_LEVEL.value_in(configuration),
         in_commit_timestamps=IN_COMMIT_TIMESTAMPS.value_in(configuration),
+        deletion_vectors=DELETION_VECTORS.value_in(configuration),
         stats=StatsSettings(
             num_indexed_columns=NUM_INDEXED_COLUMNS.value_in(configuration),
             columns=STATS_COLUMNS.value_in(configuration),

@@ -271,7 +271,7 @@ def test_a_feature_that_we_cannot_write_keeps_operations_away(tmp_path: Path) ->
     )
     log = write_log(tmp_path, [[add(f"f{i}") for i in range(20)], [protocol]])
     report = looked_at(log)
-    assert finding(log, "features").value == ("deletionVectors", "rowTracking")
+    assert finding(log, "features").value == ("rowTracking",)
     assert finding(log, "small_files").verdict == "due"
     assert (report.verdict, report.operations) == ("due", ())
 

@@ -34,6 +34,7 @@ def test_what_is_not_set_has_the_default() -> None:
         checkpoint_protection_version=0,
         isolation_level="Serializable",
         in_commit_timestamps=False,
+        deletion_vectors=False,
         stats=StatsSettings(num_indexed_columns=32, columns=None, string_prefix_length=32),
         target_file_size_bytes=None,
         compression_codec="zstd",
