@@ -8,7 +8,6 @@ Source: Spark's `AnsiTypeCoercion` and `DecimalPrecisionTypeCoercion`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
 from delta_ops.protocol.schema import (
     BYTE,
@@ -41,8 +40,11 @@ def common_type(types: Sequence[DataType]) -> DataType | None:
     Args:
         types: One at least.
     """
-    found = [each for each in types if each != VOID]
-    return reduce(_wider_type, found) if found else VOID
+    common: DataType | None = VOID
+    for each in types:
+        if common is not None and each != VOID:
+            common = each if common == VOID else _wider_type(common, each)
+    return common
 
 
 def result_type(operator: str, left: DataType, right: DataType) -> DataType | None:
@@ -58,8 +60,8 @@ def result_type(operator: str, left: DataType, right: DataType) -> DataType | No
     return common_type([left, right])
 
 
-def _wider_type(one: DataType | None, other: DataType) -> DataType | None:
-    if one is None or one == other:
+def _wider_type(one: DataType, other: DataType) -> DataType | None:
+    if one == other:
         return one
     if not (is_numeric(one) and is_numeric(other)):
         return None

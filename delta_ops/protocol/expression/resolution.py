@@ -73,7 +73,8 @@ def locate(path: ColumnPath, schema: StructType) -> Found:
         InvalidRequestError: There is none of that name.
     """
     column = find_field(schema, path[0])
-    spelled, found = (column.name,), column
+    spelled: ColumnPath = (column.name,)
+    found = column
     for name in path[1:]:
         if not isinstance(found.data_type, StructType):
             raise InvalidRequestError(
@@ -160,6 +161,11 @@ def _call(name: str, operands: Sequence[Node]) -> Node:
         case "negate" | "abs":
             _require(name, types, is_numeric)
             return Call(name, tuple(operands), types[0])
+    return _function(name, operands, types)
+
+
+def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) -> Node:
+    match name:
         case "coalesce":
             together = _together(name, types)
             return Call(name, tuple(_as(each, together) for each in operands), together)

@@ -101,14 +101,6 @@ def _node(node: exp.Expr) -> Node:
             )
         case exp.Cast():
             return _cast(node)
-        case exp.Coalesce():
-            return Call("coalesce", tuple(map(_node, (node.this, *node.expressions))))
-        case exp.Concat():
-            return Call("concat", tuple(map(_node, node.expressions)))
-        case exp.Case():
-            return _case(node)
-        case exp.If() if node.args.get("false") is not None:
-            return Case(((_node(node.this), _node(node.args["true"])),), _node(node.args["false"]))
         case exp.In() if node.expressions:
             value = _node(node.this)
             return Call("or", tuple(Call("=", (value, _node(each))) for each in node.expressions))
@@ -121,6 +113,23 @@ def _node(node: exp.Expr) -> Node:
             return Call("<=>", (_node(node.this), Literal(bool(flag.this), BOOLEAN)))
         case exp.NullSafeNEQ():
             return Call("not", (Call("<=>", (_node(node.this), _node(node.expression))),))
+    if name := _BINARY.get(type(node)):
+        return Call(name, (_node(node.this), _node(node.expression)))
+    if name := _UNARY.get(type(node)):
+        return Call(name, (_node(node.this),))
+    return _function(node)
+
+
+def _function(node: exp.Expr) -> Node:
+    match node:
+        case exp.Case():
+            return _case(node)
+        case exp.If() if node.args.get("false") is not None:
+            return Case(((_node(node.this), _node(node.args["true"])),), _node(node.args["false"]))
+        case exp.Coalesce():
+            return Call("coalesce", tuple(map(_node, (node.this, *node.expressions))))
+        case exp.Concat():
+            return Call("concat", tuple(map(_node, node.expressions)))
         case exp.Trim() if set(_arguments(node)) == {"this"}:
             return Call("trim", (_node(node.this),))
         case exp.Substring():
@@ -135,10 +144,6 @@ def _node(node: exp.Expr) -> Node:
         case exp.Anonymous() if node.name.lower() in _ISNULL and len(node.expressions) == 1:
             is_null = Call("is null", (_node(node.expressions[0]),))
             return is_null if node.name.lower() == "isnull" else Call("not", (is_null,))
-    if name := _BINARY.get(type(node)):
-        return Call(name, (_node(node.this), _node(node.expression)))
-    if name := _UNARY.get(type(node)):
-        return Call(name, (_node(node.this),))
     raise refusal(node)
 
 
