@@ -14,11 +14,12 @@ from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.matching import find_touched
 from delta_ops.arrow.row_changes import (
     Changed,
+    Rewriter,
     RowChange,
     commit_change,
     num_live_rows,
     open_for_change,
-    rewrite_files,
+    write_again,
 )
 from delta_ops.arrow.scan import read_files
 from delta_ops.events import OnEvent, ignore
@@ -78,7 +79,11 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
     transaction.read(condition.implied)
     touched = find_touched(snapshot, condition)
     mixed = [each.file for each in touched.mixed]
-    adds = rewrite_files(transaction, mixed, partial(_survivors, snapshot, condition))
+
+    def process(rewriter: Rewriter, file: AddFile) -> None:
+        rewriter.write(file, _survivors(snapshot, condition, file), moves=False)
+
+    adds, _ = write_again(transaction, mixed, process)
     changed.add(adds, transaction.definition.row_rules)  # rows that stay have kept them
     changed.remove([*touched.matched, *mixed])
     num_copied = sum(num_live_rows(add) or 0 for add in adds)

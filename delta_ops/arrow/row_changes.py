@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -38,8 +38,7 @@ _DECODED = 4
 _LOCAL_WRITES = max(2, os.cpu_count() or 1)
 """Files of a disk that are written again at once: encoding takes longest."""
 
-ReadRows = Callable[[AddFile], Iterator[pa.RecordBatch]]
-"""Reads a file's rows as they shall be, in the table's columns."""
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,86 +164,85 @@ def num_live_rows(add: AddFile) -> int | None:
     return stats.num_records - (add.deletion_vector.cardinality if add.deletion_vector else 0)
 
 
-def rewrite_files(
-    transaction: Transaction, files: Sequence[AddFile], read_rows: ReadRows
-) -> tuple[AddFile, ...]:
-    """Write the rows of files to new ones; all of them or none.
-
-    A file of which no row is left gets none.
+def write_again(
+    transaction: Transaction, files: Sequence[AddFile], process: Callable[[Rewriter, AddFile], R]
+) -> tuple[tuple[AddFile, ...], list[R]]:
+    """Write files again, several at a time; all or none.
 
     Args:
         transaction: On the files' table.
         files: Live ones.
-        read_rows: Yields rows that are in the file's partition.
+        process: Called with each file, in threads, to write its rows by the rewriter.
+
+    Returns:
+        The new files, and what was returned for each file, in their order.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    definition, storage = transaction.definition, transaction.log.storage
-    file_schema = arrow_schema_from_schema(definition.data_schema)
-    writer = DataFileWriter(storage, file_schema, definition)
-    finished = _Finished(transaction)
-
-    def write(add: AddFile) -> AddFile | None:
-        batches = (batch.select(file_schema.names) for batch in read_rows(add))
-        # A batch can be empty, as those are of which every row is deleted.
-        batches = (batch for batch in batches if len(batch))
-        first = list(islice(batches, 1))
-        if not first:
-            return None
-        values = {name: add.partition_values.get(name) for name in definition.partition_columns}
-        return writer.write(row_groups(chain(first, batches)), values, data_change=True)
-
-    calls = ((add.size * _DECODED, partial(finished.keep, write, add)) for add in files)
-    max_calls = _LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
+    rewriter = Rewriter(transaction)
+    calls = ((add.size * _DECODED, partial(rewriter.attempt, process, add)) for add in files)
+    is_local = transaction.log.storage.has_native_input
     try:
-        with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as written:
-            adds = [add for add in written if add is not None]
-        finished.raise_failure()
+        max_calls = _LOCAL_WRITES if is_local else MAX_CONCURRENCY
+        with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as results:
+            returned = [each[0] for each in results if each is not None]
+        rewriter.raise_failure()
     except BaseException:  # an interrupt too would leave files that nobody names
-        finished.give_up()
+        rewriter.give_up()
         raise
-    return tuple(adds)
+    return rewriter.adds, returned
 
 
-def write_moved_rows(
-    transaction: Transaction, files: Sequence[AddFile], read_rows: ReadRows
-) -> tuple[AddFile, ...]:
-    """Write the rows of files to new ones of whatever partitions they are in; all or none."""
-    batches = chain.from_iterable(read_rows(add) for add in files)
-    return write_rows(transaction, batches)
-
-
-class _Finished:
-    """Files that threads have written, until somebody gives up.
+class Rewriter:
+    """Writes the rows of files to new ones, for several threads, until somebody gives up.
 
     A file that is finished later is deleted by the thread that wrote it.
     """
 
     def __init__(self, transaction: Transaction) -> None:
-        self._storage = transaction.log.storage
+        definition = transaction.definition
+        self._transaction, self._storage = transaction, transaction.log.storage
+        self._file_schema = arrow_schema_from_schema(definition.data_schema)
+        self._writer = DataFileWriter(self._storage, self._file_schema, definition)
         self._lock = threading.Lock()
         self._adds: list[AddFile] = []
         self._failures: list[BaseException] = []
         self._is_given_up = False
 
-    def keep(self, write: Callable[[AddFile], AddFile | None], file: AddFile) -> AddFile | None:
-        """Write and keep a file; nothing after a failure, which is kept too."""
+    @property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The files written."""
+        return tuple(self._adds)
+
+    def write(self, file: AddFile, batches: Iterable[pa.RecordBatch], *, moves: bool) -> None:
+        """Write rows to take the place of a file; no file where there is none.
+
+        Args:
+            file: Whose rows they are.
+            batches: In the table's columns.
+            moves: Whether rows may be of other partitions than the file.
+        """
+        # A batch can be empty, as those are of which every row is deleted.
+        batches = (batch for batch in batches if len(batch))
+        if moves:
+            self._keep(write_rows(self._transaction, batches))
+        elif first := list(islice(batches, 1)):
+            names = self._file_schema.names
+            rows = (batch.select(names) for batch in chain(first, batches))
+            columns = self._transaction.definition.partition_columns
+            values = {name: file.partition_values.get(name) for name in columns}
+            self._keep([self._writer.write(row_groups(rows), values, data_change=True)])
+
+    def attempt(self, process: Callable[[Rewriter, AddFile], R], file: AddFile) -> tuple[R] | None:
+        """Process a file; nothing after a failure, which is kept."""
         if self._failures or self._is_given_up:
             return None
         try:
-            add = write(file)
+            return (process(self, file),)
         except BaseException as error:
             self._failures.append(error)
             return None
-        if add is None:
-            return None
-        with self._lock:
-            if not self._is_given_up:
-                self._adds.append(add)
-                return add
-        discard(self._storage, [add])
-        return None
 
     def raise_failure(self) -> None:
         """Raise the first failure, if there is one."""
@@ -256,4 +254,11 @@ class _Finished:
         with self._lock:
             self._is_given_up = True
             adds, self._adds = self._adds, []
+        discard(self._storage, adds)
+
+    def _keep(self, adds: Sequence[AddFile]) -> None:
+        with self._lock:
+            if not self._is_given_up:
+                self._adds += adds
+                return
         discard(self._storage, adds)

@@ -16,12 +16,12 @@ from delta_ops.arrow.expressions import rows_of_batch
 from delta_ops.arrow.matching import find_touched
 from delta_ops.arrow.row_changes import (
     Changed,
+    Rewriter,
     RowChange,
     commit_change,
     num_live_rows,
     open_for_change,
-    rewrite_files,
-    write_moved_rows,
+    write_again,
 )
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.scan import read_files
@@ -100,9 +100,12 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     touched = find_touched(snapshot, planned.condition)
     files = [*touched.matched, *(each.file for each in touched.mixed)]
     moves = not set(definition.partition_columns).isdisjoint(planned.assignments.names)
-    write = write_moved_rows if moves else rewrite_files
     updated: list[int] = []  # by batch; threads append to it
-    adds = write(transaction, files, partial(_changed_rows, snapshot, planned, updated))
+
+    def process(rewriter: Rewriter, file: AddFile) -> None:
+        rewriter.write(file, _changed_rows(snapshot, planned, updated, file), moves=moves)
+
+    adds, _ = write_again(transaction, files, process)
     changed.add(adds, definition.row_rules)  # old rows keep them, and the new ones are checked
     changed.remove(files)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
