@@ -62,6 +62,8 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **dict.fromkeys(("uri", "prefix"), str(root)),
         "path": root / "schema.parquet",
         "data": pa.table({"id": [2]}),
+        "assignments": {"id": 2},
+        "predicate": "target.id = source.id",
         "spark": object.__new__(SparkSession),
         "df": object.__new__(DataFrame),
         "group": RewriteGroup(files=(), target_size_bytes=1),

@@ -25,6 +25,9 @@ from delta_ops.protocol.row_rules import Check, Invariant, not_null_rules
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 
+Checks = Mapping[Check | Invariant, Callable[[pa.RecordBatch], None]]
+"""What refuses batches in which a row breaks a rule, by the rule."""
+
 
 def validate_values(rows: pa.RecordBatch, table: str) -> None:
     """Refuse values that their type does not allow, such as text that is not UTF-8.
@@ -48,9 +51,7 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
             ) from error
 
 
-def plan_checks(
-    definition: TableDefinition, table: str
-) -> Mapping[Check | Invariant, Callable[[pa.RecordBatch], None]]:
+def plan_checks(definition: TableDefinition, table: str) -> Checks:
     """What refuses batches in which a row breaks a CHECK constraint or an invariant, by the rule.
 
     Args:

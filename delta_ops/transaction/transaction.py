@@ -166,6 +166,11 @@ class Transaction:
         return self.snapshot is None and self._draft.metadata is not None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the commit would change nothing and leave no txn."""
+        return not self._draft.actions(now_ms=0)
+
+    @property
     def metadata(self) -> Metadata:
         """The table's metadata as this commit leaves it.
 

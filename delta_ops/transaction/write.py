@@ -226,18 +226,35 @@ def _change_schema(
     if request.overwrite_schema:
         changed = _overwrite_metadata(current, engine.schema_of_data(), request, table)
     elif request.merge_schema:
-        given = engine.schema_of_data(current.schema)
-        validate_given_once(given, table)
-        merged = merge_schemas(current.schema, given)
-        if merged != current.schema:
-            validate_names(merged, current.schema)
-        changed = replace(current.metadata, schema_string=schema_to_json(merged))
+        changed = _merged_metadata(current, engine.schema_of_data(current.schema), table)
     else:
         return
+    _set_changed(transaction, changed)
+
+
+def merge_columns(transaction: Transaction, given: StructType) -> None:
+    """Give the table the columns, and fields of structs, that only the data have.
+
+    Raises:
+        InvalidRequestError: The table cannot have them.
+    """
+    _set_changed(transaction, _merged_metadata(transaction.definition, given, transaction.log.uri))
+
+
+def _merged_metadata(current: TableDefinition, given: StructType, table: str) -> Metadata:
+    validate_given_once(given, table)
+    merged = merge_schemas(current.schema, given)
+    if merged != current.schema:
+        validate_names(merged, current.schema)
+    return replace(current.metadata, schema_string=schema_to_json(merged))
+
+
+def _set_changed(transaction: Transaction, changed: Metadata) -> None:
+    current = transaction.definition
     schema = schema_from_json(changed.schema_string)
     if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
         return
-    _validate_types(schema, current, table)
+    _validate_types(schema, current, transaction.log.uri)
     transaction.set_metadata(changed)
 
 

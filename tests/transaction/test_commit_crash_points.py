@@ -76,6 +76,14 @@ def overwrite_rows(log: DeltaLog) -> None:
     da.write(log, data(NEW), "overwrite", replace_where=col("id") >= 5, txn=TXN)
 
 
+def delete(log: DeltaLog) -> None:
+    da.delete(log, col("id") >= 5, txn=TXN)
+
+
+def update(log: DeltaLog) -> None:
+    da.update(log, {"p": "c"}, col("id") >= 5, txn=TXN)
+
+
 def append_after_a_rival(log: DeltaLog) -> None:
     transaction = begin(log)
     da.write(outside(log), data([RIVAL]), txn=("rival", 1))
@@ -110,6 +118,10 @@ SCENARIOS = {
     ),
     "an overwrite by predicate that writes rows again": Scenario(
         operate=overwrite_rows, change=replaced(lambda i, _: i >= 5, NEW)
+    ),
+    "a delete": Scenario(operate=delete, change=replaced(lambda i, _: i >= 5, [])),
+    "an update": Scenario(
+        operate=update, change=lambda old: sorted((i, "c" if i >= 5 else p) for i, p in old)
     ),
     "optimize": Scenario(operate=optimize, change=lambda old: old, commits=3),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -66,7 +66,7 @@ def predicate_from_sql(text: str) -> Predicate:
         InvalidRequestError: The text is no condition, or none of the supported subset.
     """
     try:
-        return _predicate(_parse(text))
+        return _predicate(parse_condition(text, "predicate"))
     except RecursionError as error:
         raise InvalidRequestError(
             f"The predicate {excerpt(text)} is nested too deeply; split it, or write a list of "
@@ -74,30 +74,39 @@ def predicate_from_sql(text: str) -> Predicate:
         ) from error
 
 
-def _parse(text: str) -> exp.Expr:
+def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.Expr:
+    """What sqlglot reads in a text.
+
+    Args:
+        noun: What the text should be, for messages.
+
+    Raises:
+        InvalidRequestError: The text is no condition or expression of SQL.
+    """
+    shown = f"The {noun} {excerpt(text)}"
     dialect = Spark()
     try:
         tokens = dialect.tokenize(text)
         if any(token.comments for token in tokens):
-            raise InvalidRequestError(f"The predicate {excerpt(text)} has a comment; leave it out.")
+            raise InvalidRequestError(f"{shown} has a comment; leave it out.")
         for token in tokens:
             if token.token_type == TokenType.HEX_STRING and text[token.start] == "0":
                 raise InvalidRequestError(
-                    f"The predicate {excerpt(text)} has a number in hexadecimal; write it as an "
-                    "integer, and bytes as X'1F'."
+                    f"{shown} has a number in hexadecimal; write it as an integer, and bytes as "
+                    "X'1F'."
                 )
         parsed = dialect.parser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
-        raise InvalidRequestError(
-            f"The predicate {excerpt(text)} is no condition of SQL{_place(error)}; {SUPPORTED}."
-        ) from error
+        kind = "condition" if noun == "predicate" else "expression"
+        cure = SUPPORTED if noun == "predicate" else "docs/dml.md says what one is made of"
+        raise InvalidRequestError(f"{shown} is no {kind} of SQL{_place(error)}; {cure}.") from error
     except (SqlglotError, ArithmeticError, ValueError) as error:  # it makes decimals itself
         raise InvalidRequestError(
-            f"The predicate {excerpt(text)} cannot be read: a quote is not closed, or a literal is "
-            "malformed."
+            f"{shown} cannot be read: a quote is not closed, or a literal is malformed."
         ) from error
     if len(parsed) != 1 or parsed[0] is None:
-        raise InvalidRequestError(f"The predicate {excerpt(text)} is not one condition of SQL.")
+        kind = "condition" if noun == "predicate" else "expression"
+        raise InvalidRequestError(f"{shown} is not one {kind} of SQL.")
     return parsed[0]
 
 

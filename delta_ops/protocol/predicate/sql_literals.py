@@ -142,7 +142,7 @@ def _cast(value: Any, node: exp.Cast) -> Any:
     if value is None:
         return None
     try:
-        converted = _convert(value, _type_of(node))
+        converted = _convert(value, type_of(node))
     except (InvalidRequestError, ArithmeticError, ValueError):
         converted = None
     if converted is None:
@@ -150,7 +150,8 @@ def _cast(value: Any, node: exp.Cast) -> Any:
     return converted
 
 
-def _type_of(node: exp.Cast) -> DataType | None:
+def type_of(node: exp.Cast) -> DataType | None:
+    """The type of a cast; None if no literal is cast to it."""
     if node.to.this == exp.DType.DECIMAL:
         precision, scale = ([int(each.name) for each in node.to.expressions] + [10, 0])[:2]
         return DecimalType(precision, scale) if precision <= MAX_DECIMAL_PRECISION else None

@@ -1,0 +1,135 @@
+"""Assignments: new values of columns, by expressions or as Python values.
+
+A value fits its column as data of a write fit a table: it keeps its meaning, or is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.expressions import Rows, evaluate
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.nodes import Column, Literal, Node, columns_of
+from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
+from delta_ops.protocol.literals import is_comparable, literal_of_type
+from delta_ops.protocol.predicate import Column as PredicateColumn
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import VOID, StructField, StructType, find_field
+
+
+class Assignments(NamedTuple):
+    """New values of some columns of a table."""
+
+    names: Sequence[str]
+    """Spelled as the table does."""
+    columns: Sequence[Column]
+    """The columns that the values are made of."""
+    evaluate: Callable[[Rows], list[pa.Array]]
+    """Makes the values, an array for each name, in the types of the table."""
+
+
+def nodes_of(given: Mapping[str, Any], schema: StructType, table: str) -> dict[str, Node]:
+    """The expression of each column, by the name that the table has for it.
+
+    Args:
+        given: Expressions or Python values by the names of columns.
+        schema: The table's.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
+    """
+    if not given:
+        raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
+    nodes: dict[str, Node] = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(f"{table}: {name!r} is no name of a column; give a text")
+        found = find_field(schema, name)
+        if found.name in nodes:
+            raise InvalidRequestError(
+                f"{table}: column {found.name} is given a value twice (case does not count)"
+            )
+        nodes[found.name] = _node(value, found, table)
+    return nodes
+
+
+def plan_assignments(
+    nodes: Mapping[str, Node], find: Find, schema: StructType, table: str
+) -> Assignments:
+    """How to make new values of columns.
+
+    Args:
+        nodes: By the names of columns.
+        find: Finds the columns that the values are made of.
+        schema: The table's.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: An expression does not fit the columns, or its type the column.
+    """
+    resolved = {name: resolve_expression(node, find) for name, node in nodes.items()}
+    wanted = pa.schema([_arrow_field(find_field(schema, name)) for name in nodes])
+    given = pa.schema([(name, _arrow_type(node)) for name, node in resolved.items()])
+    fit = plan_fit(given, wanted, table)
+
+    def make(rows: Rows) -> list[pa.Array]:
+        values = [evaluate(node, rows) for node in resolved.values()]
+        batch = pa.RecordBatch.from_arrays(values, schema=given)
+        pieces = pa.Table.from_batches(fit(batch), wanted)
+        return [column.combine_chunks() for column in pieces.columns]
+
+    return Assignments(
+        tuple(resolved),
+        tuple(each for node in resolved.values() for each in columns_of(node)),
+        make,
+    )
+
+
+def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
+    """The column with new values, in their order, where the mask is true."""
+    if len(values) == len(column):
+        return values
+    if not pa.types.is_nested(column.type):
+        return pc.replace_with_mask(column, mask, values)
+    numbers = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), len(column) - 1)
+    places = pc.if_else(mask, numbers, pa.arange(0, len(column)))
+    return pa.concat_arrays([column, values]).take(places)
+
+
+def _arrow_type(node: Node) -> pa.DataType:
+    data_type = type_of(node)
+    return pa.null() if data_type == VOID else arrow_type_from_type(data_type)
+
+
+def _arrow_field(field: StructField) -> pa.Field:
+    return pa.field(field.name, arrow_type_from_type(field.data_type))
+
+
+def _node(value: Any, field: StructField, table: str) -> Node:
+    if isinstance(value, Expression):
+        return value.root
+    if isinstance(value, PredicateColumn | Predicate):
+        raise InvalidRequestError(
+            f"{table}: column {field.name} is given {value!r}; give a value, or an expression as "
+            f'parse_expression("price * 2") makes it'
+        )
+    if value is None:
+        return Literal(None, VOID)
+    try:
+        if is_comparable(field.data_type):
+            value = literal_of_type(value, field.data_type, column=field.name)
+        pa.scalar(value, arrow_type_from_type(field.data_type))
+    except (InvalidRequestError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequestError(
+            f"{table}: column {field.name} of type {field.data_type.name} cannot hold {value!r}; "
+            'give a value of its type, or an expression as parse_expression("price * 2") makes it'
+        ) from error
+    return Literal(value, field.data_type)

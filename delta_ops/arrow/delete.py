@@ -1,0 +1,109 @@
+"""Delete rows from this process: files without them take the place of those that had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.conditions import Condition, condition_of
+from delta_ops.arrow.matching import find_touched
+from delta_ops.arrow.row_changes import (
+    Changed,
+    Rewriter,
+    RowChange,
+    commit_change,
+    num_live_rows,
+    open_for_change,
+    write_again,
+)
+from delta_ops.arrow.scan import read_files
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
+from delta_ops.transaction.write import Target
+
+
+def delete(
+    target: Target,
+    predicate: Predicate | Expression | None = None,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Delete the rows for which the predicate is true, and commit.
+
+    Files of which every row matches by partition values or statistics are not opened. Where no row
+    matches, nothing is committed, and the result's version is None.
+
+    Args:
+        target: Where the table is, or a transaction to add to and commit.
+        predicate: As `col` or `parse_predicate` make it, or an expression; None: all rows.
+        txn: Application id and version: a delete that the table holds already is not done again.
+        user_metadata: Any text, kept in the commit.
+        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the table, or the table is append-only.
+        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
+        CommitStateUnknownError: The store did not tell; the files are kept.
+        StorageError: The store failed; what was written is deleted again.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table uses what this engine cannot write.
+    """
+    validate_arguments(delete, locals())
+    transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted")
+    condition = condition_of(predicate, snapshot.schema)
+    change = RowChange(
+        operation="DELETE",
+        parameters={"predicate": [] if predicate is None else [condition.text]},
+        txn=txn,
+        user_metadata=user_metadata,
+        hooks=hooks,
+    )
+    return commit_change(transaction, change, partial(_delete, snapshot, condition))
+
+
+def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:
+    transaction = changed.transaction
+    transaction.read(condition.implied)
+    touched = find_touched(snapshot, condition)
+    mixed = [each.file for each in touched.mixed]
+
+    def process(rewriter: Rewriter, file: AddFile) -> None:
+        rewriter.write(file, _survivors(snapshot, condition, file), moves=False)
+
+    adds, _ = write_again(transaction, mixed, process)
+    changed.add(adds, transaction.definition.row_rules)  # rows that stay have kept them
+    changed.remove([*touched.matched, *mixed])
+    num_copied = sum(num_live_rows(add) or 0 for add in adds)
+    return {
+        "numRemovedFiles": changed.num_removed,
+        "numRemovedBytes": changed.removed_bytes,
+        "numAddedFiles": len(adds),
+        "numAddedBytes": changed.added_bytes,
+        "numAddedChangeFiles": 0,
+        "numCopiedRows": num_copied,
+        # As the reference has it: not told where a file without statistics is removed as a whole.
+        **({} if touched.num_rows is None else {"numDeletedRows": touched.num_rows}),
+        "numDeletionVectorsAdded": 0,
+        "numDeletionVectorsRemoved": sum(
+            each.deletion_vector is not None for each in (*touched.matched, *mixed)
+        ),
+        "numDeletionVectorsUpdated": 0,
+    }
+
+
+def _survivors(snapshot: Snapshot, condition: Condition, file: AddFile) -> Iterator[pa.RecordBatch]:
+    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
+        yield batch.filter(pc.invert(condition.mask(batch)))

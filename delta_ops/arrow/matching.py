@@ -1,0 +1,75 @@
+"""Matching: the files that hold rows for which a condition is true, and how many.
+
+Only the columns of the condition are read, and only of files that can hold such a row by their
+partition values and statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow.compute as pc
+
+from delta_ops.arrow.conditions import Condition
+from delta_ops.arrow.row_changes import num_live_rows
+from delta_ops.arrow.scan import read_files
+from delta_ops.log import Snapshot
+from delta_ops.planning.replacement import plan_replacement
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.storage.concurrency import run_parallel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedFile:
+    """A file with matching rows."""
+
+    file: AddFile
+    num_rows: int
+    """The rows that match."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The live files that hold matching rows."""
+
+    matched: Sequence[AddFile]
+    """Every row matches."""
+    mixed: Sequence[TouchedFile]
+    """Some rows match."""
+    num_rows: int | None
+    """The rows that match; None where a file that was not opened does not tell."""
+
+
+def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
+    """Find the files with matching rows.
+
+    Raises:
+        DataFileError: A file is gone or cannot be read.
+    """
+    plan = plan_replacement(snapshot, condition.implied)
+    matched, opened = list(add_files(plan.matched)), list(plan.mixed)
+    if not condition.is_implied:  # what is implied says nothing of the rest of the condition
+        matched, opened = [], [*matched, *opened]
+    counted = run_parallel(partial(_count, snapshot, condition), opened)
+    found = [each for each in counted if each.num_rows]
+    of_matched = [num_live_rows(each) for each in matched]
+    known = [each for each in of_matched if each is not None]
+    num_rows = sum(known) + sum(each.num_rows for each in found)
+    whole = [each.file for each in found if each.num_rows == num_live_rows(each.file)]
+    return Touched(
+        matched=[*matched, *whole],
+        mixed=[each for each in found if each.num_rows != num_live_rows(each.file)],
+        num_rows=num_rows if len(known) == len(matched) else None,
+    )
+
+
+def _count(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFile:
+    columns = condition.columns or [snapshot.schema.fields[0].name]
+    if condition.is_implied:
+        batches = read_files(snapshot, [file], columns, condition.implied)
+        return TouchedFile(file=file, num_rows=sum(map(len, batches)))
+    masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
+    return TouchedFile(file=file, num_rows=sum(pc.sum(mask).as_py() or 0 for mask in masks))

@@ -1,0 +1,57 @@
+"""Functions of texts, as Spark has them: by Unicode, a character being a code point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def upper(texts: Any) -> Any:
+    """The texts in capitals: of one character may come several, as of the German sharp s."""
+    return _map_case(texts, pc.ascii_upper, str.upper)
+
+
+def lower(texts: Any) -> Any:
+    """The texts in small letters."""
+    return _map_case(texts, pc.ascii_lower, str.lower)
+
+
+def trim(texts: Any) -> Any:
+    """The texts without spaces at their ends; other white space stays."""
+    return pc.utf8_trim(texts, " ")
+
+
+def substring(texts: Any, start: Any, length: Any = None) -> Any:
+    """A part of each text.
+
+    Args:
+        texts: Any.
+        start: From 1, or negative from the end; the same in all rows, as is the length.
+        length: None: up to the end.
+    """
+    if not len(texts):
+        return texts
+    first: int = start[0].as_py()
+    first = first - 1 if first > 0 else first
+    if length is None:
+        return pc.utf8_slice_codeunits(texts, first)
+    count: int = length[0].as_py()
+    if count <= 0:
+        return pc.utf8_slice_codeunits(texts, 0, 0)
+    end = first + count
+    if first < 0 <= end:
+        return pc.utf8_slice_codeunits(texts, first)
+    return pc.utf8_slice_codeunits(texts, first, end)
+
+
+def _map_case(texts: Any, by_ascii: Callable[[Any], Any], by_unicode: Callable[[str], str]) -> Any:
+    is_ascii = pc.string_is_ascii(texts)
+    if pc.all(is_ascii, min_count=0).as_py():
+        return by_ascii(texts)
+    # Arrow maps one character to one.
+    encoded = pc.if_else(is_ascii, pa.scalar(None, texts.type), texts).dictionary_encode()
+    mapped = pa.array([by_unicode(each) for each in encoded.dictionary.to_pylist()], texts.type)
+    return pc.if_else(is_ascii, by_ascii(texts), mapped.take(encoded.indices))

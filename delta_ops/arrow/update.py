@@ -1,0 +1,141 @@
+"""Update rows from this process: files with the new values take the place of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
+from delta_ops.arrow.conditions import Condition, condition_of
+from delta_ops.arrow.expressions import rows_of_batch
+from delta_ops.arrow.matching import find_touched
+from delta_ops.arrow.row_changes import (
+    Changed,
+    Rewriter,
+    RowChange,
+    commit_change,
+    num_live_rows,
+    open_for_change,
+    write_again,
+)
+from delta_ops.arrow.row_checks import Checks, plan_checks
+from delta_ops.arrow.scan import read_files
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.resolution import finder_of
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
+from delta_ops.transaction.write import Target
+
+
+class _Update(NamedTuple):
+    condition: Condition
+    assignments: Assignments
+    checks: Checks
+
+
+def update(
+    target: Target,
+    assignments: Mapping[str, Any],
+    predicate: Predicate | Expression | None = None,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Give columns new values in the rows for which the predicate is true, and commit.
+
+    Where no row matches, nothing is committed, and the result's version is None.
+
+    Args:
+        target: Where the table is, or a transaction to add to and commit.
+        assignments: By column a Python value, taken as it is (a text is a text, None is null), or
+            an expression over the row's old values: `parse_expression("price * 2")`.
+        predicate: As `col` or `parse_predicate` make it, or an expression; None: all rows.
+        txn: Application id and version: an update that the table holds already is not done again.
+        user_metadata: Any text, kept in the commit.
+        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
+
+    Raises:
+        InvalidRequestError: An argument does not fit the table, a value overflows, a row would
+            break a rule of the table, or the table is append-only.
+        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
+        CommitStateUnknownError: The store did not tell; the files are kept.
+        StorageError: The store failed; what was written is deleted again.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table uses what this engine cannot write.
+    """
+    validate_arguments(update, locals())
+    transaction, snapshot = open_for_change(target, storage_options, on_event, "updated")
+    schema, table = snapshot.schema, snapshot.uri
+    condition = condition_of(predicate, schema)
+    nodes = nodes_of(assignments, schema, table)
+    planned = _Update(
+        condition,
+        plan_assignments(nodes, finder_of(schema), schema, table),
+        plan_checks(snapshot.definition, table),
+    )
+    change = RowChange(
+        operation="UPDATE",
+        parameters={"predicate": [] if predicate is None else [condition.text]},
+        txn=txn,
+        user_metadata=user_metadata,
+        hooks=hooks,
+    )
+    return commit_change(transaction, change, partial(_update, snapshot, planned))
+
+
+def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
+    transaction, definition = changed.transaction, snapshot.definition
+    transaction.read(planned.condition.implied)
+    touched = find_touched(snapshot, planned.condition)
+    files = [*touched.matched, *(each.file for each in touched.mixed)]
+    moves = not set(definition.partition_columns).isdisjoint(planned.assignments.names)
+    updated: list[int] = []  # by batch; threads append to it
+
+    def process(rewriter: Rewriter, file: AddFile) -> None:
+        rewriter.write(file, _changed_rows(snapshot, planned, updated, file), moves=moves)
+
+    adds, _ = write_again(transaction, files, process)
+    changed.add(adds, definition.row_rules)  # old rows keep them, and the new ones are checked
+    changed.remove(files)
+    num_written = sum(num_live_rows(add) or 0 for add in adds)
+    return {
+        "numRemovedFiles": changed.num_removed,
+        "numRemovedBytes": changed.removed_bytes,
+        "numAddedFiles": len(adds),
+        "numAddedBytes": changed.added_bytes,
+        "numAddedChangeFiles": 0,
+        "numUpdatedRows": sum(updated),
+        "numCopiedRows": num_written - sum(updated),
+    }
+
+
+def _changed_rows(
+    snapshot: Snapshot, planned: _Update, updated: list[int], file: AddFile
+) -> Iterator[pa.RecordBatch]:
+    names = snapshot.arrow_schema.names
+    for batch in read_files(snapshot, [file], names):
+        mask = planned.condition.mask(batch)
+        if not pc.any(mask, min_count=0).as_py():
+            yield batch
+            continue
+        rows = rows_of_batch(batch).narrow(mask)
+        updated.append(len(rows))
+        columns = {name: batch.column(name) for name in names}
+        new = dict(zip(planned.assignments.names, planned.assignments.evaluate(rows), strict=True))
+        for name, values in new.items():
+            columns[name] = replace_values(columns[name], mask, values)
+        written = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+        for validate in planned.checks.values():
+            validate(written.filter(mask))
+        yield written

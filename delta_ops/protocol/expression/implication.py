@@ -1,0 +1,99 @@
+"""Implication: what a condition on rows says of single columns, as a predicate.
+
+Where the condition is true, the predicate is; so files can be left out by it, and a commit can say
+by it what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression.nodes import Call, Column, Literal, Node, conjuncts_of
+from delta_ops.protocol.predicate import (
+    TRUE,
+    Always,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    all_of,
+    resolve,
+)
+from delta_ops.protocol.schema import StructType
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+def implied_predicate(condition: Node, schema: StructType) -> Predicate:
+    """The strongest predicate that we find; `TRUE` where there is none.
+
+    Args:
+        condition: As parsed, not resolved.
+        schema: The columns that a predicate may name; conditions on others imply nothing.
+    """
+    return all_of(
+        each
+        for conjunct in conjuncts_of(condition)
+        if (each := _implied(conjunct, schema)) is not TRUE
+    )
+
+
+def _implied(node: Node, schema: StructType) -> Predicate:
+    found = _equivalent(node)
+    if found is None:
+        return TRUE
+    try:
+        resolve(found, schema)
+    except InvalidRequestError:  # of another table, or of types that files are not chosen by
+        return TRUE
+    return found
+
+
+def _equivalent(node: Node) -> Predicate | None:
+    """The predicate that says the same of every row."""
+    match node:
+        case Column(path):
+            return Comparison(path, "==", True)
+        case Literal(value=bool(value)):
+            return Always(value)
+        case Call("is null", (Column(path),)):
+            return IsNull(path)
+        case Call("not", (operand,)):
+            inner = _equivalent(operand)
+            return None if inner is None else Not(inner)
+        case Call("or", operands):
+            return _either([_equivalent(each) for each in operands])
+        case Call("and", operands):
+            parts = [_equivalent(each) for each in operands]
+            return None if None in parts else all_of(cast("Iterable[Predicate]", parts))
+        case Call(name, (Column(path), Literal(value))) if name in _MIRRORED:
+            return _comparison(path, name, value)
+        case Call(name, (Literal(value), Column(path))) if name in _MIRRORED:
+            return _comparison(path, _MIRRORED[name], value)
+    return None
+
+
+def _either(parts: list[Predicate | None]) -> Predicate | None:
+    known = [each for each in parts if each is not None]
+    if len(known) < len(parts):
+        return None
+    values = [each.value for each in known if isinstance(each, Comparison) and _is_equality(each)]
+    columns = {each.column for each in known if isinstance(each, Comparison)}
+    if len(values) == len(known) and len(columns) == 1:
+        return In(columns.pop(), tuple(values))
+    return Or(tuple(known))
+
+
+def _is_equality(comparison: Comparison) -> bool:
+    return comparison.operator == "=="
+
+
+def _comparison(path: tuple[str, ...], name: str, value: Any) -> Predicate:
+    if value is None:
+        return In(path, (None,))
+    return Comparison(path, cast("Operator", "==" if name == "=" else name), value)

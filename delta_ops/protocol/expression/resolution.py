@@ -1,0 +1,321 @@
+"""Resolution: the types of an expression's nodes over the columns of a table.
+
+Every implicit cast of Spark becomes a `Cast`, so that who evaluates the tree meets values of one
+type in each call. What has no place here is refused by name, before a row is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.char_types import char_length
+from delta_ops.protocol.expression.coercion import (
+    FLOATS,
+    INTEGERS,
+    common_type,
+    decimal_of,
+    is_numeric,
+    result_type,
+)
+from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node
+from delta_ops.protocol.literals import SqlText, literal_of_type
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    DecimalType,
+    StructField,
+    StructType,
+    collation,
+    find_field,
+)
+from delta_ops.protocol.stats import ColumnPath
+
+_ORDERED = (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>"})
+
+
+class Found(NamedTuple):
+    """What a name stands for."""
+
+    path: ColumnPath
+    """Spelled as the schema does."""
+    data_type: DataType
+    is_plain: bool
+    """False for texts that are compared otherwise than by their bytes."""
+
+
+Find = Callable[[ColumnPath], Found]
+"""Finds a column or a field by the names in a text, whatever their case."""
+
+
+def finder_of(schema: StructType) -> Find:
+    """How to find the columns of a table."""
+    return lambda path: locate(path, schema)
+
+
+def locate(path: ColumnPath, schema: StructType) -> Found:
+    """A column of a schema, or the field of a struct column.
+
+    Raises:
+        InvalidRequestError: There is none of that name.
+    """
+    column = find_field(schema, path[0])
+    spelled: ColumnPath = (column.name,)
+    found = column
+    for name in path[1:]:
+        if not isinstance(found.data_type, StructType):
+            raise InvalidRequestError(
+                f"Column {'.'.join(spelled)} is of type {found.data_type.name} and has no field "
+                f"{name}."
+            )
+        found = find_field(found.data_type, name)
+        spelled = (*spelled, found.name)
+    return Found(spelled, found.data_type, _is_plain(spelled, column, found))
+
+
+def _is_plain(path: ColumnPath, column: StructField, found: StructField) -> bool:
+    return collation(found) is None and char_length(path, column) is None
+
+
+def resolve_expression(node: Node, find: Find) -> Node:
+    """The tree with the type of every node; a column alone may be of any type.
+
+    Raises:
+        InvalidRequestError: There is no such column, or Spark would need types that we do not have.
+    """
+    if isinstance(node, Column):
+        found = find(node.path)
+        return Column(found.path, found.data_type)
+    return _resolve(node, find)
+
+
+def resolve_condition(node: Node, find: Find) -> Node:
+    """The tree of a condition.
+
+    Raises:
+        InvalidRequestError: As `resolve_expression`, or it is neither true nor false.
+    """
+    return _condition(_resolve(node, find))
+
+
+def type_of(node: Node) -> DataType:
+    """The type of a node of a resolved tree."""
+    assert node.data_type is not None, f"{node} is not resolved"
+    return node.data_type
+
+
+def _resolve(node: Node, find: Find) -> Node:
+    match node:
+        case Column(path):
+            found = find(path)
+            if not found.is_plain:
+                raise _refusal(
+                    f"column {'.'.join(path)} is a CHAR or has a collation, which is not supported"
+                )
+            return Column(found.path, found.data_type)
+        case Literal():
+            return node
+        case Cast(operand, data_type):
+            return _cast(_resolve(operand, find), data_type)
+        case Case(branches, otherwise):
+            return _case(
+                [(_condition(_resolve(c, find)), _resolve(v, find)) for c, v in branches],
+                _resolve(otherwise, find),
+            )
+        case Call(name, operands):
+            return _call(name, [_resolve(each, find) for each in operands])
+
+
+def _call(name: str, operands: Sequence[Node]) -> Node:
+    types = [type_of(each) for each in operands]
+    if name in ("and", "or", "not"):
+        return Call(name, tuple(map(_condition, operands)), BOOLEAN)
+    if name in _COMPARISONS:
+        return Call(name, _sides(name, *operands), BOOLEAN)
+    match name:
+        case "is null":
+            return Call(name, tuple(operands), BOOLEAN)
+        case "+" | "-" | "*":
+            return _arithmetic(name, *operands)
+        case "/":
+            _require(name, types, lambda t: t in INTEGERS or t in FLOATS or t == VOID)
+            return Call(name, tuple(_as(each, DOUBLE) for each in operands), DOUBLE)
+        case "%" | "div":
+            _require(name, types, lambda t: t in INTEGERS or t == VOID)
+            wide = LONG if name == "div" else common_type(types) or LONG
+            wide = INTEGER if wide == VOID else wide
+            return Call(name, tuple(_as(each, wide) for each in operands), wide)
+        case "negate" | "abs":
+            _require(name, types, is_numeric)
+            return Call(name, tuple(operands), types[0])
+    return _function(name, operands, types)
+
+
+def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) -> Node:
+    match name:
+        case "coalesce":
+            together = _together(name, types)
+            return Call(name, tuple(_as(each, together) for each in operands), together)
+        case "concat":
+            _require(name, types, lambda t: _has_text(t) or t == VOID)
+            return Call(name, tuple(_as(each, STRING) for each in operands), STRING)
+        case "upper" | "lower" | "trim" | "length":
+            _require(name, types, lambda t: t in (STRING, VOID))
+            result = INTEGER if name == "length" else STRING
+            return Call(name, (_as(operands[0], STRING),), result)
+        case "substring":
+            return _substring(operands, types)
+        case "date":
+            _require(name, types, lambda t: t in _TIMES)
+            return operands[0] if types[0] == DATE else Call(name, tuple(operands), DATE)
+        case "year" | "month" | "day":
+            return Call(name, (_call("date", operands),), INTEGER)
+        case "date_add":
+            day, days = _call("date", operands[:1]), operands[1]
+            _require(name, types[1:], lambda t: t in INTEGERS[:3])
+            return Call(name, (day, _as(days, INTEGER)), DATE)
+        case "datediff":
+            return Call(name, tuple(_call("date", [each]) for each in operands), INTEGER)
+    raise AssertionError(name)
+
+
+def _arithmetic(name: str, left: Node, right: Node) -> Node:
+    types = [type_of(left), type_of(right)]
+    _require(name, types, lambda t: is_numeric(t) or t == VOID)
+    if VOID in types:
+        together = next((t for t in types if t != VOID), INTEGER)
+        return Cast(Literal(None, VOID), together)
+    if any(isinstance(t, DecimalType) for t in types) and not any(t in FLOATS for t in types):
+        # Spark makes of an integer literal a decimal of just its digits.
+        left, right = (_as(each, _exact_type(each)) for each in (left, right))
+    result = result_type(name, type_of(left), type_of(right))
+    if result is None:
+        raise _refusal(f"{types[0].name} {name} {types[1].name} would be rounded by Spark")
+    if not isinstance(result, DecimalType):
+        left, right = _as(left, result), _as(right, result)
+    return Call(name, (left, right), result)
+
+
+def _exact_type(node: Node) -> DecimalType:
+    if isinstance(node, Literal) and isinstance(node.value, int):
+        return DecimalType(len(str(abs(node.value))), 0)
+    return decimal_of(type_of(node))
+
+
+def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
+    """Both sides of a comparison in one type."""
+    left, right = _as_other(left, type_of(right)), _as_other(right, type_of(left))
+    types = [type_of(left), type_of(right)]
+    together = common_type(types)
+    is_comparable = together is not None and (
+        is_numeric(together) or together in _ORDERED or together == VOID
+    )
+    if together is None or not is_comparable:
+        raise _refusal(f"{types[0].name} {name} {types[1].name} is not supported")
+    return _as(left, together), _as(right, together)
+
+
+def _as_other(node: Node, data_type: DataType) -> Node:
+    """A literal text, beside a value of another type, as Spark takes it."""
+    if not isinstance(node, Literal) or not isinstance(node.value, SqlText):
+        return node
+    if data_type in (STRING, VOID) or not (is_numeric(data_type) or data_type in _ORDERED):
+        return node
+    return Literal(literal_of_type(node.value, data_type, column="beside it"), data_type)
+
+
+def _case(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
+    values = [*(value for _, value in branches), otherwise]
+    together = _together("case", [type_of(each) for each in values])
+    return Case(
+        tuple((condition, _as(value, together)) for condition, value in branches),
+        _as(otherwise, together),
+        together,
+    )
+
+
+def _together(name: str, types: Sequence[DataType]) -> DataType:
+    together = common_type(types)
+    if together is None:
+        listed = ", ".join(dict.fromkeys(each.name for each in types))
+        raise _refusal(f"{name} of {listed} has no type of its own; cast them to one")
+    return together
+
+
+def _substring(operands: Sequence[Node], types: Sequence[DataType]) -> Node:
+    _require("substring", types[:1], lambda t: t == STRING)
+    numbers = operands[1:]
+    if not all(isinstance(each, Literal) and type_of(each) == INTEGER for each in numbers):
+        raise _refusal("the places of substring are no whole numbers written out")
+    return Call("substring", tuple(operands), STRING)
+
+
+def _condition(node: Node) -> Node:
+    found = type_of(node)
+    if found not in (BOOLEAN, VOID):
+        raise InvalidRequestError(f"A condition is of type {found.name}; compare it with a value.")
+    return _as(node, BOOLEAN)
+
+
+def _cast(node: Node, data_type: DataType) -> Node:
+    given = type_of(node)
+    if given in (data_type, VOID):
+        return _as(node, data_type)
+    if not _can_cast(given, data_type):
+        raise _refusal(f"the cast of {given.name} to {data_type.name} is not supported")
+    return Cast(node, data_type, is_exact=True)
+
+
+def _can_cast(given: DataType, wanted: DataType) -> bool:
+    if given in INTEGERS:
+        return is_numeric(wanted) or wanted == STRING
+    if isinstance(given, DecimalType):
+        is_decimal = isinstance(wanted, DecimalType) and wanted.scale >= given.scale
+        return is_decimal or (wanted in INTEGERS and given.scale == 0)
+    if given in FLOATS:
+        return wanted in FLOATS
+    if given == STRING:
+        return wanted in INTEGERS or wanted == DATE
+    if given == DATE:
+        return wanted in (STRING, TIMESTAMP, TIMESTAMP_NTZ)
+    if given in _TIMES:
+        return wanted == DATE
+    return given == BOOLEAN and wanted == STRING
+
+
+def _has_text(data_type: DataType) -> bool:
+    return data_type == STRING or _can_cast(data_type, STRING)
+
+
+def _as(node: Node, data_type: DataType) -> Node:
+    """The value in a type that Spark turns it into by itself."""
+    if type_of(node) == data_type:
+        return node
+    if isinstance(node, Literal) and isinstance(data_type, DecimalType):
+        return Literal(Decimal(node.value) if node.value is not None else None, data_type)
+    return Cast(node, data_type)
+
+
+def _require(name: str, types: Sequence[DataType], fits: Callable[[DataType], bool]) -> None:
+    for each in types:
+        if not fits(each):
+            raise _refusal(f"{name} of a value of type {each.name} is not supported")
+
+
+def _refusal(reason: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"In an expression {reason}; docs/dml.md says what is, the rest needs the Spark engine."
+    )

@@ -1,0 +1,191 @@
+"""Updates beside plain Python rows, the files they touch, and what they refuse."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col, parse_expression
+from delta_ops.errors import CommitConflictError, InvalidRequestError
+from delta_ops.protocol.predicate import Predicate
+from tests.arrow.test_delete import as_rows, data, last_info, two_partitions, typed
+from tests.protocol.test_predicate_properties import (
+    SCHEMA,
+    Row,
+    evaluate,
+    predicates,
+)
+from tests.protocol.test_predicate_properties import rows as random_rows
+from tests.tables import live_paths, rows, rows_by_deltalake
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What to give to `update`, and by column a function of the old row or a value."""
+    by_expression = {
+        "i": (parse_expression("coalesce(tiny, small, 7)"), lambda r: first(r, "tiny", "small", 7)),
+        "n": (parse_expression("CASE WHEN flag THEN tiny ELSE n END"), by_flag),
+        "s": (parse_expression("p || s"), lambda r: joined(r["p"], r["s"])),
+        "st": (parse_expression("st"), lambda r: r["st"]),
+        "flag": (parse_expression("tiny IS NULL"), lambda r: r["tiny"] is None),
+    }
+    chosen = draw(st.lists(st.sampled_from(list(by_expression)), unique=True))
+    given: dict[str, Any] = {name: by_expression[name][0] for name in chosen}
+    models: dict[str, Any] = {name: by_expression[name][1] for name in chosen}
+    new = draw(random_rows)
+    others = [f.name for f in SCHEMA.fields if f.name not in by_expression]
+    for name in draw(st.lists(st.sampled_from(others), unique=True, min_size=1)):
+        given[name] = models[name] = new[name]
+    return given, models
+
+
+def first(row: Row, *names: Any) -> Any:
+    return next((v for v in (row.get(n, n) for n in names) if v is not None), None)
+
+
+def by_flag(row: Row) -> Any:
+    return row["tiny"] if row["flag"] else row["n"]
+
+
+def joined(one: Any, other: Any) -> Any:
+    return None if one is None or other is None else one + other
+
+
+def updated(row: Row, models: dict[str, Any]) -> Row:
+    return {**row, **{name: m(row) if callable(m) else m for name, m in models.items()}}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    assignments(),
+    predicates(),
+    st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_an_update_changes_the_rows_for_which_the_predicate_is_true(
+    values: tuple[dict[str, Any], dict[str, Any]],
+    predicate: Predicate,
+    files: list[list[Row]],
+    is_partitioned: bool,
+) -> None:
+    given, models = values
+    with tempfile.TemporaryDirectory() as root:
+        for listed in files:
+            da.write(root, typed(listed), partition_by=["flag"] if is_partitioned else None)
+        before = da.to_table(root).to_pylist()
+        da.update(root, given, predicate)
+        expected = [updated(r, models) if evaluate(predicate, r) is True else r for r in before]
+        found = da.to_table(root)
+        assert as_rows(found.to_pylist()) == as_rows(typed(expected).to_pylist())
+
+
+def test_files_without_a_matching_row_stay(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    before = live_paths(log)
+    result = da.update(log, {"id": parse_expression("id * 10")}, col("id") == 2)
+    assert len(before & live_paths(log)) == 2
+    assert rows(da.to_table(log)) == rows_by_deltalake(tmp_path)
+    assert [result.metrics[name] for name in ("numUpdatedRows", "numCopiedRows")] == [1, 2]
+    assert last_info(log)["operation"] == "UPDATE"
+
+
+def test_rows_move_to_the_partition_of_their_new_value(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    da.update(log, {"p": "b"}, col("id") <= 2)
+    assert da.count_rows(log, col("p") == "b") == 4
+    assert rows(da.to_table(log)) == rows_by_deltalake(tmp_path)
+
+
+def test_expressions_see_the_old_values(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"a": [1], "b": [2]}))
+    da.update(tmp_path, {"a": parse_expression("b"), "B": parse_expression("a")})
+    assert da.to_table(tmp_path).to_pylist() == [{"a": 2, "b": 1}]
+
+
+def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
+    columns = {
+        "text": pa.array(["x"]),
+        "day": pa.array([None], pa.date32()),
+        "amount": pa.array([None], pa.decimal128(10, 2)),
+        "tags": pa.array([["a"]]),
+        "place": pa.array([{"x": 1}]),
+    }
+    new = {"text": "a + b", "day": date(2026, 1, 31), "amount": 1.5, "tags": ["b"], "place": None}
+    da.write(tmp_path, pa.table(columns))
+    da.update(tmp_path, new)
+    assert da.to_table(tmp_path).to_pylist() == [{**new, "amount": Decimal("1.50")}]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"nope": 1}, "no column nope"),
+        ({"id": 1, "ID": 2}, "a value twice"),
+        ({"id": "x"}, "cannot hold 'x'"),
+        ({"id": 2**63}, "cannot hold"),
+        ({"id": col("id")}, "parse_expression"),
+        ({"id": parse_expression("p")}, "is int64 in the table and string"),
+        ({"id": parse_expression("id / 2")}, "does not fit"),
+        ({"id": parse_expression("id * 9223372036854775807")}, "overflow"),
+        ({"id": parse_expression("id / 0")}, "divide by zero"),
+        ({"id": parse_expression("nope")}, "no column nope"),
+        ({}, "no column is given a value"),
+        ({1: 2}, "no name of a column"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_left(
+    tmp_path: Path, given: Any, said: str
+) -> None:
+    log = two_partitions(tmp_path)
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    with pytest.raises(InvalidRequestError, match=said) as refused:
+        da.update(log, given)
+    assert "\n" not in str(refused.value)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+
+
+def test_new_values_keep_the_rules_of_the_table(tmp_path: Path) -> None:
+    never_null = pa.field("n", pa.int64(), nullable=False)
+    da.write(
+        tmp_path,
+        pa.table({"id": [1, 2], "n": [1, 2]}, schema=pa.schema([("id", pa.int64()), never_null])),
+        configuration={"delta.constraints.positive": "id > 0"},
+    )
+    with pytest.raises(InvalidRequestError, match="CHECK constraint positive"):
+        da.update(tmp_path, {"id": parse_expression("-id")}, col("id") == 2)
+    with pytest.raises(InvalidRequestError, match="NOT NULL"):
+        da.update(tmp_path, {"n": None}, col("id") == 2)
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+    da.update(tmp_path, {"id": parse_expression("id + 1")})
+    assert da.to_table(tmp_path)["id"].to_pylist() == [2, 3]
+
+
+def test_a_concurrent_append_that_matches_wins(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    transaction = begin(log)
+    da.write(log, data(2))
+    with pytest.raises(CommitConflictError, match="added rows"):
+        da.update(transaction, {"id": 0}, col("id") == 2)
+
+
+def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path, appendOnly="true")
+    with pytest.raises(InvalidRequestError, match="append-only"):
+        da.update(log, {"id": 1})
+
+
+def test_an_update_with_a_txn_is_done_once(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    for _ in range(2):
+        da.update(log, {"id": parse_expression("id + 100")}, txn=("app", 1))
+    assert DeltaLog(tmp_path).snapshot().version == 3
+    assert da.count_rows(log, col("id") > 200) == 0
