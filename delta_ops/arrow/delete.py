@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.conditions import Condition, condition_of
-from delta_ops.arrow.matching import find_touched
+from delta_ops.arrow.matching import find_rows, find_touched
 from delta_ops.arrow.row_changes import (
     Changed,
     Rewriter,
@@ -22,6 +22,7 @@ from delta_ops.arrow.row_changes import (
     write_again,
 )
 from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.vectors import mark_deleted, vector_metrics
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -76,7 +77,9 @@ def delete(
 
 def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:
     transaction = changed.transaction
-    transaction.read(condition.implied)
+    transaction.read_to_change(condition.implied)
+    if transaction.properties.deletion_vectors:
+        return _delete_by_vectors(snapshot, condition, changed)
     touched = find_touched(snapshot, condition)
     mixed = [each.file for each in touched.mixed]
 
@@ -101,6 +104,24 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
             each.deletion_vector is not None for each in (*touched.matched, *mixed)
         ),
         "numDeletionVectorsUpdated": 0,
+    }
+
+
+def _delete_by_vectors(
+    snapshot: Snapshot, condition: Condition, changed: Changed
+) -> dict[str, int]:
+    touched = find_rows(snapshot, condition)
+    mark_deleted(changed, snapshot, touched.mixed)
+    changed.remove(touched.matched)
+    return {
+        "numRemovedFiles": changed.num_removed,
+        "numRemovedBytes": changed.removed_bytes,
+        "numAddedFiles": 0,
+        "numAddedBytes": 0,
+        "numAddedChangeFiles": 0,
+        "numCopiedRows": 0,
+        **({} if touched.num_rows is None else {"numDeletedRows": touched.num_rows}),
+        **vector_metrics(changed, touched.mixed),
     }
 
 

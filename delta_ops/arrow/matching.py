@@ -6,19 +6,24 @@ partition values and statistics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from delta_ops.arrow.conditions import Condition
 from delta_ops.arrow.row_changes import num_live_rows
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
+from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage.concurrency import run_parallel
 
 
@@ -29,6 +34,8 @@ class TouchedFile:
     file: AddFile
     num_rows: int
     """The rows that match."""
+    rows: BitMap64 | None = None
+    """Their numbers, from 0 in the order of the file; None where nobody asked for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +56,40 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
     Raises:
         DataFileError: A file is gone or cannot be read.
     """
+    return _find(snapshot, condition, _count)
+
+
+def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
+    """Find the files with matching rows, and where these are in the files that are mixed.
+
+    Raises:
+        DataFileError: A file or its deletion vector is gone or cannot be read.
+    """
+    return _find(snapshot, condition, _number)
+
+
+def deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
+    """The numbers of a file's rows that its deletion vector marks.
+
+    Raises:
+        DataFileError: The vector is gone, or contradicts its descriptor.
+    """
+    if file.deletion_vector is None:
+        return BitMap64()
+    path = canonical_path(file.path, snapshot.uri)
+    return load_deletion_vector(snapshot.table_files, snapshot.version, path, file.deletion_vector)
+
+
+def _find(
+    snapshot: Snapshot,
+    condition: Condition,
+    look: Callable[[Snapshot, Condition, AddFile], TouchedFile],
+) -> Touched:
     plan = plan_replacement(snapshot, condition.implied)
     matched, opened = list(add_files(plan.matched)), list(plan.mixed)
     if not condition.is_implied:  # what is implied says nothing of the rest of the condition
         matched, opened = [], [*matched, *opened]
-    counted = run_parallel(partial(_count, snapshot, condition), opened)
+    counted = run_parallel(partial(look, snapshot, condition), opened)
     found = [each for each in counted if each.num_rows]
     of_matched = [num_live_rows(each) for each in matched]
     known = [each for each in of_matched if each is not None]
@@ -73,3 +109,17 @@ def _count(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFi
         return TouchedFile(file=file, num_rows=sum(map(len, batches)))
     masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
     return TouchedFile(file=file, num_rows=sum(pc.sum(mask).as_py() or 0 for mask in masks))
+
+
+def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFile:
+    columns = condition.columns or [snapshot.schema.fields[0].name]
+    # Numbers count all rows of a file, the deleted ones too.
+    whole = replace(file, deletion_vector=None)
+    rows, first = BitMap64(), 0
+    for batch in read_files(snapshot, [whole], columns):
+        places = pc.indices_nonzero(condition.mask(batch)).cast(pa.uint64())
+        numbers = pc.add(places, pa.scalar(first, pa.uint64()))
+        rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
+        first += len(batch)
+    rows -= deleted_rows(snapshot, file)
+    return TouchedFile(file=file, num_rows=len(rows), rows=rows)

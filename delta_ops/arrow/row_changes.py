@@ -23,7 +23,8 @@ from delta_ops.arrow.write import write_rows
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
-from delta_ops.protocol.actions import AddFile
+from delta_ops.log.deletion_vector_write import discard_vectors
+from delta_ops.protocol.actions import AddFile, DeletionVector
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.row_rules import RowRule
 from delta_ops.protocol.stats import parse_stats
@@ -61,13 +62,18 @@ class Changed:
     """Files that are deleted again if nothing is committed."""
     metrics: dict[str, int] = field(default_factory=dict)
     """`operationMetrics` of rows."""
+    vectors: list[DeletionVector] = field(default_factory=list)
+    """Vectors whose files are deleted again if nothing is committed."""
     num_removed: int = 0
+    num_vectors_removed: int = 0
+    """Vectors of the files that are removed."""
     removed_bytes: int = 0
 
     def remove(self, files: Sequence[AddFile]) -> None:
         """Remove files."""
         self.transaction.remove(files)
         self.num_removed += len(files)
+        self.num_vectors_removed += sum(each.deletion_vector is not None for each in files)
         self.removed_bytes += sum(each.size for each in files)
 
     def add(self, adds: Sequence[AddFile], row_rules: Iterable[RowRule]) -> None:
@@ -154,6 +160,7 @@ def commit_change(
     finally:
         if not transaction.may_be_committed:
             discard(transaction.log.storage, changed.written)
+            discard_vectors(transaction.log.storage, changed.vectors)
 
 
 def num_live_rows(add: AddFile) -> int | None:

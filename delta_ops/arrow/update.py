@@ -13,7 +13,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.expressions import rows_of_batch
-from delta_ops.arrow.matching import find_touched
+from delta_ops.arrow.matching import find_rows, find_touched
 from delta_ops.arrow.row_changes import (
     Changed,
     Rewriter,
@@ -25,6 +25,8 @@ from delta_ops.arrow.row_changes import (
 )
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.vectors import mark_deleted, vector_metrics
+from delta_ops.arrow.write import write_rows
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -96,7 +98,9 @@ def update(
 
 def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
     transaction, definition = changed.transaction, snapshot.definition
-    transaction.read(planned.condition.implied)
+    transaction.read_to_change(planned.condition.implied)
+    if transaction.properties.deletion_vectors:
+        return _update_by_vectors(snapshot, planned, changed)
     touched = find_touched(snapshot, planned.condition)
     files = [*touched.matched, *(each.file for each in touched.mixed)]
     moves = not set(definition.partition_columns).isdisjoint(planned.assignments.names)
@@ -120,22 +124,56 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     }
 
 
+def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
+    transaction, definition = changed.transaction, snapshot.definition
+    touched = find_rows(snapshot, planned.condition)
+    files = [*touched.matched, *(each.file for each in touched.mixed)]
+    adds = write_rows(transaction, _new_rows(snapshot, planned, files))
+    changed.add(adds, definition.row_rules)
+    mark_deleted(changed, snapshot, touched.mixed)
+    changed.remove(touched.matched)
+    return {
+        "numRemovedFiles": changed.num_removed,
+        "numRemovedBytes": changed.removed_bytes,
+        "numAddedFiles": len(adds),
+        "numAddedBytes": changed.added_bytes,
+        "numAddedChangeFiles": 0,
+        "numUpdatedRows": sum(num_live_rows(add) or 0 for add in adds),
+        "numCopiedRows": 0,
+        **vector_metrics(changed, touched.mixed),
+    }
+
+
+def _new_rows(
+    snapshot: Snapshot, planned: _Update, files: Sequence[AddFile]
+) -> Iterator[pa.RecordBatch]:
+    """The rows that match, with their new values."""
+    for batch in read_files(snapshot, files, snapshot.arrow_schema.names):
+        matching = batch.filter(planned.condition.mask(batch))
+        if len(matching):
+            yield _update_batch(planned, matching, pa.repeat(True, len(matching)))
+
+
 def _changed_rows(
     snapshot: Snapshot, planned: _Update, updated: list[int], file: AddFile
 ) -> Iterator[pa.RecordBatch]:
-    names = snapshot.arrow_schema.names
-    for batch in read_files(snapshot, [file], names):
+    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
         mask = planned.condition.mask(batch)
         if not pc.any(mask, min_count=0).as_py():
             yield batch
             continue
-        rows = rows_of_batch(batch).narrow(mask)
-        updated.append(len(rows))
-        columns = {name: batch.column(name) for name in names}
-        new = dict(zip(planned.assignments.names, planned.assignments.evaluate(rows), strict=True))
-        for name, values in new.items():
-            columns[name] = replace_values(columns[name], mask, values)
-        written = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
-        for validate in planned.checks.values():
-            validate(written.filter(mask))
-        yield written
+        updated.append(pc.sum(mask).as_py())
+        yield _update_batch(planned, batch, mask)
+
+
+def _update_batch(planned: _Update, batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows, with new values where the mask is true."""
+    rows = rows_of_batch(batch).narrow(mask)
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    new = dict(zip(planned.assignments.names, planned.assignments.evaluate(rows), strict=True))
+    for name, values in new.items():
+        columns[name] = replace_values(columns[name], mask, values)
+    written = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+    for validate in planned.checks.values():
+        validate(written.filter(mask))
+    return written

@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vector_file import pack_vectors
+from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.storage import Storage
 
 _FILE_ROWS = 1 << 20
@@ -40,6 +41,12 @@ def write_deletion_vectors(
         storage.create(packed.path, packed.content)
         described += packed.vectors
     return tuple(described)
+
+
+def discard_vectors(storage: Storage, vectors: Sequence[DeletionVector]) -> None:
+    """Delete the files of vectors that no version names or can come to name."""
+    paths = {stored_path(each, storage.uri) for each in vectors}
+    storage.delete_many(sorted(filter(None, paths)))
 
 
 def _groups(vectors: Sequence[BitMap64]) -> list[list[BitMap64]]:

@@ -51,7 +51,7 @@ class Rebase:
     footprint: Footprint
     """Ours without the files that both changed."""
     united: Mapping[str, tuple[DeletionVector | None, BitMap64]]
-    """Of each of these, by path: the winner's vector, and the rows that both delete."""
+    """By path of these: the winner's vector, and the rows that both delete."""
 
 
 def judge_vectors(
@@ -95,8 +95,8 @@ def judge_vectors(
     return Rebase(
         winner=replace(
             winner,
-            adds=_without(winner.adds, judged, snapshot.uri),
-            removes=_without(winner.removes, judged, snapshot.uri),
+            adds=_drop(winner.adds, judged, snapshot.uri),
+            removes=_drop(winner.removes, judged, snapshot.uri),
         ),
         footprint=replace(ours, removed_paths=ours.removed_paths - judged),
         united=united,
@@ -157,7 +157,7 @@ def _load(snapshot: Snapshot, path: str, vector: DeletionVector | None) -> BitMa
     return load_deletion_vector(snapshot.table_files, snapshot.version, path, vector)
 
 
-def _without(actions: pa.Table, paths: set[str], table: str) -> pa.Table:
+def _drop(actions: pa.Table, paths: set[str], table: str) -> pa.Table:
     is_judged = pc.is_in(_paths(actions, table), value_set=pa.array(sorted(paths), pa.string()))
     return actions.filter(pc.invert(is_judged))
 
