@@ -1,0 +1,173 @@
+"""Deletes and updates by deletion vectors among other transactions that begin together.
+
+Whatever commits comes to what a serial order of it gives; of two that change different rows of a
+file by vectors, none is refused.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Sequence
+from itertools import permutations, product
+
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, Transaction, begin, col
+from delta_ops.errors import CommitConflictError
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.storage import open_storage
+from tests.transaction.row_changes import FIRST, Matches, Row, rows_in, table_of
+
+Rows = tuple[Row, ...]
+ENABLED = {"delta.enableDeletionVectors": "true"}
+
+
+class Delete:
+    """Delete the rows that match."""
+
+    def __init__(self, predicate: Predicate, matches: Matches) -> None:
+        self.predicate, self.matches = predicate, matches
+
+    def apply(self, rows: Rows) -> Rows:
+        return tuple(row for row in rows if not self.matches(row))
+
+    def commit(self, transaction: Transaction) -> None:
+        da.delete(transaction, self.predicate, hooks=())
+
+
+class Update:
+    """Move the rows that match to another partition."""
+
+    def __init__(self, predicate: Predicate, matches: Matches, partition: str) -> None:
+        self.predicate, self.matches, self.partition = predicate, matches, partition
+
+    def apply(self, rows: Rows) -> Rows:
+        return tuple((row[0], self.partition) if self.matches(row) else row for row in rows)
+
+    def commit(self, transaction: Transaction) -> None:
+        da.update(transaction, {"p": self.partition}, self.predicate, hooks=())
+
+
+class Write:
+    """Append rows, or overwrite a partition by them."""
+
+    def __init__(self, rows: Rows, partition: str | None = None) -> None:
+        self.rows, self.partition = rows, partition
+
+    def apply(self, rows: Rows) -> Rows:
+        return (*(row for row in rows if row[1] != self.partition), *self.rows)
+
+    def commit(self, transaction: Transaction) -> None:
+        mode, data = ("overwrite" if self.partition else "append"), table_of(self.rows)
+        where = None if self.partition is None else col("p") == self.partition
+        da.write(transaction, data, mode, replace_where=where, hooks=())  # type: ignore[arg-type]
+
+
+Operation = Delete | Update | Write
+
+OPERATIONS: dict[str, Operation] = {
+    "delete 0": Delete(col("id") == 0, lambda row: row[0] == 0),
+    "delete 1": Delete(col("id") == 1, lambda row: row[0] == 1),
+    "delete 1 to 10": Delete((col("id") >= 1) & (col("id") <= 10), lambda row: 1 <= row[0] <= 10),
+    "delete all of b": Delete(col("p") == "b", lambda row: row[1] == "b"),
+    "move 0 to b": Update(col("id") == 0, lambda row: row[0] == 0, "b"),
+    "move 11 to a": Update(col("id") == 11, lambda row: row[0] == 11, "a"),
+    "move some of a to c": Update(
+        (col("p") == "a") & (col("id") >= 1), lambda row: row[1] == "a" and row[0] >= 1, "c"
+    ),
+    "append to a": Write(((4, "a"),)),
+    "overwrite a": Write(((6, "a"),), "a"),
+}
+
+
+@pytest.fixture(scope="module", params=["Serializable", "WriteSerializable"])
+def template(request: pytest.FixtureRequest) -> DeltaLog:
+    log = DeltaLog(f"memory://{uuid.uuid4()}/t")
+    properties = {"delta.isolationLevel": request.param, **ENABLED}
+    for file in FIRST:
+        da.write(log, table_of(file), partition_by=["p"], configuration=properties)
+    return log
+
+
+def copy(log: DeltaLog) -> DeltaLog:
+    copied = open_storage(f"memory://{uuid.uuid4()}/t")
+    for info in log.storage.list_tree(""):
+        copied.create(info.path, log.storage.read(info.path))
+    return DeltaLog("", storage=copied)
+
+
+def rows_of(log: DeltaLog) -> Rows:
+    return tuple(sorted(rows_in(da.to_table(log))))
+
+
+def after(rows: Rows, operations: Sequence[Operation]) -> Rows:
+    for operation in operations:
+        rows = operation.apply(rows)
+    return tuple(sorted(rows))
+
+
+def commits(operation: Operation, transaction: Transaction) -> bool:
+    try:
+        operation.commit(transaction)
+    except CommitConflictError:
+        return False
+    return True
+
+
+def run(template: DeltaLog, names: Sequence[str]) -> list[str]:
+    """Commit these together; the ones that were not refused."""
+    log = copy(template)
+    first = rows_of(log)
+    transactions = [begin(log) for _ in names]
+    committed = [
+        name
+        for name, transaction in zip(names, transactions, strict=True)
+        if commits(OPERATIONS[name], transaction)
+    ]
+    found = rows_of(log)
+    log.storage.delete_many(info.path for info in list(log.storage.list_tree("")))
+    done = [OPERATIONS[name] for name in committed]
+    if template.snapshot().properties.isolation_level == "Serializable":
+        assert found == after(first, done), names
+    else:
+        assert found in [after(first, order) for order in permutations(done)], names
+    return committed
+
+
+def test_pairs_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
+    outcomes = {len(run(template, pair)) for pair in product(OPERATIONS, repeat=2)}
+    assert outcomes == {1, 2}
+
+
+def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
+    triples = list(product(OPERATIONS, repeat=3))
+    for triple in random.Random(7).sample(triples, 40):
+        run(template, triple)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("delete 0", "delete 1"), id="two deletes"),
+        pytest.param(("delete 0", "move some of a to c"), id="a delete and an update"),
+        pytest.param(("delete 1", "move 0 to b", "move 11 to a"), id="two files, three of them"),
+        pytest.param(("delete 0", "delete 1 to 10", "move 11 to a"), id="many files"),
+    ],
+)
+def test_whoever_changes_other_rows_is_not_refused(
+    template: DeltaLog, names: tuple[str, ...]
+) -> None:
+    for order in permutations(names):
+        assert run(template, order) == list(order)
+
+
+@pytest.mark.parametrize(
+    "names", [("delete 1", "delete 1 to 10"), ("delete 0", "move 0 to b"), ("delete 0",) * 2]
+)
+def test_of_those_that_change_one_row_one_is_refused(
+    template: DeltaLog, names: tuple[str, str]
+) -> None:
+    for order in permutations(names):
+        assert run(template, order) == [order[0]]
