@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 _SAMPLE_ROWS = 4096
 _MANY_ROWS = 8 * _SAMPLE_ROWS
-"""Of fewer rows a dictionary takes little time, and a sample would tell little."""
+"""With fewer rows a dictionary takes little time, and a sample would tell little."""
 _MOST_REPEATED = 0.95
 """Share of values in a sample that differ, from which on a dictionary does not pay."""
 
