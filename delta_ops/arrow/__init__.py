@@ -2,15 +2,18 @@
 
 from delta_ops.arrow.changes import read_changes
 from delta_ops.arrow.delete import delete
+from delta_ops.arrow.merge import Merge, merge
 from delta_ops.arrow.rewrite import rewrite
 from delta_ops.arrow.scan import count_rows, export_schema, to_batches, to_table
 from delta_ops.arrow.update import update
 from delta_ops.arrow.write import stage_write, write
 
 __all__ = [
+    "Merge",
     "count_rows",
     "delete",
     "export_schema",
+    "merge",
     "read_changes",
     "rewrite",
     "stage_write",

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from delta_ops.arrow.dictionary_choice import choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.errors import InvalidRequestError
@@ -88,10 +89,11 @@ class DataFileWriter:
             raise _encoding_error(error, self._storage.uri) from error
         num_bytes = first[0].nbytes if first else 0
         codec = self._codec_of(num_bytes)
+        dictionaries = choose_dictionaries(first[0]) if first else True
 
         def write(sink: IO[bytes]) -> None:
             checked = self._validate_tables(chain(first, remaining))
-            footers.append(self._encode(checked, sink, codec, free_of_nan))
+            footers.append(self._encode(checked, sink, codec, free_of_nan, dictionaries))
 
         path = _new_path(partition_values, codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
@@ -117,7 +119,8 @@ class DataFileWriter:
         codec = self._codec_of(num_bytes)
         encoded = pa.BufferOutputStream()
         is_tiny = len(rows) <= _TINY_ROWS
-        footer = self._encode([rows], encoded, codec, unknown, is_tiny=is_tiny)
+        # A dictionary of a few values takes longer to write and to read, and no less room.
+        footer = self._encode([rows], encoded, codec, unknown, dictionaries=not is_tiny)
         content = encoded.getvalue()
         path = _new_path(partition_values, codec)
 
@@ -177,8 +180,7 @@ class DataFileWriter:
         sink: Any,
         codec: str,
         free_of_nan: set[ColumnPath],
-        *,
-        is_tiny: bool = False,
+        dictionaries: bool | list[str],
     ) -> pq.FileMetaData:
         """The footer of what was written; columns with NaN are taken out of `free_of_nan`."""
         footers: list[pq.FileMetaData] = []
@@ -187,8 +189,7 @@ class DataFileWriter:
                 sink,
                 self._schema,
                 compression=_ARROW_CODECS.get(codec, codec),
-                # A dictionary of a few values takes longer to write and to read, and no less room.
-                use_dictionary=not is_tiny,
+                use_dictionary=dictionaries,
                 store_schema=False,
                 metadata_collector=footers,
             )

@@ -27,6 +27,7 @@ from delta_ops.log.deletion_vector_write import discard_vectors
 from delta_ops.protocol.actions import AddFile, DeletionVector
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.row_rules import RowRule
+from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.transaction import CommitResult, Hook, Staged, Transaction, Txn
@@ -119,6 +120,7 @@ def open_for_change(
             f"{transaction.log.uri} is append-only (delta.appendOnly = true), so that no row can "
             f"be {verb}; append instead, or unset the property"
         )
+    validate_distinct(transaction.schema, transaction.log.uri)
     return transaction, transaction.snapshot
 
 

@@ -142,7 +142,7 @@ class ArrowWrite:
 
     @lazy
     def _reader(self) -> pa.RecordBatchReader:
-        return _reader(self._data)
+        return reader_of(self._data)
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
@@ -255,7 +255,12 @@ def _is_nested(field: pa.Field) -> bool:
     return bool(pt.is_nested(field.type))
 
 
-def _reader(data: Any) -> pa.RecordBatchReader:
+def reader_of(data: Any) -> pa.RecordBatchReader:
+    """The rows of Arrow data, as they come.
+
+    Raises:
+        InvalidRequestError: It is no Arrow data.
+    """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):

@@ -84,6 +84,12 @@ def update(log: DeltaLog) -> None:
     da.update(log, {"p": "c"}, col("id") >= 5, txn=TXN)
 
 
+def merge(log: DeltaLog) -> None:
+    source = data([(5, "z"), *NEW])
+    merging = da.merge(log, source, "target.id = source.id", txn=TXN).when_matched_update_all()
+    merging.when_not_matched_insert_all().execute()
+
+
 def append_after_a_rival(log: DeltaLog) -> None:
     transaction = begin(log)
     da.write(outside(log), data([RIVAL]), txn=("rival", 1))
@@ -123,6 +129,7 @@ SCENARIOS = {
     "an update": Scenario(
         operate=update, change=lambda old: sorted((i, "c" if i >= 5 else p) for i, p in old)
     ),
+    "a merge": Scenario(operate=merge, change=replaced(lambda i, _: i == 5, [(5, "z"), *NEW])),
     "optimize": Scenario(operate=optimize, change=lambda old: old, commits=3),
 }
 

@@ -39,11 +39,11 @@ def implied_predicate(condition: Node, schema: StructType) -> Predicate:
     return all_of(
         each
         for conjunct in conjuncts_of(condition)
-        if (each := _implied(conjunct, schema)) is not TRUE
+        if (each := _find_implied(conjunct, schema)) is not TRUE
     )
 
 
-def _implied(node: Node, schema: StructType) -> Predicate:
+def _find_implied(node: Node, schema: StructType) -> Predicate:
     found = _equivalent(node)
     if found is None:
         return TRUE

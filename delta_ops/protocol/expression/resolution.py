@@ -152,12 +152,12 @@ def _call(name: str, operands: Sequence[Node]) -> Node:
             return _arithmetic(name, *operands)
         case "/":
             _require(name, types, lambda t: t in INTEGERS or t in FLOATS or t == VOID)
-            return Call(name, tuple(_as(each, DOUBLE) for each in operands), DOUBLE)
+            return Call(name, tuple(_coerce(each, DOUBLE) for each in operands), DOUBLE)
         case "%" | "div":
             _require(name, types, lambda t: t in INTEGERS or t == VOID)
             wide = LONG if name == "div" else common_type(types) or LONG
             wide = INTEGER if wide == VOID else wide
-            return Call(name, tuple(_as(each, wide) for each in operands), wide)
+            return Call(name, tuple(_coerce(each, wide) for each in operands), wide)
         case "negate" | "abs":
             _require(name, types, is_numeric)
             return Call(name, tuple(operands), types[0])
@@ -168,14 +168,14 @@ def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) ->
     match name:
         case "coalesce":
             together = _together(name, types)
-            return Call(name, tuple(_as(each, together) for each in operands), together)
+            return Call(name, tuple(_coerce(each, together) for each in operands), together)
         case "concat":
             _require(name, types, lambda t: _has_text(t) or t == VOID)
-            return Call(name, tuple(_as(each, STRING) for each in operands), STRING)
+            return Call(name, tuple(_coerce(each, STRING) for each in operands), STRING)
         case "upper" | "lower" | "trim" | "length":
             _require(name, types, lambda t: t in (STRING, VOID))
             result = INTEGER if name == "length" else STRING
-            return Call(name, (_as(operands[0], STRING),), result)
+            return Call(name, (_coerce(operands[0], STRING),), result)
         case "substring":
             return _substring(operands, types)
         case "date":
@@ -186,7 +186,7 @@ def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) ->
         case "date_add":
             day, days = _call("date", operands[:1]), operands[1]
             _require(name, types[1:], lambda t: t in INTEGERS[:3])
-            return Call(name, (day, _as(days, INTEGER)), DATE)
+            return Call(name, (day, _coerce(days, INTEGER)), DATE)
         case "datediff":
             return Call(name, tuple(_call("date", [each]) for each in operands), INTEGER)
     raise AssertionError(name)
@@ -200,12 +200,12 @@ def _arithmetic(name: str, left: Node, right: Node) -> Node:
         return Cast(Literal(None, VOID), together)
     if any(isinstance(t, DecimalType) for t in types) and not any(t in FLOATS for t in types):
         # Spark makes of an integer literal a decimal of just its digits.
-        left, right = (_as(each, _exact_type(each)) for each in (left, right))
+        left, right = (_coerce(each, _exact_type(each)) for each in (left, right))
     result = result_type(name, type_of(left), type_of(right))
     if result is None:
         raise _refusal(f"{types[0].name} {name} {types[1].name} would be rounded by Spark")
     if not isinstance(result, DecimalType):
-        left, right = _as(left, result), _as(right, result)
+        left, right = _coerce(left, result), _coerce(right, result)
     return Call(name, (left, right), result)
 
 
@@ -217,7 +217,7 @@ def _exact_type(node: Node) -> DecimalType:
 
 def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     """Both sides of a comparison in one type."""
-    left, right = _as_other(left, type_of(right)), _as_other(right, type_of(left))
+    left, right = _coerce_text(left, type_of(right)), _coerce_text(right, type_of(left))
     types = [type_of(left), type_of(right)]
     together = common_type(types)
     is_comparable = together is not None and (
@@ -225,10 +225,10 @@ def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     )
     if together is None or not is_comparable:
         raise _refusal(f"{types[0].name} {name} {types[1].name} is not supported")
-    return _as(left, together), _as(right, together)
+    return _coerce(left, together), _coerce(right, together)
 
 
-def _as_other(node: Node, data_type: DataType) -> Node:
+def _coerce_text(node: Node, data_type: DataType) -> Node:
     """A literal text, beside a value of another type, as Spark takes it."""
     if not isinstance(node, Literal) or not isinstance(node.value, SqlText):
         return node
@@ -241,8 +241,8 @@ def _case(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:
     values = [*(value for _, value in branches), otherwise]
     together = _together("case", [type_of(each) for each in values])
     return Case(
-        tuple((condition, _as(value, together)) for condition, value in branches),
-        _as(otherwise, together),
+        tuple((condition, _coerce(value, together)) for condition, value in branches),
+        _coerce(otherwise, together),
         together,
     )
 
@@ -267,13 +267,13 @@ def _condition(node: Node) -> Node:
     found = type_of(node)
     if found not in (BOOLEAN, VOID):
         raise InvalidRequestError(f"A condition is of type {found.name}; compare it with a value.")
-    return _as(node, BOOLEAN)
+    return _coerce(node, BOOLEAN)
 
 
 def _cast(node: Node, data_type: DataType) -> Node:
     given = type_of(node)
     if given in (data_type, VOID):
-        return _as(node, data_type)
+        return _coerce(node, data_type)
     if not _can_cast(given, data_type):
         raise _refusal(f"the cast of {given.name} to {data_type.name} is not supported")
     return Cast(node, data_type, is_exact=True)
@@ -300,7 +300,7 @@ def _has_text(data_type: DataType) -> bool:
     return data_type == STRING or _can_cast(data_type, STRING)
 
 
-def _as(node: Node, data_type: DataType) -> Node:
+def _coerce(node: Node, data_type: DataType) -> Node:
     """The value in a type that Spark turns it into by itself."""
     if type_of(node) == data_type:
         return node

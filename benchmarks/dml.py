@@ -1,0 +1,175 @@
+"""Delete, update and merge beside deltalake, each in a process of its own on a copy of the table.
+
+    python -m benchmarks.dml [--rows 10000000] [--files 100] [--changed 100000] [--rounds 3]
+                             [--only TEXT]
+
+What counts is from the call that opens the table to the commit; imports and the making of the
+source do not count. Peak memory is the process's with its imports. Ratios below one are in our
+favour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import delta_ops.arrow as da
+from benchmarks.open_table import run
+from delta_ops import DeltaLog, begin
+from delta_ops.protocol.arrow_types import schema_from_arrow
+
+OURS = """
+    import pyarrow as pa, pyarrow.parquet as pq
+    import delta_ops.arrow as da
+    from delta_ops import DeltaLog, col, parse_expression
+    table = sys.argv[1]
+    source = pq.read_table(table + ".source.parquet") if {source} else None
+    def upsert():
+        merge = da.merge(table, source, "target.id = source.id")
+        return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+"""
+PEER = """
+    import pyarrow as pa, pyarrow.parquet as pq
+    from deltalake import DeltaTable
+    table = sys.argv[1]
+    source = pq.read_table(table + ".source.parquet") if {source} else None
+    def merge():
+        return DeltaTable(table).merge(
+            source, "target.id = source.id", source_alias="source", target_alias="target"
+        )
+    def upsert():
+        return merge().when_matched_update_all().when_not_matched_insert_all().execute()
+"""
+UPSERT = ("upsert(); number = 0", "upsert(); number = 0")
+CASES: Mapping[str, tuple[str, str, str]] = {
+    "merge, changed rows in 1% of the files": ("near", *UPSERT),
+    "merge, changed rows in all files": ("far", *UPSERT),
+    "merge that inserts 1% new keys": (
+        "new",
+        "da.merge(table, source, 'target.id = source.id').when_not_matched_insert_all().execute();"
+        " number = 0",
+        "merge().when_not_matched_insert_all().execute(); number = 0",
+    ),
+    "delete of 0.1% in all files": (
+        "",
+        "da.delete(table, col('k') == 7); number = 0",
+        "DeltaTable(table).delete('k = 7'); number = 0",
+    ),
+    "update of 0.1% in all files": (
+        "",
+        "da.update(table, {'x': parse_expression('x * 2')}, col('k') == 7); number = 0",
+        "DeltaTable(table).update({'x': 'x * 2'}, predicate='k = 7'); number = 0",
+    ),
+    "delete of 0.1% in one file": (
+        "",
+        "da.delete(table, col('id') < {few}); number = 0",
+        "DeltaTable(table).delete('id < {few}'); number = 0",
+    ),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--changed", type=int, default=100_000, help="rows of a merge's source")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        root = Path(folder)
+        make_table(root / "table", given.files, given.rows // given.files)
+        print(
+            f"{given.rows:,} rows in {given.files:,} files, {given.changed:,} rows of a source:\n"
+        )
+        print("| | deltalake | delta_ops | time, ratio | memory, ratio |")
+        print("|---|---|---|---|---|")
+        for name, (source, ours, peer) in CASES.items():
+            if given.only in name:
+                report(root, name, source, (ours, peer), given)
+
+
+def make_table(root: Path, files: int, rows: int) -> None:
+    """`id` ascends through the table, `k` is one of a thousand numbers, in no order."""
+    txn = begin(DeltaLog(root))
+    for number in range(files):
+        table = rows_of(range(number * rows, (number + 1) * rows), number)
+        if number == 0:
+            txn.create_table(schema_from_arrow(table.schema))
+        txn.stage(da.stage_write(txn, table))
+    txn.commit(operation="WRITE")
+
+
+def rows_of(ids: range | list[int], seed: int) -> pa.Table:
+    chance = random.Random(seed)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "x": pa.array([chance.random() for _ in ids]),
+            "s": pa.array([f"name {i % 1000} of {seed % 10}" for i in ids]),
+            "k": pa.array([chance.randrange(1000) for _ in ids], pa.int32()),
+        }
+    )
+
+
+def source_of(kind: str, rows: int, files: int, changed: int) -> pa.Table:
+    """The rows of a source.
+
+    Args:
+        kind: "near": in a hundredth of the files; "far": in all; "new": a hundredth of the keys
+            that the table does not have, the others are there.
+        rows: Of the table.
+        files: Of the table.
+        changed: How many rows.
+    """
+    chance = random.Random(0)
+    if kind == "near":
+        within = max(rows // 100, rows // files)
+        ids = chance.sample(range(within), min(changed, within))
+    else:
+        ids = chance.sample(range(rows), changed)
+    if kind == "new":
+        num_new = max(1, changed // 100)
+        ids = [*ids[num_new:], *range(rows, rows + num_new)]
+    return rows_of(ids, 4711)
+
+
+def report(
+    root: Path, name: str, source: str, calls: tuple[str, str], given: argparse.Namespace
+) -> None:
+    seconds: dict[str, list[float]] = {"ours": [], "peer": []}
+    memory: dict[str, list[float]] = {"ours": [], "peer": []}
+    copy = root / "copy"
+    if source:
+        table = source_of(source, given.rows, given.files, given.changed)
+        pq.write_table(table, f"{copy}.source.parquet")
+    for _ in range(given.rounds):
+        for who, setup, call in (("peer", PEER, calls[1]), ("ours", OURS, calls[0])):
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(root / "table", copy)
+            few = str(given.rows // 1000)
+            imports = setup.replace("{source}", str(bool(source)))
+            taken_s, peak_mb, _ = run(imports, call.replace("{few}", few), copy)
+            seconds[who].append(taken_s)
+            memory[who].append(peak_mb)
+    (peer_s, ours_s), (peer_mb, ours_mb) = (
+        [statistics.median(each[who]) for who in ("peer", "ours")] for each in (seconds, memory)
+    )
+    print(
+        f"| {name} | {peer_s:.2f} s, {peer_mb:.0f} MB | {ours_s:.2f} s, {ours_mb:.0f} MB "
+        f"| {ours_s / peer_s:.2f} | {ours_mb / peer_mb:.2f} |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

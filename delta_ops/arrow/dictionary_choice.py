@@ -1,0 +1,34 @@
+"""Dictionary choice: which columns of a data file get a dictionary.
+
+Arrow begins one for every column, and gives it up when it has grown too large: of values that
+hardly repeat that takes half of the time of writing, and leaves a larger file.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_SAMPLE_ROWS = 4096
+_MANY_ROWS = 8 * _SAMPLE_ROWS
+"""With fewer rows a dictionary takes little time, and a sample would tell little."""
+_MOST_REPEATED = 0.95
+"""Share of values in a sample that differ, from which on a dictionary does not pay."""
+
+
+def choose_dictionaries(rows: pa.Table) -> bool | list[str]:
+    """The columns to write with a dictionary, as `pyarrow.parquet.ParquetWriter` takes them.
+
+    Args:
+        rows: The first of a file.
+    """
+    if len(rows) < _MANY_ROWS or any(pa.types.is_nested(each.type) for each in rows.schema):
+        return True
+    places = pc.multiply(pa.arange(0, _SAMPLE_ROWS), len(rows) // _SAMPLE_ROWS)
+    sample = rows.take(places)
+    return [name for name in rows.schema.names if _repeats(sample[name])]
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    distinct: int = pc.count_distinct(values, mode="all").as_py()
+    return distinct < _MOST_REPEATED * len(values)

@@ -1,0 +1,158 @@
+"""Merge clauses: what becomes of the rows, each for itself and in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
+from delta_ops.arrow.expressions import Rows, evaluate_condition, scatter
+from delta_ops.arrow.merge_columns import SOURCE, TARGET, MergeColumns, Side
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.nodes import Column, Node, columns_of
+from delta_ops.protocol.expression.resolution import resolve_condition
+from delta_ops.protocol.schema import StructType, find_field
+
+Occasion = Literal["matched", "not matched", "not matched by source"]
+Action = Literal["update", "delete", "insert"]
+SIDES: Mapping[Occasion, Sequence[Side]] = {
+    "matched": (TARGET, SOURCE),
+    "not matched": (SOURCE,),
+    "not matched by source": (TARGET,),
+}
+"""The sides that have a row on each occasion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """A clause as the caller gives it."""
+
+    occasion: Occasion
+    action: Action
+    updates: Mapping[str, Any] | None = None
+    """Values by column; None: those of all columns of the source."""
+    predicate: Expression | None = None
+    except_columns: Sequence[str] = ()
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether the clause takes all columns of the source."""
+        return self.updates is None and self.action != "delete"
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The clause as the reference has it in `operationParameters`."""
+        said = {"predicate": self.predicate.text} if self.predicate else {}
+        return {"actionType": self.action, **said}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedClause:
+    """A clause over the columns of both sides."""
+
+    occasion: Occasion
+    action: Action
+    condition: Node | None
+    """Resolved; None: always."""
+    given_condition: Node | None
+    """As parsed."""
+    assignments: Assignments | None
+
+    @property
+    def condition_columns(self) -> tuple[Column, ...]:
+        """The columns that decide whether the clause applies."""
+        return () if self.condition is None else tuple(columns_of(self.condition))
+
+
+def taken_columns(clauses: Sequence[Clause], source: StructType) -> StructType:
+    """The columns of the source that clauses take as a whole.
+
+    Raises:
+        InvalidRequestError: A column that is to be left out is not there.
+    """
+    names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
+    return StructType(tuple(field for field in source.fields if field.name in names))
+
+
+def plan_clause(
+    clause: Clause, columns: MergeColumns, wanted: StructType, table: str
+) -> PlannedClause:
+    """The clause with its names found.
+
+    Args:
+        clause: As given.
+        columns: The columns of both sides.
+        wanted: The columns of the table as the merge leaves it.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: A name, type or value does not fit.
+    """
+    find = columns.finder(SIDES[clause.occasion])
+    given = clause.predicate.root if clause.predicate else None
+    assignments = None
+    if clause.action != "delete":
+        nodes = _nodes(clause, columns, wanted, table)
+        assignments = plan_assignments(nodes, find, wanted, table)
+    return PlannedClause(
+        occasion=clause.occasion,
+        action=clause.action,
+        condition=None if given is None else resolve_condition(given, find),
+        given_condition=given,
+        assignments=assignments,
+    )
+
+
+def choose_clauses(clauses: Sequence[PlannedClause], rows: Rows) -> pa.Array:
+    """For each row the number of the first clause whose condition holds; null where none does."""
+    chosen = pa.nulls(len(rows), pa.int8())
+    for number, clause in enumerate(clauses):
+        number_of = pa.scalar(number, pa.int8())
+        if clause.condition is None:
+            return pc.fill_null(chosen, number_of)
+        is_open = chosen.is_null()
+        holds = scatter(evaluate_condition(clause.condition, rows.narrow(is_open)), is_open)
+        chosen = pc.if_else(pc.fill_null(holds, False), number_of, chosen)
+    return chosen
+
+
+def _all_names(clause: Clause, source: StructType) -> list[str]:
+    left_out = {find_field(source, name).name for name in clause.except_columns}
+    return [each.name for each in source.fields if each.name not in left_out]
+
+
+def _nodes(
+    clause: Clause, columns: MergeColumns, wanted: StructType, table: str
+) -> Mapping[str, Node]:
+    if clause.updates is None:
+        names = _all_names(clause, columns.source)
+        for name in names:
+            if name.lower() not in wanted.fields_by_lower_name:
+                raise InvalidRequestError(
+                    f"{table} has no column {name!r}, which the source has; leave it out with "
+                    "except_cols, or merge with merge_schema=True to add it"
+                )
+        return {find_field(wanted, n).name: Column((columns.source_alias, n)) for n in names}
+    prefixes = tuple(f"{alias}.".lower() for alias in (columns.source_alias, columns.target_alias))
+    plain: dict[str, Any] = {}
+    for name, value in clause.updates.items():
+        if isinstance(value, str) and value.lower().startswith(prefixes):
+            raise InvalidRequestError(
+                f"{table}: column {name} is given the text {value!r}; for the value of that column "
+                f"write parse_expression({value!r})"
+            )
+        plain[_strip(name, columns.target_alias, wanted)] = value
+    return nodes_of(plain, wanted, table)
+
+
+def _strip(name: Any, alias: str, wanted: StructType) -> Any:
+    """The name of a column of the target, without the alias that may stand before it."""
+    if not isinstance(name, str) or name.lower() in wanted.fields_by_lower_name:
+        return name
+    first, dot, rest = name.partition(".")
+    return rest if dot and first.lower() == alias.lower() else name

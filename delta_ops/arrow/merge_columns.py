@@ -1,0 +1,104 @@
+"""Merge columns: what a name means where a row of the target meets one of the source.
+
+A resolved column begins with `TARGET` or `SOURCE`, whatever the aliases are. A name without an
+alias is taken where only one of both sides has such a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Node, columns_of
+from delta_ops.protocol.expression.nodes import Literal as LiteralNode
+from delta_ops.protocol.expression.resolution import Find, Found, locate
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import ColumnPath
+
+Side = Literal["target", "source"]
+TARGET: Side = "target"
+SOURCE: Side = "source"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeColumns:
+    """The columns of both sides of a merge."""
+
+    target: StructType
+    source: StructType
+    target_alias: str
+    source_alias: str
+
+    def __post_init__(self) -> None:
+        if self.target_alias.lower() == self.source_alias.lower():
+            raise InvalidRequestError(
+                f"target and source are both called {self.target_alias}; give another source_alias "
+                "or target_alias"
+            )
+
+    def finder(self, sides: Sequence[Side] = (TARGET, SOURCE)) -> Find:
+        """How to find columns where there are rows of these sides only."""
+
+        def find(path: ColumnPath) -> Found:
+            side, rest = self._side_of(path)
+            if side not in sides:
+                raise InvalidRequestError(
+                    f"Column {'.'.join(path)} is of the {side}, of which there is no row here; "
+                    f"name columns of the {sides[0]} only"
+                )
+            found = locate(rest, self.target if side == TARGET else self.source)
+            return found._replace(path=(side, *found.path))
+
+        return find
+
+    def _side_of(self, path: ColumnPath) -> tuple[Side, ColumnPath]:
+        first = path[0].lower()
+        if len(path) > 1 and first == self.target_alias.lower():
+            return TARGET, path[1:]
+        if len(path) > 1 and first == self.source_alias.lower():
+            return SOURCE, path[1:]
+        is_in_target = first in self.target.fields_by_lower_name
+        is_in_source = first in self.source.fields_by_lower_name
+        if is_in_target and is_in_source:
+            raise InvalidRequestError(
+                f"Column {'.'.join(path)} is in both target and source; write "
+                f"{self.target_alias}.{path[0]} or {self.source_alias}.{path[0]}"
+            )
+        if not is_in_target and not is_in_source:
+            raise InvalidRequestError(
+                f"There is no column {'.'.join(path)}, neither in {self.target_alias} "
+                f"({', '.join(f.name for f in self.target.fields)}) nor in {self.source_alias} "
+                f"({', '.join(f.name for f in self.source.fields)})."
+            )
+        return (TARGET if is_in_target else SOURCE), path
+
+
+def sides_of(node: Node, find: Find) -> frozenset[str]:
+    """The sides whose columns an unresolved tree looks at."""
+    return frozenset(find(each.path).path[0] for each in columns_of(node))
+
+
+def names_of(columns: Iterable[Column], side: Side) -> set[str]:
+    """The top-level columns of one side among resolved columns."""
+    return {each.path[1] for each in columns if each.path[0] == side}
+
+
+def localize(node: Node, find: Find) -> Node:
+    """An unresolved tree over the columns of one side, without its alias."""
+    match node:
+        case Column(path):
+            return Column(find(path).path[1:])
+        case Call(operands=operands):
+            return replace(node, operands=tuple(localize(each, find) for each in operands))
+        case Cast(operand=operand):
+            return replace(node, operand=localize(operand, find))
+        case Case(branches=branches, otherwise=otherwise):
+            return replace(
+                node,
+                branches=tuple((localize(c, find), localize(v, find)) for c, v in branches),
+                otherwise=localize(otherwise, find),
+            )
+        case LiteralNode():
+            return node

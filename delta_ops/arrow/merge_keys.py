@@ -1,0 +1,144 @@
+"""Merge keys: the columns whose equality makes a row of the target meet one of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.expressions import evaluate
+from delta_ops.arrow.merge_columns import SOURCE, TARGET, MergeColumns, localize, sides_of
+from delta_ops.arrow.merge_source import Source, cover_keys, normalize_key, rows_of_source
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.char_types import char_length
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.nodes import Call, Column, Node, conjuncts_of, join_conjuncts
+from delta_ops.protocol.expression.resolution import Found, locate, resolve_expression
+from delta_ops.protocol.literals import is_comparable
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType, collation, find_field
+from delta_ops.protocol.stats import ColumnPath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeKeys:
+    """The keys of both sides, in the types of the target."""
+
+    paths: Sequence[ColumnPath]
+    """Columns of the target, or fields."""
+    pads: Sequence[Callable[[Any], Any]]
+    """Makes of stored keys what readers see, which is longer for CHAR."""
+    table: pa.Table
+    """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`."""
+    covering: Predicate
+    """True of every row of the target that can meet one of the source."""
+
+
+def split_condition(
+    predicate: Expression, columns: MergeColumns
+) -> tuple[list[tuple[Node, Node]], Node | None]:
+    """The equalities of columns of the target and values of the source, and the other conditions.
+
+    Raises:
+        InvalidRequestError: There is no such equality, or a name that is nowhere.
+    """
+    keys, others = [], []
+    find = columns.finder()
+    for each in conjuncts_of(predicate.root):
+        key = _key_of(each, columns)
+        if key is None:
+            sides_of(each, find)  # finds names that are nowhere
+            others.append(each)
+        else:
+            keys.append(key)
+    if not keys:
+        raise InvalidRequestError(
+            f"The predicate {predicate.text!r} of a merge has no equality of a column of the "
+            f"target with one of the source, as in {columns.target_alias}.id = "
+            f"{columns.source_alias}.id, that must be true beside whatever else; add one"
+        )
+    return keys, join_conjuncts(tuple(others))
+
+
+def load_keys(
+    keys: Sequence[tuple[Node, Node]],
+    residual: Node | None,
+    columns: MergeColumns,
+    source: Source,
+    table: str,
+) -> MergeKeys:
+    """Evaluate the keys of the source.
+
+    Args:
+        keys: Columns of the target and what they equal.
+        residual: What else must be true; not resolved.
+        columns: The columns of both sides.
+        source: Its rows.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: Keys have types that cannot be compared, or a key of the source is no
+            value of the target's type.
+    """
+    find = columns.finder()
+    rows = rows_of_source(source, pa.arange(0, len(source)), SOURCE)
+    paths, pads, values = [], [], []
+    for column, value in keys:
+        assert isinstance(column, Column)
+        found = locate(find(column.path).path[1:], columns.target)
+        pads.append(_plan_padding(found, columns.target))
+        paths.append(found.path)
+        evaluated = evaluate(resolve_expression(value, find), rows)
+        values.append(_fit_key(evaluated, found, table))
+    of_target = [each for each in _conjuncts(residual) if sides_of(each, find) == {TARGET}]
+    condition = join_conjuncts(tuple(localize(each, find) for each in of_target))
+    covering = cover_keys(paths, values)
+    if condition is not None:
+        covering = covering & implied_predicate(condition, columns.target)
+    names = [*(f"key{i}" for i in range(len(values))), "source_row"]
+    normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
+    return MergeKeys(
+        paths=paths, pads=pads, table=pa.table(normalized, names=names), covering=covering
+    )
+
+
+def _conjuncts(condition: Node | None) -> Sequence[Node]:
+    return () if condition is None else tuple(conjuncts_of(condition))
+
+
+def _key_of(node: Node, columns: MergeColumns) -> tuple[Node, Node] | None:
+    if not isinstance(node, Call) or node.name != "=":
+        return None
+    find = columns.finder()
+    for column, value in (node.operands, node.operands[::-1]):
+        if not isinstance(column, Column) or sides_of(value, find) != {SOURCE}:
+            continue
+        if find(column.path).path[0] == TARGET:
+            return column, value
+    return None
+
+
+def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:
+    """How to make stored keys what readers see."""
+    path, column = found.path, find_field(target, found.path[0])
+    if not is_comparable(found.data_type) or (len(path) == 1 and collation(column) is not None):
+        raise InvalidRequestError(
+            f"Column {'.'.join(path)} of type {found.data_type.name} cannot be compared with "
+            "values of a source, or not by its bytes; merge by other columns"
+        )
+    length = char_length(path, column)
+    return (lambda values: values) if length is None else lambda v: pc.utf8_rpad(v, length)
+
+
+def _fit_key(values: pa.Array, found: Found, table: str) -> pa.Array:
+    name = ".".join(found.path)
+    wanted = pa.schema([(name, arrow_type_from_type(found.data_type))])
+    given = pa.record_batch([values], schema=pa.schema([(name, values.type)]))
+    pieces = list(plan_fit(given.schema, wanted, table)(given))
+    return pa.concat_arrays([each.column(0) for each in pieces])

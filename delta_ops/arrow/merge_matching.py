@@ -1,0 +1,220 @@
+"""Merge matching: which rows of a file meet which of the source, and what becomes of them.
+
+Only the columns that decide are read, of about a million rows at a time. Arrow joins them with the
+keys of the source; a key that is null meets nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# See `data_file_read`.
+from pyarrow._acero import Declaration, HashJoinNodeOptions, TableSourceNodeOptions
+
+from delta_ops.arrow.expressions import Rows, evaluate_condition, field_of
+from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
+from delta_ops.arrow.merge_columns import SOURCE, TARGET
+from delta_ops.arrow.merge_keys import MergeKeys
+from delta_ops.arrow.merge_source import Source, join_chunks, normalize_key
+from delta_ops.arrow.scan import read_files
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression.nodes import Node
+from delta_ops.protocol.stats import ColumnPath
+
+_GROUP_ROWS = 1 << 20
+_GROUP_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """How the rows of a table meet those of a source."""
+
+    source: Source
+    keys: MergeKeys
+    residual: Node | None
+    """Resolved; must be true beside the equality of the keys. None: nothing must."""
+    matched: Sequence[PlannedClause]
+    not_matched_by_source: Sequence[PlannedClause]
+    columns: Sequence[str]
+    """The columns of the target that decide."""
+
+    @property
+    def clauses(self) -> Sequence[PlannedClause]:
+        """The clauses for rows of the target, in the order of their numbers."""
+        return (*self.matched, *self.not_matched_by_source)
+
+    @property
+    def allows_repeats(self) -> bool:
+        """Whether it does not matter which of several rows of the source a row meets."""
+        match self.matched:
+            case [PlannedClause(action="delete", condition=None)]:
+                return True
+        return not self.matched
+
+
+class FileMatches(NamedTuple):
+    """What becomes of the rows of a file."""
+
+    rows: pa.Int64Array
+    """Numbers of the rows that change, ascending; each once."""
+    source_rows: pa.Int64Array
+    """The row of the source that each meets; null for none."""
+    clauses: pa.Int8Array
+    """The clause that decides about each."""
+    met: pa.Int64Array
+    """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
+
+
+class _Pairs(NamedTuple):
+    rows: pa.Int64Array
+    source_rows: pa.Int64Array
+
+
+def match_file(matching: Matching, snapshot: Snapshot, file: AddFile) -> FileMatches:
+    """Find what becomes of the rows of a file.
+
+    Raises:
+        InvalidRequestError: Several rows of the source would change one of them.
+    """
+    first, found = 0, []
+    batches = read_files(snapshot, [file], list(matching.columns))
+    for group in _groups(batches):
+        found.append(_match_group(matching, group, first, snapshot.uri))
+        first += len(group)
+    if not found:
+        found = [FileMatches(*(pa.array([], t) for t in _TYPES))]
+    rows, source_rows, clauses, met = (pa.concat_arrays(each) for each in zip(*found, strict=True))
+    return FileMatches(rows, source_rows, clauses, pc.unique(met))
+
+
+_TYPES = (pa.int64(), pa.int64(), pa.int8(), pa.int64())
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        pending.append(batch)
+        num_rows, num_bytes = num_rows + len(batch), num_bytes + batch.nbytes
+        if num_rows >= _GROUP_ROWS or num_bytes >= _GROUP_BYTES:
+            yield pa.Table.from_batches(pending)
+            pending, num_rows, num_bytes = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
+def _match_group(matching: Matching, group: pa.Table, first: int, table: str) -> FileMatches:
+    pairs = _join(matching, group)
+    if matching.residual is not None and len(pairs.rows):
+        holds = evaluate_condition(matching.residual, _pair_rows(matching, group, pairs))
+        pairs = _Pairs(pairs.rows.filter(holds), pairs.source_rows.filter(holds))
+    parts = [_decide_matched(matching, group, pairs, table)]
+    if matching.not_matched_by_source:
+        parts.append(_decide_others(matching, group, pairs))
+    rows, source_rows, clauses = (pa.concat_arrays(each) for each in zip(*parts, strict=True))
+    if len(parts) > 1:
+        order = pc.sort_indices(rows)
+        rows, source_rows, clauses = (each.take(order) for each in (rows, source_rows, clauses))
+    met = pc.unique(pairs.source_rows)
+    return FileMatches(pc.add(rows, pa.scalar(first, pa.int64())), source_rows, clauses, met)
+
+
+def _join(matching: Matching, group: pa.Table) -> _Pairs:
+    """The pairs of rows whose keys are equal, in the order of the target's rows."""
+    nothing = pa.array([], pa.int64())
+    if not len(matching.source):
+        return _Pairs(nothing, nothing)
+    names = [f"key{i}" for i in range(len(matching.keys.paths))]
+    keys = [
+        normalize_key(pad(_target_values(group, path)))
+        for path, pad in zip(matching.keys.paths, matching.keys.pads, strict=True)
+    ]
+    left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
+    join = HashJoinNodeOptions("inner", names, names, ["row"], ["source_row"])
+    inputs = [
+        Declaration("table_source", TableSourceNodeOptions(each))
+        for each in (left, matching.keys.table)
+    ]
+    joined = Declaration("hashjoin", join, inputs).to_table()
+    rows, source_rows = (join_chunks(joined[name]) for name in ("row", "source_row"))
+    order = pc.sort_indices(rows)
+    return _Pairs(rows.take(order), source_rows.take(order))
+
+
+def _target_values(group: pa.Table, path: ColumnPath) -> Any:
+    return field_of(join_chunks(group[path[0]]), path[1:])
+
+
+def _pair_rows(matching: Matching, group: pa.Table, pairs: _Pairs) -> Rows:
+    def column(path: ColumnPath) -> pa.Array:
+        if path[0] == SOURCE:
+            return matching.source.take(path[1:], pairs.source_rows)
+        return _target_values(group, path[1:]).take(pairs.rows)
+
+    return Rows(column, len(pairs.rows))
+
+
+def _decide_matched(
+    matching: Matching, group: pa.Table, pairs: _Pairs, table: str
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    chosen = choose_clauses(matching.matched, _pair_rows(matching, group, pairs))
+    changes = chosen.is_valid()
+    rows, source_rows = pairs.rows.filter(changes), pairs.source_rows.filter(changes)
+    chosen = chosen.filter(changes)
+    # The rows are in order, so that equal ones are neighbours.
+    is_first = pc.not_equal(rows, _shift(rows))
+    if not pc.all(is_first, min_count=0).as_py():
+        if not matching.allows_repeats:
+            raise _repeat_error(matching, group, rows, table)
+        rows, source_rows, chosen = (each.filter(is_first) for each in (rows, source_rows, chosen))
+    return rows, source_rows, chosen
+
+
+def _shift(rows: pa.Int64Array) -> pa.Int64Array:
+    """The numbers one place later, with one before them that no row has."""
+    if not len(rows):
+        return rows
+    return pa.concat_arrays([pa.array([-1], pa.int64()), rows.slice(0, len(rows) - 1)])
+
+
+def _repeat_error(
+    matching: Matching, group: pa.Table, rows: pa.Int64Array, table: str
+) -> InvalidRequestError:
+    counted = pc.value_counts(rows)
+    repeated = counted.filter(pc.greater(counted.field("counts"), 1))
+    row, count = repeated.field("values")[0].as_py(), repeated.field("counts")[0].as_py()
+    key = ", ".join(
+        f"{'.'.join(path)} = {_target_values(group, path)[row]}" for path in matching.keys.paths
+    )
+    return InvalidRequestError(
+        f"{table}: the row with {key} meets {count} rows of the source that would change it; "
+        "leave one row for each key in the source, nothing was committed"
+    )
+
+
+def _decide_others(
+    matching: Matching, group: pa.Table, pairs: _Pairs
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """What becomes of the rows that no row of the source meets."""
+    is_met = pc.is_in(pa.arange(0, len(group)), value_set=pairs.rows)
+    others = pc.indices_nonzero(pc.invert(is_met)).cast(pa.int64())
+    chosen = choose_clauses(
+        matching.not_matched_by_source, Rows(partial(_target_column, group), len(group), others)
+    )
+    changes = chosen.is_valid()
+    numbers = pc.add(chosen.filter(changes), pa.scalar(len(matching.matched), pa.int8()))
+    rows = others.filter(changes)
+    return rows, pa.nulls(len(rows), pa.int64()), numbers
+
+
+def _target_column(group: pa.Table, path: ColumnPath) -> pa.Array:
+    assert path[0] == TARGET
+    return _target_values(group, path[1:])

@@ -1,0 +1,417 @@
+"""Merges beside plain Python rows, the files they touch, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col, parse_expression
+from delta_ops.errors import CommitConflictError, InvalidRequestError
+from tests.arrow.test_delete import data, last_info, two_partitions
+from tests.tables import live_paths, rows, rows_by_deltalake
+
+Row = dict[str, Any]
+Test = Callable[[Row | None, Row | None], bool | None]
+
+SCHEMA = pa.schema(
+    [("k", pa.int64()), ("t", pa.string()), ("n", pa.int32()), ("tags", pa.list_(pa.string()))]
+)
+KEYS = st.none() | st.integers(0, 6)
+ROWS = st.fixed_dictionaries(
+    {
+        "k": KEYS,
+        "t": st.sampled_from([None, "a", "b"]),
+        "n": st.none() | st.integers(0, 3),
+        "tags": st.sampled_from([None, [], ["x"]]),
+    }
+)
+
+
+def less(target: Row | None, source: Row | None) -> bool:
+    assert target is not None and source is not None  # noqa: PT018
+    return None not in (target["n"], source["n"]) and target["n"] < source["n"]
+
+
+def not_above(target: Row | None, source: Row | None) -> bool:
+    assert target is not None and source is not None  # noqa: PT018
+    return None not in (target["n"], source["n"]) and target["n"] <= source["n"]
+
+
+def same_text(target: Row | None, source: Row | None) -> bool:
+    assert target is not None and source is not None  # noqa: PT018
+    return target["t"] is not None and target["t"] == source["t"]
+
+
+def at_most(target: Row | None, bound: int) -> bool:
+    return target is not None and target["n"] is not None and target["n"] <= bound
+
+
+class Condition(NamedTuple):
+    text: str | None
+    holds: Test
+
+
+ALWAYS = Condition(None, lambda _t, _s: True)
+OF_BOTH = (
+    ALWAYS,
+    Condition("source.n > target.n", less),
+    Condition("target.t = 'a'", lambda t, _: t is not None and t["t"] == "a"),
+)
+OF_SOURCE = (ALWAYS, Condition("source.t = 'a'", lambda _, s: s is not None and s["t"] == "a"))
+OF_TARGET = (
+    ALWAYS,
+    Condition("target.n = 1", lambda t, _: t is not None and t["n"] == 1),
+    Condition("coalesce(target.n, 0) < 2", lambda t, _: t is not None and (t["n"] or 0) < 2),
+)
+ON = (
+    Condition("target.k = source.k", lambda _t, _s: True),
+    Condition("target.k = source.k AND target.t = source.t", same_text),
+    Condition("source.k = target.k AND target.n <= 2", lambda t, _: at_most(t, 2)),
+    Condition("source.k = target.k AND source.n >= target.n", not_above),
+)
+
+
+class Clause(NamedTuple):
+    kind: str
+    condition: Condition
+
+
+BY_KIND = {
+    "update all": OF_BOTH,
+    "update": OF_BOTH,
+    "delete": OF_BOTH,
+    "insert all": OF_SOURCE,
+    "insert": OF_SOURCE,
+    "update others": OF_TARGET,
+    "delete others": OF_TARGET,
+}
+CLAUSES = st.lists(
+    st.one_of(
+        *(st.builds(Clause, st.just(kind), st.sampled_from(of)) for kind, of in BY_KIND.items())
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def add_clause(merge: da.Merge, clause: Clause) -> da.Merge:
+    text = clause.condition.text
+    match clause.kind:
+        case "update all":
+            return merge.when_matched_update_all(text, except_cols=["t"])
+        case "update":
+            values = {
+                "n": parse_expression("CASE WHEN target.n > 1 THEN source.n ELSE 9 END"),
+                "tags": ["new"],
+            }
+            return merge.when_matched_update(values, text)
+        case "delete":
+            return merge.when_matched_delete(text)
+        case "insert all":
+            return merge.when_not_matched_insert_all(text)
+        case "insert":
+            return merge.when_not_matched_insert(
+                {"k": parse_expression("source.k"), "t": "i"}, text
+            )
+        case "update others":
+            return merge.when_not_matched_by_source_update({"t": "o"}, text)
+        case _:
+            return merge.when_not_matched_by_source_delete(text)
+
+
+def changed(clause: Clause, target: Row, source: Row) -> Row:
+    if clause.kind == "update all":
+        return {**source, "t": target["t"]}
+    big = target["n"] is not None and target["n"] > 1
+    return {**target, "n": source["n"] if big else 9, "tags": ["new"]}
+
+
+class AmbiguousError(Exception):
+    """Several rows of the source would change one."""
+
+
+def model(
+    targets: Sequence[Row], sources: Sequence[Row], on: Condition, clauses: Sequence[Clause]
+) -> list[Row]:
+    """What a merge comes to, row by row."""
+
+    def meets(target: Row, source: Row) -> bool:
+        equal = target["k"] is not None and target["k"] == source["k"]
+        return equal and on.holds(target, source) is True
+
+    def first(kinds: tuple[str, ...], target: Row | None, source: Row | None) -> Clause | None:
+        fitting = (c for c in clauses if c.kind in kinds)
+        return next((c for c in fitting if c.condition.holds(target, source)), None)
+
+    matched = ("update all", "update", "delete")
+    result: list[Row] = []
+    of_matched = [c for c in clauses if c.kind in matched]
+    deletes_all = len(of_matched) == 1 and of_matched[0] == Clause("delete", ALWAYS)
+    for target in targets:
+        met = [source for source in sources if meets(target, source)]
+        if not met:
+            other = first(("update others", "delete others"), target, None)
+            if other is None:
+                result.append(target)
+            elif other.kind == "update others":
+                result.append({**target, "t": "o"})
+            continue
+        deciding = [(c, s) for s in met if (c := first(matched, target, s)) is not None]
+        if len(deciding) > 1 and not deletes_all:
+            raise AmbiguousError
+        if not deciding:
+            result.append(target)
+        elif deciding[0][0].kind != "delete":
+            result.append(changed(deciding[0][0], target, deciding[0][1]))
+    for source in sources:
+        if any(meets(target, source) for target in targets):
+            continue
+        insert = first(("insert all", "insert"), None, source)
+        if insert is not None:
+            inserted = {"k": source["k"], "t": "i", "n": None, "tags": None}
+            result.append(source if insert.kind == "insert all" else inserted)
+    return result
+
+
+def table_of(listed: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(listed), schema=SCHEMA)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=1, max_size=3),
+    st.lists(ROWS, max_size=5),
+    st.sampled_from(ON),
+    CLAUSES,
+    st.booleans(),
+)
+def test_a_merge_comes_to_what_its_clauses_say_of_each_row(
+    files: list[list[Row]],
+    sources: list[Row],
+    on: Condition,
+    clauses: list[Clause],
+    is_partitioned: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        for listed in files:
+            da.write(root, table_of(listed), partition_by=["t"] if is_partitioned else None)
+        assert on.text
+        merge = da.merge(root, table_of(sources), on.text)
+        for each in clauses:
+            merge = add_clause(merge, each)
+        try:
+            expected = model([row for each in files for row in each], sources, on, clauses)
+        except AmbiguousError:
+            with pytest.raises(InvalidRequestError, match="rows of the source"):
+                merge.execute()
+            assert DeltaLog(root).snapshot().version == len(files) - 1
+            return
+        merge.execute()
+        found = rows(da.to_table(root))
+        assert found == rows(table_of(expected))
+        assert rows_by_deltalake(Path(root)) == found
+
+
+def upsert(target: Any, source: pa.Table, on: str = "target.id = source.id", **options: Any) -> Any:
+    merge = da.merge(target, source, on, **options)
+    return merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def test_files_that_no_row_of_the_source_meets_stay(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    before = live_paths(log)
+    result = upsert(log, data(2, 99))
+    assert len(before & live_paths(log)) == 2
+    assert result.metrics["numTargetRowsUpdated"] == 1
+    assert result.metrics["numTargetRowsInserted"] == 1
+    assert result.metrics["numTargetRowsCopied"] == 2
+    assert result.metrics["numTargetFilesRemoved"] == 1
+
+
+def test_an_insert_alone_removes_no_file(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    before = live_paths(log)
+    merge = da.merge(log, data(2, 99, None), "target.id = source.id")
+    merge.when_not_matched_insert_all().execute()
+    assert before < live_paths(log)
+    assert da.count_rows(log) == 9
+    assert last_info(log)["operationMetrics"]["numTargetFilesRemoved"] == "0"
+
+
+def test_what_the_commit_says(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    merge = da.merge(log, data(2), "target.id = source.id", txn=("app", 1), user_metadata="why")
+    merge = merge.when_matched_update_all("source.id > 1").when_matched_delete()
+    merge.when_not_matched_insert_all().when_not_matched_by_source_delete("target.id = 4").execute()
+    info = last_info(log)
+    said = {name: json.loads(text) for name, text in info["operationParameters"].items()}
+    assert info["operation"] == "MERGE"
+    assert info["userMetadata"] == "why"
+    assert said == {
+        "predicate": ["target.id = source.id"],
+        "matchedPredicates": [
+            {"actionType": "update", "predicate": "source.id > 1"},
+            {"actionType": "delete"},
+        ],
+        "notMatchedPredicates": [{"actionType": "insert"}],
+        "notMatchedBySourcePredicates": [{"actionType": "delete", "predicate": "target.id = 4"}],
+    }
+
+
+def test_a_merge_with_a_txn_is_done_once(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    first = upsert(log, data(77), txn=("app", 1))
+    da.delete(log, col("id") == 77)
+    again = upsert(log, data(77), txn=("app", 1))
+    assert (again.already_committed, again.version) == (True, first.version)
+    assert da.count_rows(log, col("id") == 77) == 0
+
+
+def test_a_source_is_taken_once(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    reader = data(2, 99).to_reader()
+    merge = da.merge(log, reader, "target.id = source.id")
+    merge.when_matched_delete().when_not_matched_insert_all().execute()
+    assert da.count_rows(log, col("id") == 99) == 1
+
+
+def test_several_rows_for_one_are_refused_with_their_key(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    before = sorted(tmp_path.rglob("*.parquet"))
+    with pytest.raises(InvalidRequestError, match="id = 2 meets 3 rows of the source"):
+        upsert(log, data(2, 2, 2, 3))
+    assert sorted(tmp_path.rglob("*.parquet")) == before
+
+
+def test_floating_point_keys_meet_as_spark_compares_them(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"x": [0.0, float("nan"), 1.5], "n": [1, 2, 3]}))
+    source = pa.table({"x": [-0.0, float("nan"), 7.0], "n": [10, 20, 30]})
+    da.merge(tmp_path, source, "target.x = source.x").when_matched_update(
+        {"n": parse_expression("source.n")}
+    ).execute()
+    assert da.to_table(tmp_path)["n"].to_pylist() == [10, 20, 3]
+
+
+def test_keys_may_be_fields_and_values_of_the_source(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"st": [{"x": 1}, {"x": 2}, None], "n": [1, 2, 3]}))
+    source = pa.table({"y": pa.array([2, 9], pa.int8()), "m": pa.array([20, 90], pa.int16())})
+    da.merge(tmp_path, source, "st.x = y * 1").when_matched_update(
+        {"target.n": parse_expression("m")}
+    ).execute()
+    assert da.to_table(tmp_path)["n"].to_pylist() == [1, 20, 3]
+
+
+def test_new_columns_of_the_source_are_added_when_asked_for(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    source = data(2, 99).append_column("extra", pa.array(["x", "y"]))
+    with pytest.raises(InvalidRequestError, match="no column 'extra'"):
+        upsert(log, source)
+    upsert(log, source, merge_schema=True)
+    found = da.to_table(log)
+    assert found.schema.names == ["id", "p", "extra"]
+    assert {(r["id"], r["extra"]) for r in found.to_pylist() if r["extra"]} == {(2, "x"), (99, "y")}
+    assert rows_by_deltalake(tmp_path) == rows(found)
+
+
+def test_updated_rows_move_to_the_partition_of_their_new_value(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    upsert(log, data(3, 4, p="c"))
+    assert da.count_rows(log, col("p") == "c") == 2
+    assert rows_by_deltalake(tmp_path) == rows(da.to_table(log))
+
+
+@pytest.mark.parametrize(
+    ("appended", "conflicts"),
+    [
+        pytest.param(data(2), True, id="a row that the source meets"),
+        pytest.param(data(50), False, id="another row"),
+    ],
+)
+def test_a_concurrent_append_that_the_source_meets_wins(
+    tmp_path: Path, appended: pa.Table, conflicts: bool
+) -> None:
+    log = two_partitions(tmp_path)
+    transaction = begin(log)
+    da.write(log, appended)
+    before = {path.name for path in tmp_path.rglob("*.parquet")}
+    if not conflicts:
+        assert upsert(transaction, data(2)).version == 4
+        return
+    with pytest.raises(CommitConflictError, match="added rows"):
+        upsert(transaction, data(2))
+    assert {path.name for path in tmp_path.rglob("*.parquet")} == before
+
+
+def test_rows_keep_the_rules_of_the_table(tmp_path: Path) -> None:
+    configuration = {"delta.constraints.positive": "id > 0"}
+    da.write(tmp_path, data(1, 2), configuration=configuration)
+    for source in (data(-1), pa.table({"id": [1], "p": ["a"], "m": [-5]})):
+        merge = da.merge(tmp_path, source, "target.id = source.id")
+        values = {"id": parse_expression("source.m")} if "m" in source.schema.names else {"p": "b"}
+        merge = merge.when_matched_update(values).when_not_matched_insert_all(except_cols=[])
+        if "m" in source.schema.names:
+            merge = da.merge(tmp_path, source, "target.id = source.id").when_matched_update(values)
+        with pytest.raises(InvalidRequestError, match="CHECK constraint positive"):
+            merge.execute()
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+ID = "target.id = source.id"
+
+
+@pytest.mark.parametrize(
+    ("on", "build", "said"),
+    [
+        ("target.id > source.id", lambda m: m.when_matched_delete(), "no equality"),
+        ("id = source.id", lambda m: m.when_matched_delete(), "in both target and source"),
+        (f"{ID} OR true", lambda m: m.when_matched_delete(), "no equality"),
+        ("target.nope = source.id", lambda m: m.when_matched_delete(), "no column nope"),
+        ("target.p = source.id", lambda m: m.when_matched_delete(), "cast it"),
+        (ID, lambda m: m, "no clause"),
+        (ID, lambda m: m.when_matched_delete("source.id"), "A condition is of type long"),
+        (ID, lambda m: m.when_matched_delete("rand() > 1"), "needs the Spark engine"),
+        (ID, lambda m: m.when_matched_update({"p": "source.p"}), "write parse_expression"),
+        (ID, lambda m: m.when_matched_update({"id": "x"}), "cannot hold 'x'"),
+        (
+            ID,
+            lambda m: m.when_not_matched_insert({"id": parse_expression("target.id")}),
+            "no row here",
+        ),
+        (ID, lambda m: m.when_not_matched_by_source_delete("source.id = 1"), "no row here"),
+        (ID, lambda m: m.when_matched_update_all(except_cols=["nope"]), "no column nope"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(
+    tmp_path: Path, on: str, build: Callable[[da.Merge], da.Merge], said: str
+) -> None:
+    log = two_partitions(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match=said) as refused:
+        build(da.merge(log, data(2), on)).execute()
+    assert "\n" not in str(refused.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path, appendOnly="true")
+    with pytest.raises(InvalidRequestError, match="append-only"):
+        upsert(log, data(2))
+
+
+def test_a_file_of_several_groups_of_rows_is_merged_in_one(tmp_path: Path) -> None:
+    count = 1_300_000
+    da.write(tmp_path, pa.table({"id": pa.arange(0, count), "n": pa.repeat(0, count)}))
+    wanted = [5, 131_072, 1_048_576, 1_299_999]
+    upsert(tmp_path, pa.table({"id": wanted, "n": [1] * 4}))
+    found = da.to_table(tmp_path, predicate=col("n") == 1)
+    assert found["id"].to_pylist() == wanted
+    assert da.count_rows(tmp_path) == count
