@@ -8,7 +8,7 @@ Importing this package imports neither pyspark nor dagster.
 from typing import TYPE_CHECKING
 
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression import lit, parse_expression
 from delta_ops.protocol.predicate import col, parse_predicate
 from delta_ops.storage import RangeCache
 from delta_ops.transaction import CommitResult, Transaction, begin
@@ -34,6 +34,7 @@ __all__ = [
     "__version__",
     "begin",
     "col",
+    "lit",
     "parse_expression",
     "parse_predicate",
 ]

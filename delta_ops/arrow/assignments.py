@@ -15,7 +15,7 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, evaluate
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
-from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
 from delta_ops.protocol.literals import is_comparable, literal_of_type
@@ -39,7 +39,7 @@ def nodes_of(given: Mapping[str, Any], schema: StructType, table: str) -> dict[s
     """The expression of each column, by the name that the table has for it.
 
     Args:
-        given: Expressions or Python values by the names of columns.
+        given: Expressions, texts of SQL or other Python values by the names of columns.
         schema: The table's.
         table: For messages.
 
@@ -116,10 +116,12 @@ def _arrow_field(field: StructField) -> pa.Field:
 def _node(value: Any, field: StructField, table: str) -> Node:
     if isinstance(value, Expression):
         return value.root
+    if isinstance(value, str):
+        return parse_expression(value).root
     if isinstance(value, PredicateColumn | Predicate):
         raise InvalidRequestError(
-            f"{table}: column {field.name} is given {value!r}; give a value, or an expression as "
-            f'parse_expression("price * 2") makes it'
+            f"{table}: column {field.name} is given {value!r}; give a value, or an "
+            'expression of SQL such as "price * 2"'
         )
     if value is None:
         return Literal(None, VOID)
@@ -130,6 +132,6 @@ def _node(value: Any, field: StructField, table: str) -> Node:
     except (InvalidRequestError, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequestError(
             f"{table}: column {field.name} of type {field.data_type.name} cannot hold {value!r}; "
-            'give a value of its type, or an expression as parse_expression("price * 2") makes it'
+            'give a value of its type, or an expression of SQL such as "price * 2"'
         ) from error
     return Literal(value, field.data_type)

@@ -125,8 +125,9 @@ class _Request:
 class Merge:
     """A merge in the making; of the clauses for a row the first whose condition holds decides.
 
-    Conditions are texts of SQL or expressions. In `updates`, a Python value is taken as it is, a
-    text as a text; what is made of columns is an expression: `parse_expression("source.x + 1")`.
+    Conditions are texts of SQL or expressions, and so are values in `updates`, such as
+    `"source.x + 1"`; Python values of another kind are taken as they are, and `lit("text")` is a
+    text.
     """
 
     def __init__(self, request: _Request, clauses: Sequence[Clause] = ()) -> None:

@@ -138,14 +138,8 @@ def _nodes(
                     "except_cols, or merge with merge_schema=True to add it"
                 )
         return {find_field(wanted, n).name: Column((columns.source_alias, n)) for n in names}
-    prefixes = tuple(f"{alias}.".lower() for alias in (columns.source_alias, columns.target_alias))
     plain: dict[str, Any] = {}
     for name, value in clause.updates.items():
-        if isinstance(value, str) and value.lower().startswith(prefixes):
-            raise InvalidRequestError(
-                f"{table}: column {name} is given the text {value!r}; for the value of that column "
-                f"write parse_expression({value!r})"
-            )
         plain[_strip(name, columns.target_alias, wanted)] = value
     return nodes_of(plain, wanted, table)
 

@@ -60,8 +60,9 @@ def update(
 
     Args:
         target: Where the table is, or a transaction to add to and commit.
-        assignments: By column a Python value, taken as it is (a text is a text, None is null), or
-            an expression over the row's old values: `parse_expression("price * 2")`.
+        assignments: By column an expression of SQL over the row's old values, such as
+            `"price * 2"`, or a Python value of another kind, taken as it is; `lit("text")` is a
+            text, None is null.
         predicate: As `col` or `parse_predicate` make it, or an expression; None: all rows.
         txn: Application id and version: an update that the table holds already is not done again.
         user_metadata: Any text, kept in the commit.

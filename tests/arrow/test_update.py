@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, col, parse_expression
+from delta_ops import DeltaLog, begin, col, lit, parse_expression
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.protocol.predicate import Predicate
 from tests.arrow.test_delete import as_rows, data, last_info, two_partitions, typed
@@ -100,7 +100,7 @@ def test_files_without_a_matching_row_stay(tmp_path: Path) -> None:
 
 def test_rows_move_to_the_partition_of_their_new_value(tmp_path: Path) -> None:
     log = two_partitions(tmp_path)
-    da.update(log, {"p": "b"}, col("id") <= 2)
+    da.update(log, {"p": lit("b")}, col("id") <= 2)
     assert da.count_rows(log, col("p") == "b") == 4
     assert rows(da.to_table(log)) == rows_by_deltalake(tmp_path)
 
@@ -119,10 +119,18 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
         "tags": pa.array([["a"]]),
         "place": pa.array([{"x": 1}]),
     }
-    new = {"text": "a + b", "day": date(2026, 1, 31), "amount": 1.5, "tags": ["b"], "place": None}
+    new = {
+        "text": lit("a + b"),
+        "day": date(2026, 1, 31),
+        "amount": 1.5,
+        "tags": ["b"],
+        "place": None,
+    }
     da.write(tmp_path, pa.table(columns))
-    da.update(tmp_path, new)
-    assert da.to_table(tmp_path).to_pylist() == [{**new, "amount": Decimal("1.50")}]
+    da.update(tmp_path, {**new, "text": lit("a + b")})
+    assert da.to_table(tmp_path).to_pylist() == [
+        {**new, "text": "a + b", "amount": Decimal("1.50")}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +138,11 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
     [
         ({"nope": 1}, "no column nope"),
         ({"id": 1, "ID": 2}, "a value twice"),
-        ({"id": "x"}, "cannot hold 'x'"),
+        ({"id": b"x"}, "cannot hold b'x'"),
+        ({"id": lit("x")}, "is int64 in the table and string"),
+        ({"p": "Anna"}, "no column Anna"),
         ({"id": 2**63}, "cannot hold"),
-        ({"id": col("id")}, "parse_expression"),
+        ({"id": col("id")}, "expression of SQL"),
         ({"id": parse_expression("p")}, "is int64 in the table and string"),
         ({"id": parse_expression("id / 2")}, "does not fit"),
         ({"id": parse_expression("id * 9223372036854775807")}, "overflow"),

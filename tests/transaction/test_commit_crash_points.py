@@ -81,7 +81,7 @@ def delete(log: DeltaLog) -> None:
 
 
 def update(log: DeltaLog) -> None:
-    da.update(log, {"p": "c"}, col("id") >= 5, txn=TXN)
+    da.update(log, {"p": "'c'"}, col("id") >= 5, txn=TXN)
 
 
 def merge(log: DeltaLog) -> None:

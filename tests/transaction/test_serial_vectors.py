@@ -14,7 +14,7 @@ from itertools import permutations, product
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, Transaction, begin, col
+from delta_ops import DeltaLog, Transaction, begin, col, lit
 from delta_ops.errors import CommitConflictError
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.storage import open_storage
@@ -47,7 +47,7 @@ class Update:
         return tuple((row[0], self.partition) if self.matches(row) else row for row in rows)
 
     def commit(self, transaction: Transaction) -> None:
-        da.update(transaction, {"p": self.partition}, self.predicate, hooks=())
+        da.update(transaction, {"p": lit(self.partition)}, self.predicate, hooks=())
 
 
 class Write:

@@ -10,10 +10,12 @@ engine.
 
 from __future__ import annotations
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.late_imports import importing
-from delta_ops.protocol.expression.nodes import Expression
+from delta_ops.protocol.expression.nodes import Expression, Literal
+from delta_ops.protocol.schema import STRING
 
-__all__ = ["Expression", "parse_expression"]
+__all__ = ["Expression", "lit", "parse_expression"]
 
 
 def parse_expression(text: str) -> Expression:
@@ -28,3 +30,10 @@ def parse_expression(text: str) -> Expression:
         from delta_ops.protocol.expression.sql import expression_from_sql
 
     return expression_from_sql(text)
+
+
+def lit(text: str) -> Expression:
+    """A text as it is, where a text would be taken for an expression."""
+    validate_arguments(lit, locals())
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return Expression(f"'{escaped}'", Literal(text, STRING))
