@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.arrow.stored_names import rename_stored, stored_schema
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.row_rules import not_null_rules
@@ -56,6 +58,7 @@ class DataFileWriter:
         self._floats = dict(_float_columns(file_schema))
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
+        self._stored = stored_schema(definition)
         self._stats: FileStatsMaker | None = None
 
     def write(
@@ -70,8 +73,8 @@ class DataFileWriter:
 
         Args:
             tables: Rows, each table a row group or several.
-            partition_values: Serialised, for every partition column, in the order of the
-                directories.
+            partition_values: Serialised, by the name that users see, for every partition column,
+                in the order of the directories.
             is_durable: False: it is not before `Storage.persist`, which is to be called before a
                 commit names it.
 
@@ -93,7 +96,7 @@ class DataFileWriter:
             checked = self._validate_tables(chain(first, remaining))
             footers.append(self._encode(checked, sink, codec, free_of_nan))
 
-        path = _new_path(partition_values, codec)
+        path = _new_path(self._stored_values(partition_values), codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
         return self._add(path, info, footers[0], free_of_nan, partition_values, data_change)
 
@@ -119,7 +122,7 @@ class DataFileWriter:
         is_tiny = len(rows) <= _TINY_ROWS
         footer = self._encode([rows], encoded, codec, unknown, is_tiny=is_tiny)
         content = encoded.getvalue()
-        path = _new_path(partition_values, codec)
+        path = _new_path(self._stored_values(partition_values), codec)
 
         def write(sink: IO[bytes]) -> None:
             sink.write(content)
@@ -160,16 +163,28 @@ class DataFileWriter:
         if self._stats is None:
             definition = self._definition
             self._stats = FileStatsMaker(
-                footer, definition.schema, list(partition_values), definition.properties.stats
+                footer,
+                definition.physical_schema,
+                list(definition.partition_names.values()),
+                definition.stats_settings,
             )
         return AddFile(
             path=encode_path(path),
             size=info.size,
-            partition_values=dict(partition_values),
+            partition_values=self._stored_values(partition_values),
             modification_time=info.modified_ms,
             data_change=data_change,
-            stats=self._stats.stats(footer, free_of_nan),
+            stats=self._stats.stats(footer, self._stored_paths(free_of_nan)),
         )
+
+    def _stored_values(self, partition_values: Mapping[str, str | None]) -> dict[str, str | None]:
+        names = self._definition.partition_names
+        return {names[name]: value for name, value in partition_values.items()}
+
+    def _stored_paths(self, paths: Collection[ColumnPath]) -> Collection[ColumnPath]:
+        if not self._definition.is_mapped:
+            return paths
+        return {physical_path(path, self._definition.schema) for path in paths}
 
     def _encode(
         self,
@@ -185,7 +200,7 @@ class DataFileWriter:
         try:
             writer = pq.ParquetWriter(
                 sink,
-                self._schema,
+                self._stored,
                 compression=_ARROW_CODECS.get(codec, codec),
                 # A dictionary of a few values takes longer to write and to read, and no less room.
                 use_dictionary=not is_tiny,
@@ -195,6 +210,8 @@ class DataFileWriter:
             try:
                 for rows in tables:
                     stored = _declare_columns(rows) if self._is_nested else rows
+                    if self._definition.is_mapped:
+                        stored = rename_stored(stored, self._stored)
                     writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
                     if free_of_nan:
                         free_of_nan -= self._floats_with_nan(rows, free_of_nan)

@@ -30,7 +30,7 @@ from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
-from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -153,6 +153,8 @@ class ArrowWrite:
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
         schema, table = self._transaction.schema, self._transaction.log.uri
+        # What the transaction makes of the table may be for another engine.
+        validate(self._transaction.definition, "write", table=table, engine="arrow")
         rows = _fit_batches(self._reader, schema, table, must_match)
         return _stage_batches(self._transaction, rows)
 
@@ -220,8 +222,8 @@ def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) 
         nonlocal num_rows
         for batch in batches:
             num_rows += len(batch)
-            for validate in checks.values():
-                validate(batch)
+            for check in checks.values():
+                check(batch)
             yield batch
 
     adds = write_rows(transaction, count_batches())

@@ -48,8 +48,8 @@ class Feature:
     """Tables of this reader version, from before features, may use it."""
     legacy_writer_version: int | None = None
     """Tables from this writer version on, from before features, may use it."""
-    enabled_by: Mapping[str, str] = field(default_factory=dict)
-    """Table properties that ask for it, with the value that does, in lower case."""
+    enabled_by: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Table properties that ask for it, with the value or the values that do, in lower case."""
     requires: tuple[str, ...] = ()
     """Features that a protocol must have beside it, before anything is committed to its table."""
     types: tuple[DataType, ...] = ()
@@ -77,6 +77,7 @@ class Feature:
 
 
 _BOTH: frozenset[Engine] = frozenset({"arrow", "spark"})
+_ARROW: frozenset[Engine] = frozenset({"arrow"})
 _LOG: frozenset[Operation] = frozenset({"checkpoint", "clean up", "compact"})
 _FILES: frozenset[Operation] = _LOG | {"vacuum"}
 _OPEN: frozenset[Operation] = _FILES | {"open"}
@@ -119,8 +120,10 @@ FEATURES: tuple[Feature, ...] = (
         for_readers=True,
         legacy_reader_version=2,
         legacy_writer_version=5,
-        operations=_OPEN,
+        enabled_by={"delta.columnMapping.mode": ("name", "id")},
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="identityColumns",
@@ -309,8 +312,12 @@ def features_of_properties(configuration: Mapping[str, str]) -> dict[str, str]:
         feature.name: name
         for feature in FEATURES
         for name, value in feature.enabled_by.items()
-        if configuration.get(name, "").strip().lower() == value
+        if configuration.get(name, "").strip().lower() in _values(value)
     }
+
+
+def _values(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value
 
 
 def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:

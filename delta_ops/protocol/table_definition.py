@@ -9,7 +9,8 @@ is the one judge of what may be done with a table, by the rows of `features`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,7 +18,12 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFe
 from delta_ops.lazy import lazy
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import mapping_mode, physical_name, rename_columns
+from delta_ops.protocol.column_mapping import (
+    mapping_mode,
+    physical_name,
+    physical_path,
+    rename_columns,
+)
 from delta_ops.protocol.features import (
     FEATURES,
     Engine,
@@ -51,6 +57,7 @@ from delta_ops.protocol.schema import (
     schema_from_json,
     walk,
 )
+from delta_ops.protocol.stats import ColumnPath, StatsSettings
 from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
@@ -138,6 +145,12 @@ class TableDefinition:
         return StructType(tuple(f for f in self.schema.fields if f.name.lower() not in partitions))
 
     @lazy
+    def file_schema(self) -> StructType:
+        """The columns that data files hold, under the names that these have there."""
+        data = self.data_schema
+        return rename_columns(data, physical_name) if self.is_mapped else data
+
+    @lazy
     def properties(self) -> TableProperties:
         """The table's `delta.*` properties, parsed.
 
@@ -145,6 +158,20 @@ class TableDefinition:
             InvalidRequestError: One of them cannot be parsed.
         """
         return table_properties_from_configuration(self.metadata.configuration)
+
+    @lazy
+    def stats_settings(self) -> StatsSettings:
+        """Which columns get statistics, by their names in these."""
+        settings = self.properties.stats
+        if settings.columns is None or not self.is_mapped:
+            return settings
+        return replace(settings, columns=tuple(self._physical_paths(settings.columns)))
+
+    def _physical_paths(self, columns: Collection[ColumnPath]) -> Iterator[ColumnPath]:
+        for path in columns:
+            # A column that has been dropped or renamed since gets no statistics.
+            with suppress(InvalidRequestError):
+                yield physical_path(path, self.schema)
 
     @lazy
     def row_rules(self) -> tuple[RowRule, ...]:

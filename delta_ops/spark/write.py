@@ -22,6 +22,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
+from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.data_files import TableTarget, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.places import reach, remove_directory
@@ -176,6 +177,7 @@ class SparkWrite:
     def _stage(self, df: DataFrame, must_match: Predicate | None) -> Staged:
         transaction, definition = self._transaction, self._transaction.definition
         schema, table = definition.schema, transaction.log.uri
+        validate(definition, "write", table=table, engine="spark")  # it may be made, or changed
         rows = fit(df, schema, table)
         checks = [
             *rows.checks,

@@ -36,6 +36,7 @@ from delta_ops.protocol.actions import (
     Protocol,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
+from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve
@@ -275,6 +276,7 @@ class Transaction:
 
     def _define(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Change what the table is, and refuse what we could not write any more."""
+        metadata = assign_column_ids(metadata, self._metadata_of_files, self.log.uri)
         self._draft.apply(SetMetadata(metadata=metadata))
         if protocol is not None:
             self._draft.apply(SetProtocol(protocol=protocol))
@@ -283,6 +285,13 @@ class Transaction:
         table_properties_from_configuration(metadata.configuration)
         validate_properties(definition, table=self.log.uri)
         validate(definition, self._operation, table=self.log.uri, engine=None)
+
+    @property
+    def _metadata_of_files(self) -> Metadata | None:
+        """What the files that there are were written by; None: there are none yet."""
+        if self.snapshot is None and not self._draft.added:
+            return None
+        return self.metadata
 
     def stage(self, staged: Staged) -> None:
         """Add staged files.

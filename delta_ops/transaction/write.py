@@ -20,6 +20,7 @@ from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import FEATURES, Engine
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
@@ -230,10 +231,11 @@ def _change_schema(
         validate_given_once(given, table)
         merged = merge_schemas(current.schema, given)
         if merged != current.schema:
-            validate_names(merged, current.schema)
+            validate_names(merged, current.schema, is_mapped=current.is_mapped)
         changed = replace(current.metadata, schema_string=schema_to_json(merged))
     else:
         return
+    changed = assign_column_ids(changed, current.metadata, table)
     schema = schema_from_json(changed.schema_string)
     if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
         return
@@ -247,7 +249,12 @@ def _overwrite_metadata(
     columns = request.partition_by
     if columns is None:
         columns = [_partition_column(schema, name, table) for name in current.partition_columns]
-    made = new_metadata(schema, partition_by=columns, created_ms=0)
+    made = new_metadata(
+        schema,
+        partition_by=columns,
+        configuration=current.metadata.configuration,
+        created_ms=0,
+    )
     return replace(
         current.metadata,
         schema_string=made.schema_string,

@@ -90,7 +90,8 @@ def validate_actions(
     Raises:
         InvalidRequestError: With the file and the rule.
     """
-    types = {each.name: each.data_type for each in definition.partition_fields}
+    names = definition.partition_names
+    types = {names[each.name]: each.data_type for each in definition.partition_fields}
     paths = _paths_of(files, table)
     if len(set(paths)) < len(paths):
         _validate_twice_named(files, paths, table)

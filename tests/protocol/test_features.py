@@ -75,7 +75,7 @@ def refused_for_reading(
 
 
 def refused_for_writing(asked: Protocol, table: Metadata) -> tuple[str, ...]:
-    return refused(asked, table, "write")
+    return refused(asked, table, "write", "spark")
 
 
 def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
