@@ -7,6 +7,7 @@ partition of one chunk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.types as pt
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
 from delta_ops.arrow.scan import read_files
@@ -28,7 +30,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
-from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.row_rules import Identity, not_null_rules
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import (
@@ -155,8 +157,14 @@ class ArrowWrite:
         schema, table = self._transaction.schema, self._transaction.log.uri
         # What the transaction makes of the table may be for another engine.
         validate(self._transaction.definition, "write", table=table, engine="arrow")
-        rows = _fit_batches(self._reader, schema, table, must_match)
-        return _stage_batches(self._transaction, rows)
+        missing = MissingColumns(
+            self._reader.schema.names,
+            self._transaction.definition,
+            self._transaction.clock(),
+            table,
+        )
+        rows = _fit_batches(self._reader, missing, schema, table, must_match)
+        return replace(_stage_batches(self._transaction, rows), counted=missing.counted_values())
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
         """See `WriteEngine`."""
@@ -233,8 +241,15 @@ def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) 
         schema=definition.schema,
         partition_columns=definition.partition_columns,
         num_rows=num_rows,
-        row_rules=frozenset((*not_null_rules(definition.schema), *checks)),
+        row_rules=frozenset(
+            (*not_null_rules(definition.schema), *checks, *_counted_columns(definition))
+        ),
     )
+
+
+def _counted_columns(definition: TableDefinition) -> Iterator[Identity]:
+    """Identity columns: their values are counted, or given where that is allowed."""
+    return (rule for rule in definition.row_rules if isinstance(rule, Identity))
 
 
 def _surviving_rows(
@@ -280,13 +295,17 @@ def _reader(data: Any) -> pa.RecordBatchReader:
 
 
 def _fit_batches(
-    reader: pa.RecordBatchReader, schema: StructType, table: str, must_match: Predicate | None
+    reader: pa.RecordBatchReader,
+    missing: MissingColumns,
+    schema: StructType,
+    table: str,
+    must_match: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""
-    fit = plan_fit(reader.schema, arrow_schema_from_schema(schema), table)
+    fit = plan_fit(missing.schema_with(reader.schema), arrow_schema_from_schema(schema), table)
     condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
     for batch in reader:
-        for fitted in fit(batch):
+        for fitted in fit(missing.add_to(batch)):
             validate_values(fitted, table)
             if condition is not None and len(fitted.filter(condition)) < len(fitted):
                 raise InvalidRequestError(

@@ -17,7 +17,7 @@ from typing import Literal
 
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.row_rules import Check, Generated, Identity
-from delta_ops.protocol.schema import TIMESTAMP_NTZ, DataType
+from delta_ops.protocol.schema import CURRENT_DEFAULT, TIMESTAMP_NTZ, DataType
 
 FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
@@ -56,6 +56,8 @@ class Feature:
     """Types that columns can have only with it."""
     rules: tuple[type, ...] = ()
     """Kinds of `row_rules.RowRule` that rows must keep only with it."""
+    field_keys: tuple[str, ...] = ()
+    """Keys in the metadata of columns that mean something only with it."""
     operations: frozenset[Operation] = frozenset()
     """Operations that take a table with the feature; for `read` and `write`, see the engines."""
     read_by: frozenset[Engine] = frozenset()
@@ -129,7 +131,8 @@ FEATURES: tuple[Feature, ...] = (
         name="identityColumns",
         legacy_writer_version=6,
         rules=(Identity,),
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="timestampNtz",
@@ -218,7 +221,9 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="allowColumnDefaults",
-        operations=_FILES,
+        field_keys=(CURRENT_DEFAULT,),
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="checkpointProtection",

@@ -35,6 +35,7 @@ from delta_ops.protocol.features import (
     features_of_writers,
     unsupported_features,
 )
+from delta_ops.protocol.identity_columns import identity_columns
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.row_rules import (
     Check,
@@ -252,8 +253,13 @@ def needed_features(definition: TableDefinition) -> Iterator[str]:
     yield from features_of_properties(definition.metadata.configuration)
     types = {data_type for _, data_type in walk(definition.schema)}
     kinds = {type(rule) for rule in definition.row_rules}
+    keys = {key for each in definition.schema.fields for key in each.metadata}
     for feature in FEATURES:
-        if not (types.isdisjoint(feature.types) and kinds.isdisjoint(feature.rules)):
+        if not (
+            types.isdisjoint(feature.types)
+            and kinds.isdisjoint(feature.rules)
+            and keys.isdisjoint(feature.field_keys)
+        ):
             yield feature.name
 
 
@@ -271,22 +277,29 @@ def _find_unsupported(
     found += _untold_mapping(definition, operation, engine)
     found += _unread_types(definition.schema, () if operation == "write" else _READ)
     if operation != "read":
-        found += (str(rule) for rule in definition.row_rules if _is_lost(rule, operation))
+        found += (str(rule) for rule in _lost_rules(definition, operation, engine))
         found += _undeclared_types(definition)
     return found
 
 
-def _is_lost(rule: RowRule, operation: Operation) -> bool:
-    """Whether an operation might break a rule, or lose it.
-
-    Rows that were in the table have kept its rules already. But what says how far an identity
-    column has counted would be lost with an older schema.
-    """
-    if operation == "restore":
-        return isinstance(rule, Identity)
-    if isinstance(rule, Invariant) and rule.expression is None:
-        return True
-    return not isinstance(rule, _ENFORCED)
+def _lost_rules(
+    definition: TableDefinition, operation: Operation, engine: Engine
+) -> Iterator[RowRule]:
+    """The rules that an operation might break, or lose; rows that were there have kept them."""
+    counted = {each.name for each in identity_columns(definition.schema)}
+    for rule in definition.row_rules:
+        match rule:
+            case Identity(column=column):
+                # What cannot be read of one cannot be kept, either.
+                is_kept = column in counted and (engine == "arrow" or operation == "restore")
+            case _ if operation == "restore":
+                is_kept = True
+            case Invariant(expression=None):
+                is_kept = False
+            case _:
+                is_kept = isinstance(rule, _ENFORCED)
+        if not is_kept:
+            yield rule
 
 
 def _validate_schema(definition: TableDefinition, table: str) -> None:

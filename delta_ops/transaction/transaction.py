@@ -39,6 +39,7 @@ from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.identity_columns import keep_marks, move_marks
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
@@ -300,6 +301,8 @@ class Transaction:
             InvalidRequestError: They do not fit the table.
         """
         validate_staged(staged, self.definition, table=self.log.uri)
+        if staged.counted:
+            self._define(move_marks(self.metadata, staged.counted, self.log.uri))
         self._draft.apply(Add(files=staged.adds, num_rows=staged.num_rows))
 
     def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
@@ -337,7 +340,8 @@ class Transaction:
             InvalidRequestError: They ask for a feature that the table's protocol does not have.
             UnsupportedFeatureError: The table could not be written any more.
         """
-        self._define(metadata)
+        before = self._metadata_of_files
+        self._define(metadata if before is None else keep_marks(metadata, before))
 
     def set_back_transactions(self, versions: Mapping[str, int]) -> None:
         """Leave these versions by application id, whatever the table holds."""

@@ -74,6 +74,15 @@ def predicate_from_sql(text: str) -> Predicate:
         ) from error
 
 
+def literal_from_sql(text: str) -> Any:
+    """The value of a literal of Spark SQL; None is null.
+
+    Raises:
+        InvalidRequestError: The text is no literal.
+    """
+    return literal(_parse(text))
+
+
 def _parse(text: str) -> exp.Expr:
     dialect = Spark()
     try:
