@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from typing import IO, Any
 
@@ -21,10 +22,12 @@ from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.stored_names import rename_stored, stored_schema
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
-from delta_ops.protocol.partition_values import hive_directory
+from delta_ops.protocol.partition_values import hive_directory, parse
 from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.stats import ColumnPath, FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
@@ -47,10 +50,15 @@ class DataFileWriter:
     Args:
         file_schema: Columns of the rows, which are not those of the partitions.
         definition: The table as the commit will leave it.
+        clustered_by: Columns that get statistics in any case, by physical names.
     """
 
     def __init__(
-        self, storage: Storage, file_schema: pa.Schema, definition: TableDefinition
+        self,
+        storage: Storage,
+        file_schema: pa.Schema,
+        definition: TableDefinition,
+        clustered_by: tuple[ColumnPath, ...] = (),
     ) -> None:
         self._storage, self._schema, self._definition = storage, file_schema, definition
         self._codec = definition.properties.compression_codec
@@ -59,6 +67,9 @@ class DataFileWriter:
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
         self._stored = stored_schema(definition)
+        self._settings = replace(definition.stats_settings, always=clustered_by)
+        # Rows come without the partition columns, which files of some tables have all the same.
+        self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
 
     def write(
@@ -94,7 +105,7 @@ class DataFileWriter:
 
         def write(sink: IO[bytes]) -> None:
             checked = self._validate_tables(chain(first, remaining))
-            footers.append(self._encode(checked, sink, codec, free_of_nan))
+            footers.append(self._encode(checked, sink, codec, free_of_nan, partition_values))
 
         path = _new_path(self._stored_values(partition_values), codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
@@ -120,7 +131,7 @@ class DataFileWriter:
         codec = self._codec_of(num_bytes)
         encoded = pa.BufferOutputStream()
         is_tiny = len(rows) <= _TINY_ROWS
-        footer = self._encode([rows], encoded, codec, unknown, is_tiny=is_tiny)
+        footer = self._encode([rows], encoded, codec, unknown, partition_values, is_tiny=is_tiny)
         content = encoded.getvalue()
         path = _new_path(self._stored_values(partition_values), codec)
 
@@ -166,7 +177,7 @@ class DataFileWriter:
                 footer,
                 definition.physical_schema,
                 list(definition.partition_names.values()),
-                definition.stats_settings,
+                self._settings,
             )
         return AddFile(
             path=encode_path(path),
@@ -192,6 +203,7 @@ class DataFileWriter:
         sink: Any,
         codec: str,
         free_of_nan: set[ColumnPath],
+        partition_values: Mapping[str, str | None],
         *,
         is_tiny: bool = False,
     ) -> pq.FileMetaData:
@@ -210,6 +222,8 @@ class DataFileWriter:
             try:
                 for rows in tables:
                     stored = _declare_columns(rows) if self._is_nested else rows
+                    for field in self._materialized:
+                        stored = _append_value(stored, field, partition_values[field.name])
                     if self._definition.is_mapped:
                         stored = rename_stored(stored, self._stored)
                     writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
@@ -224,6 +238,14 @@ class DataFileWriter:
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
         return footers[0]
+
+
+def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
+    """The rows with one value of a partition behind their columns."""
+    data_type = arrow_type_from_type(field.data_type)
+    value = pa.scalar(parse(text, field.data_type), data_type)
+    column = pa.field(field.name, data_type, nullable=field.nullable)
+    return rows.append_column(column, pa.repeat(value, len(rows)))
 
 
 def discard(storage: Storage, adds: Iterable[AddFile]) -> None:

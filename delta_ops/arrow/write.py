@@ -192,7 +192,7 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
     definition, storage = transaction.definition, transaction.log.storage
     schema, partition_columns = definition.schema, definition.partition_columns
     file_schema = arrow_schema_from_schema(definition.data_schema)
-    writer = DataFileWriter(storage, file_schema, definition)
+    writer = DataFileWriter(storage, file_schema, definition, transaction.clustering_columns)
     adds: list[AddFile] = []
     # Where there may be many files, to make each of them durable would take most of the time.
     is_durable = not partition_columns

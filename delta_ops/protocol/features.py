@@ -147,6 +147,7 @@ FEATURES: tuple[Feature, ...] = (
         for_readers=True,
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_BOTH,
     ),
     Feature(
         name="deletionVectors",
@@ -167,14 +168,16 @@ FEATURES: tuple[Feature, ...] = (
         name="typeWidening",
         for_readers=True,
         enabled_by={"delta.enableTypeWidening": "true"},
-        operations=_OPEN,
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="typeWidening-preview",
         for_readers=True,
-        operations=_OPEN,
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="variantType",
@@ -227,12 +230,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="checkpointProtection",
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_BOTH,
     ),
     Feature(
         name="clustering",
         requires=("domainMetadata",),
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="coordinatedCommits-preview",
@@ -275,7 +280,8 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="materializePartitionColumns",
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="redirectWriterOnly-preview",

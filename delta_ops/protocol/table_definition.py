@@ -148,8 +148,10 @@ class TableDefinition:
     @lazy
     def file_schema(self) -> StructType:
         """The columns that data files hold, under the names that these have there."""
-        data = self.data_schema
-        return rename_columns(data, physical_name) if self.is_mapped else data
+        columns = self.data_schema
+        if self.has("materializePartitionColumns"):
+            columns = StructType((*columns.fields, *self.partition_fields))
+        return rename_columns(columns, physical_name) if self.is_mapped else columns
 
     @lazy
     def properties(self) -> TableProperties:

@@ -36,6 +36,7 @@ from delta_ops.protocol.actions import (
     Protocol,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
+from delta_ops.protocol.clustering_columns import clustering_columns, validate_clustering
 from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
@@ -44,6 +45,7 @@ from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
 from delta_ops.protocol.table_properties import (
     TableProperties,
@@ -212,6 +214,17 @@ class Transaction:
     def properties(self) -> TableProperties:
         """The table's properties as this commit leaves it."""
         return self.definition.properties
+
+    @property
+    def clustering_columns(self) -> tuple[ColumnPath, ...]:
+        """The columns by which the table is clustered, by physical names.
+
+        Raises:
+            InvalidRequestError: The table does not tell them.
+        """
+        if self.snapshot is None or not self.definition.has("clustering"):
+            return ()
+        return clustering_columns(self.snapshot.domain_metadata(), self.log.uri)
 
     def create_table(
         self,
@@ -429,6 +442,8 @@ class Transaction:
             table=self.log.uri,
             known=self._paths_named_again(),
         )
+        clustered_by = self.clustering_columns
+        validate_clustering(clustered_by, self.definition.physical_schema, self.log.uri)
         validate_balance(self._draft.files, self._draft.rearranged, table=self.log.uri)
         if self.snapshot is not None and self._draft.put_back and self._draft.heeds_vacuum:
             validate_no_vacuum(self.snapshot, now_ms=self.clock())
@@ -585,9 +600,9 @@ class Transaction:
     @property
     def _begins_timestamps(self) -> bool:
         """Whether commits of a table that is there carry their time from this one on."""
-        if self.snapshot is None or self.snapshot.properties.in_commit_timestamps:
-            return False
-        return self.properties.in_commit_timestamps
+        if self.snapshot is None or not self.properties.in_commit_timestamps:
+            return False  # what the table says of itself may be what this commit puts right
+        return not self.snapshot.properties.in_commit_timestamps
 
     def _footprint(self) -> Footprint:
         draft = self._draft
