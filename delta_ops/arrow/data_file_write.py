@@ -21,7 +21,7 @@ from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.stored_names import rename_stored, stored_schema
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
@@ -51,6 +51,7 @@ class DataFileWriter:
         file_schema: Columns of the rows, which are not those of the partitions.
         definition: The table as the commit will leave it.
         clustered_by: Columns that get statistics in any case, by physical names.
+        is_of_changes: The files are those of the change data feed.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class DataFileWriter:
         file_schema: pa.Schema,
         definition: TableDefinition,
         clustered_by: tuple[ColumnPath, ...] = (),
+        *,
+        is_of_changes: bool = False,
     ) -> None:
         self._storage, self._schema, self._definition = storage, file_schema, definition
         self._codec = definition.properties.compression_codec
@@ -67,6 +70,7 @@ class DataFileWriter:
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
         self._stored = stored_schema(definition)
+        self._new_path = _new_change_path if is_of_changes else _new_path
         self._settings = replace(definition.stats_settings, always=clustered_by)
         # Rows come without the partition columns, which files of some tables have all the same.
         self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
@@ -107,7 +111,7 @@ class DataFileWriter:
             checked = self._validate_tables(chain(first, remaining))
             footers.append(self._encode(checked, sink, codec, free_of_nan, partition_values))
 
-        path = _new_path(self._stored_values(partition_values), codec)
+        path = self._new_path(self._stored_values(partition_values), codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
         return self._add(path, info, footers[0], free_of_nan, partition_values, data_change)
 
@@ -133,7 +137,7 @@ class DataFileWriter:
         is_tiny = len(rows) <= _TINY_ROWS
         footer = self._encode([rows], encoded, codec, unknown, partition_values, is_tiny=is_tiny)
         content = encoded.getvalue()
-        path = _new_path(self._stored_values(partition_values), codec)
+        path = self._new_path(self._stored_values(partition_values), codec)
 
         def write(sink: IO[bytes]) -> None:
             sink.write(content)
@@ -248,7 +252,7 @@ def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Ta
     return rows.append_column(column, pa.repeat(value, len(rows)))
 
 
-def discard(storage: Storage, adds: Iterable[AddFile]) -> None:
+def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
     """Delete staged files that no version can come to name; one that stays is vacuum's."""
     storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
 
@@ -280,6 +284,12 @@ def _new_path(partition_values: Mapping[str, str | None], codec: str) -> str:
     directory = hive_directory(list(partition_values), partition_values)
     name = f"part-00000-{_new_uuid()}-c000.{codec}.parquet"
     return f"{directory}/{name}" if directory else name
+
+
+def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> str:
+    directory = hive_directory(list(partition_values), partition_values)
+    name = f"cdc-00000-{_new_uuid()}.c000.{codec}.parquet"
+    return "/".join(each for each in ("_change_data", directory, name) if each)
 
 
 def _new_uuid() -> str:

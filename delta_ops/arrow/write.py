@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.change_files import validate_feed_columns, write_change_files
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
@@ -26,7 +27,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
@@ -157,6 +158,7 @@ class ArrowWrite:
         schema, table = self._transaction.schema, self._transaction.log.uri
         # What the transaction makes of the table may be for another engine.
         validate(self._transaction.definition, "write", table=table, engine="arrow")
+        validate_feed_columns(self._transaction.definition, table)
         missing = MissingColumns(
             self._reader.schema.names,
             self._transaction.definition,
@@ -178,7 +180,17 @@ class ArrowWrite:
         )
         return _stage_batches(self._transaction, rows)
 
-    def discard(self, adds: Sequence[AddFile]) -> None:
+    def write_change_files(
+        self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
+    ) -> tuple[AddCdcFile, ...]:
+        """See `WriteEngine`."""
+        transaction = self._transaction
+        assert transaction.snapshot
+        return write_change_files(
+            transaction.snapshot, transaction.definition, replaced, predicate, added
+        )
+
+    def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """See `WriteEngine`."""
         discard(self._transaction.log.storage, adds)
 

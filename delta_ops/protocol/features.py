@@ -110,12 +110,14 @@ FEATURES: tuple[Feature, ...] = (
         legacy_writer_version=4,
         enabled_by={"delta.enableChangeDataFeed": "true", "delta.enableChangeDataCapture": "true"},
         operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="generatedColumns",
         legacy_writer_version=4,
         rules=(Generated,),
         operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="columnMapping",

@@ -219,7 +219,7 @@ CHANGE_DATA_FEED: Property[bool] = Property(
     meaning="Commits keep which rows they changed.",
     parse=parse_flag,
     default="false",
-    acts_in="read",
+    acts_in="read, write",
     older_name="delta.enableChangeDataCapture",
 )
 IN_COMMIT_TIMESTAMP_VERSION: Property[int | None] = Property(

@@ -36,6 +36,7 @@ from delta_ops.protocol.features import (
     unsupported_features,
 )
 from delta_ops.protocol.identity_columns import identity_columns
+from delta_ops.protocol.known_properties import CHANGE_DATA_FEED
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.row_rules import (
     Check,
@@ -161,6 +162,12 @@ class TableDefinition:
             InvalidRequestError: One of them cannot be parsed.
         """
         return table_properties_from_configuration(self.metadata.configuration)
+
+    @property
+    def has_change_feed(self) -> bool:
+        """Whether commits must tell which rows they change."""
+        is_on = CHANGE_DATA_FEED.value_in(self.metadata.configuration)
+        return self.has("changeDataFeed") and is_on
 
     @lazy
     def stats_settings(self) -> StatsSettings:

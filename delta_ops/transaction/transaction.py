@@ -29,6 +29,7 @@ from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.protocol.actions import (
+    AddCdcFile,
     AddFile,
     DeletionVector,
     DomainMetadata,
@@ -54,6 +55,7 @@ from delta_ops.protocol.table_properties import (
 )
 from delta_ops.transaction.changes import (
     Add,
+    AddChangeFiles,
     Describe,
     Draft,
     PutBack,
@@ -331,6 +333,10 @@ class Transaction:
     def replace_vector(self, file: AddFile, vector: DeletionVector | None) -> None:
         """Give a live file another deletion vector, or none."""
         self._draft.apply(ReplaceVector(file=file, vector=vector, now_ms=self.clock()))
+
+    def add_change_files(self, files: Iterable[AddCdcFile]) -> None:
+        """Name files that tell all rows which the commit changes; nothing else is told then."""
+        self._draft.apply(AddChangeFiles(files=tuple(files)))
 
     def put_back(self, files: Iterable[AddFile], *, vacuum_was_killed: bool = False) -> None:
         """Add files that the log has known before and that are not live, as they are given.
