@@ -1,10 +1,10 @@
 """Change files: which rows an overwrite took away and which it brought, for the change data feed.
 
-Source: PROTOCOL.md, "Change Data Files", "Add CDC File", "Writer Requirements for Change Data Feed".
+Source: PROTOCOL.md, "Change Data Files", "Add CDC File".
 
-Readers of the feed follow files that were added or removed as a whole. Where a removed file had rows
-that stay, they are in a new file, and would look as if they were gone and came again: such a commit
-tells every row that it changed, and readers take nothing else of it.
+Readers of the feed follow files that were added or removed as a whole. Where a removed file had
+rows that stay, they are in a new file, and would look as if they were gone and came again: such a
+commit tells every row that it changed, and readers take nothing else of it.
 """
 
 from __future__ import annotations

@@ -448,8 +448,9 @@ class Transaction:
             table=self.log.uri,
             known=self._paths_named_again(),
         )
-        clustered_by = self.clustering_columns
-        validate_clustering(clustered_by, self.definition.physical_schema, self.log.uri)
+        if self._draft.metadata is not None:
+            clustered_by = self.clustering_columns
+            validate_clustering(clustered_by, self.definition.physical_schema, self.log.uri)
         validate_balance(self._draft.files, self._draft.rearranged, table=self.log.uri)
         if self.snapshot is not None and self._draft.put_back and self._draft.heeds_vacuum:
             validate_no_vacuum(self.snapshot, now_ms=self.clock())
