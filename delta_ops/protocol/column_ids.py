@@ -68,7 +68,8 @@ def assign_column_ids(
     schema = schema_from_json(metadata.schema_string)
     becomes_mapped = before is not None and not is_mapped(before)
     numbers = _Numbers(max(_max_id(each) for each in (metadata, before) if each is not None))
-    keep = _Kept(None if before is None else schema_from_json(before.schema_string))
+    given = frozenset(field_id(each) for _, each in _fields(schema))
+    keep = _Kept(None if before is None else schema_from_json(before.schema_string), given)
     name_of: _NewName = (lambda each: each.name) if becomes_mapped else (lambda _: new_name())
     assigned = _assign(schema, keep, numbers, name_of)
     _validate_distinct(assigned, table)
@@ -91,10 +92,14 @@ class _Numbers:
 
 
 class _Kept:
-    """Columns that the table has, at one place of its schema."""
+    """Columns that the table has, at one place of its schema.
 
-    def __init__(self, data_type: DataType | None) -> None:
-        self._type = data_type
+    Args:
+        given: Ids that the new schema has already, such as that of a column that was renamed.
+    """
+
+    def __init__(self, data_type: DataType | None, given: frozenset[int | None]) -> None:
+        self._type, self._given = data_type, given
 
     def field(self, name: str) -> StructField | None:
         if not isinstance(self._type, StructType):
@@ -105,23 +110,25 @@ class _Kept:
     def mapping_of(self, field: StructField) -> Mapping[str, object]:
         """What the table's column of this name and type has been given."""
         found = self.field(field.name)
-        if found is None or bare_type(found.data_type) != bare_type(field.data_type):
+        if found is None or field_id(found) in self._given:
+            return {}
+        if bare_type(found.data_type) != bare_type(field.data_type):
             return {}
         return {key: found.metadata[key] for key in (ID, PHYSICAL_NAME) if key in found.metadata}
 
     def child(self, name: str) -> _Kept:
         found = self.field(name)
-        return _Kept(found.data_type if found else None)
+        return _Kept(found.data_type if found else None, self._given)
 
     def member(self, of: str) -> _Kept:
         match self._type, of:
             case ArrayType(element_type=inner), "element":
-                return _Kept(inner)
+                return _Kept(inner, self._given)
             case MapType(key_type=inner), "key":
-                return _Kept(inner)
+                return _Kept(inner, self._given)
             case MapType(value_type=inner), "value":
-                return _Kept(inner)
-        return _Kept(None)
+                return _Kept(inner, self._given)
+        return _Kept(None, self._given)
 
 
 def bare_type(data_type: DataType) -> DataType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,28 @@ def test_writers_who_make_the_same_mapped_table_do_not_mix_their_files(tmp_path:
     with pytest.raises(CommitConflictError):
         da.write(second, pa.table({"id": [2]}), configuration={MODE: "name"})
     assert da.to_table(tmp_path)["id"].to_pylist() == [1]
+
+
+def test_rows_that_were_staged_for_another_column_of_the_name_are_refused(tmp_path: Path) -> None:
+    plain = pa.table({"id": [1]})
+    da.write(tmp_path, plain, configuration={MODE: "name"})
+    staged = da.stage_write(tmp_path, plain)
+    for other in (pa.table({"id": ["x"]}), plain):
+        da.write(tmp_path, other, "overwrite", overwrite_schema=True)
+    with pytest.raises(InvalidRequestError, match="write the rows again"):
+        begin(DeltaLog(tmp_path)).stage(staged)
+
+
+def test_a_name_that_a_renamed_column_leaves_is_free(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"a": [1]}), configuration={MODE: "name"})
+    transaction = begin(DeltaLog(tmp_path))
+    (field,) = transaction.schema.fields
+    schema = StructType((replace(field, name="b"), StructField("a", LONG)))
+    metadata = replace(transaction.metadata, schema_string=schema_to_json(schema))
+    transaction.set_metadata(metadata)
+    transaction.commit(operation="CHANGE COLUMN")
+    assert rows(da.to_table(tmp_path)) == [{"b": 1, "a": None}]
+    assert mapping(DeltaLog(tmp_path).snapshot())["a"][0] == 2
 
 
 _NAMES = st.sampled_from(["a", "b", "c", "d e"])
