@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from typing import IO, Any
 
@@ -19,11 +20,15 @@ import pyarrow.parquet as pq
 from delta_ops.arrow.dictionary_choice import choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.arrow.stored_names import rename_stored, stored_schema
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
-from delta_ops.protocol.partition_values import hive_directory
+from delta_ops.protocol.partition_values import hive_directory, parse
 from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.stats import ColumnPath, FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
@@ -46,10 +51,18 @@ class DataFileWriter:
     Args:
         file_schema: Columns of the rows, which are not those of the partitions.
         definition: The table as the commit will leave it.
+        clustered_by: Columns that get statistics in any case, by physical names.
+        is_of_changes: The files are those of the change data feed.
     """
 
     def __init__(
-        self, storage: Storage, file_schema: pa.Schema, definition: TableDefinition
+        self,
+        storage: Storage,
+        file_schema: pa.Schema,
+        definition: TableDefinition,
+        clustered_by: tuple[ColumnPath, ...] = (),
+        *,
+        is_of_changes: bool = False,
     ) -> None:
         self._storage, self._schema, self._definition = storage, file_schema, definition
         self._codec = definition.properties.compression_codec
@@ -57,6 +70,11 @@ class DataFileWriter:
         self._floats = dict(_float_columns(file_schema))
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
+        self._stored = stored_schema(definition)
+        self._new_path = _new_change_path if is_of_changes else _new_path
+        self._settings = replace(definition.stats_settings, always=clustered_by)
+        # Rows come without the partition columns, which files of some tables have all the same.
+        self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
 
     def write(
@@ -71,8 +89,8 @@ class DataFileWriter:
 
         Args:
             tables: Rows, each table a row group or several.
-            partition_values: Serialised, for every partition column, in the order of the
-                directories.
+            partition_values: Serialised, by the name that users see, for every partition column,
+                in the order of the directories.
             is_durable: False: it is not before `Storage.persist`, which is to be called before a
                 commit names it.
 
@@ -93,9 +111,11 @@ class DataFileWriter:
 
         def write(sink: IO[bytes]) -> None:
             checked = self._validate_tables(chain(first, remaining))
-            footers.append(self._encode(checked, sink, codec, free_of_nan, dictionaries))
+            footers.append(
+                self._encode(checked, sink, codec, free_of_nan, dictionaries, partition_values)
+            )
 
-        path = _new_path(partition_values, codec)
+        path = self._new_path(self._stored_values(partition_values), codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
         return self._add(path, info, footers[0], free_of_nan, partition_values, data_change)
 
@@ -120,9 +140,9 @@ class DataFileWriter:
         encoded = pa.BufferOutputStream()
         is_tiny = len(rows) <= _TINY_ROWS
         # A dictionary of a few values takes longer to write and to read, and no less room.
-        footer = self._encode([rows], encoded, codec, unknown, dictionaries=not is_tiny)
+        footer = self._encode([rows], encoded, codec, unknown, not is_tiny, partition_values)
         content = encoded.getvalue()
-        path = _new_path(partition_values, codec)
+        path = self._new_path(self._stored_values(partition_values), codec)
 
         def write(sink: IO[bytes]) -> None:
             sink.write(content)
@@ -163,16 +183,28 @@ class DataFileWriter:
         if self._stats is None:
             definition = self._definition
             self._stats = FileStatsMaker(
-                footer, definition.schema, list(partition_values), definition.properties.stats
+                footer,
+                definition.physical_schema,
+                list(definition.partition_names.values()),
+                self._settings,
             )
         return AddFile(
             path=encode_path(path),
             size=info.size,
-            partition_values=dict(partition_values),
+            partition_values=self._stored_values(partition_values),
             modification_time=info.modified_ms,
             data_change=data_change,
-            stats=self._stats.stats(footer, free_of_nan),
+            stats=self._stats.stats(footer, self._stored_paths(free_of_nan)),
         )
+
+    def _stored_values(self, partition_values: Mapping[str, str | None]) -> dict[str, str | None]:
+        names = self._definition.partition_names
+        return {names[name]: value for name, value in partition_values.items()}
+
+    def _stored_paths(self, paths: Collection[ColumnPath]) -> Collection[ColumnPath]:
+        if not self._definition.is_mapped:
+            return paths
+        return {physical_path(path, self._definition.schema) for path in paths}
 
     def _encode(
         self,
@@ -181,13 +213,14 @@ class DataFileWriter:
         codec: str,
         free_of_nan: set[ColumnPath],
         dictionaries: bool | list[str],
+        partition_values: Mapping[str, str | None],
     ) -> pq.FileMetaData:
         """The footer of what was written; columns with NaN are taken out of `free_of_nan`."""
         footers: list[pq.FileMetaData] = []
         try:
             writer = pq.ParquetWriter(
                 sink,
-                self._schema,
+                self._stored,
                 compression=_ARROW_CODECS.get(codec, codec),
                 use_dictionary=dictionaries,
                 store_schema=False,
@@ -196,6 +229,10 @@ class DataFileWriter:
             try:
                 for rows in tables:
                     stored = _declare_columns(rows) if self._is_nested else rows
+                    for field in self._materialized:
+                        stored = _append_value(stored, field, partition_values[field.name])
+                    if self._definition.is_mapped:
+                        stored = rename_stored(stored, self._stored)
                     writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
                     if free_of_nan:
                         free_of_nan -= self._floats_with_nan(rows, free_of_nan)
@@ -210,7 +247,15 @@ class DataFileWriter:
         return footers[0]
 
 
-def discard(storage: Storage, adds: Iterable[AddFile]) -> None:
+def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
+    """The rows with one value of a partition behind their columns."""
+    data_type = arrow_type_from_type(field.data_type)
+    value = pa.scalar(parse(text, field.data_type), data_type)
+    column = pa.field(field.name, data_type, nullable=field.nullable)
+    return rows.append_column(column, pa.repeat(value, len(rows)))
+
+
+def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
     """Delete staged files that no version can come to name; one that stays is vacuum's."""
     storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
 
@@ -242,6 +287,12 @@ def _new_path(partition_values: Mapping[str, str | None], codec: str) -> str:
     directory = hive_directory(list(partition_values), partition_values)
     name = f"part-00000-{_new_uuid()}-c000.{codec}.parquet"
     return f"{directory}/{name}" if directory else name
+
+
+def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> str:
+    directory = hive_directory(list(partition_values), partition_values)
+    name = f"cdc-00000-{_new_uuid()}.c000.{codec}.parquet"
+    return "/".join(each for each in ("_change_data", directory, name) if each)
 
 
 def _new_uuid() -> str:

@@ -12,7 +12,10 @@ from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.clustering_columns import clustering_columns
 from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 
@@ -22,9 +25,11 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
     Raises:
         DataFileError: An input file is gone or cannot be read.
         InvalidRequestError: A row breaks a rule of the table.
+        UnsupportedFeatureError: The table uses what this engine cannot write.
     """
     validate_arguments(rewrite, locals())
     definition = snapshot.definition
+    validate(definition, "write", table=snapshot.uri, engine="arrow")
     file_schema = arrow_schema_from_schema(definition.data_schema)
     names = file_schema.names
     num_rows = 0
@@ -35,12 +40,16 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
             num_rows += len(batch)
             yield batch
 
-    writer = DataFileWriter(snapshot.storage, file_schema, definition)
+    clustered_by: tuple[ColumnPath, ...] = ()
+    if definition.has("clustering"):
+        clustered_by = clustering_columns(snapshot.domain_metadata(), snapshot.uri)
+    writer = DataFileWriter(snapshot.storage, file_schema, definition, clustered_by)
     adds: list[AddFile] = []
     try:
         for files in outputs(group):
             partition_values = {
-                name: files[0].partition_values.get(name) for name in snapshot.partition_columns
+                name: files[0].partition_values.get(stored)
+                for name, stored in definition.partition_names.items()
             }
             adds.append(writer.write(row_groups(rows(files)), partition_values, data_change=False))
     except BaseException:  # an interrupt too would leave files that nobody names

@@ -35,7 +35,7 @@ from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import parse_stats
-from delta_ops.protocol.table_definition import validate
+from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.storage.concurrency import run_parallel
 
 
@@ -146,14 +146,21 @@ def read_files(
     files: Iterable[AddFile],
     columns: Sequence[str],
     predicate: Predicate | None = None,
+    definition: TableDefinition | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The matching rows of these live files as they are stored, in the order of the files.
+
+    Args:
+        definition: The table by which the files were written, if that is not the snapshot's yet.
 
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    snapshot, wanted = _open(snapshot, columns)
-    return _batches(snapshot, files, wanted, predicate, "UTC")
+    definition = definition or snapshot.definition
+    # Before its schema is asked for, which may have types that Arrow lacks.
+    validate(definition, "read", table=snapshot.uri)
+    wanted = project(definition.schema, columns)
+    return _batches(snapshot, files, wanted, predicate, "UTC", definition)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
@@ -168,9 +175,10 @@ def _batches(
     wanted: StructType,
     predicate: Predicate | None,
     partition_time_zone: str,
+    definition: TableDefinition | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    definition = snapshot.definition
-    schema, condition = plan_condition(snapshot.schema, wanted, predicate)
+    definition = definition or snapshot.definition
+    schema, condition = plan_condition(definition.schema, wanted, predicate)
     mode = definition.mapping_mode
     partitioning = plan_partitioning(schema, definition, partition_time_zone)
     scan = FileScan(
@@ -179,7 +187,7 @@ def _batches(
         schema=arrow_schema_from_schema(schema),
         columns=FileColumns(schema=drop_columns(schema, partitioning.columns), mode=mode),
         condition=condition,
-        row_groups=plan_row_groups(snapshot.schema, partitioning.columns, mode, predicate),
+        row_groups=plan_row_groups(definition.schema, partitioning.columns, mode, predicate),
     )
     stored = ((scan, _stored_file(add, partitioning, snapshot.uri)) for add in files)
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))

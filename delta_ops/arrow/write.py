@@ -7,6 +7,7 @@ partition of one chunk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ import pyarrow.types as pt
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.change_files import validate_feed_columns, write_change_files
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
 from delta_ops.arrow.scan import read_files
@@ -24,13 +27,13 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
-from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.row_rules import Identity, not_null_rules
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
-from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -153,8 +156,17 @@ class ArrowWrite:
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
         schema, table = self._transaction.schema, self._transaction.log.uri
-        rows = _fit_batches(self._reader, schema, table, must_match)
-        return _stage_batches(self._transaction, rows)
+        # What the transaction makes of the table may be for another engine.
+        validate(self._transaction.definition, "write", table=table, engine="arrow")
+        validate_feed_columns(self._transaction.definition, table)
+        missing = MissingColumns(
+            self._reader.schema.names,
+            self._transaction.definition,
+            self._transaction.clock(),
+            table,
+        )
+        rows = _fit_batches(self._reader, missing, schema, table, must_match)
+        return replace(_stage_batches(self._transaction, rows), counted=missing.counted_values())
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
         """See `WriteEngine`."""
@@ -168,7 +180,17 @@ class ArrowWrite:
         )
         return _stage_batches(self._transaction, rows)
 
-    def discard(self, adds: Sequence[AddFile]) -> None:
+    def write_change_files(
+        self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
+    ) -> tuple[AddCdcFile, ...]:
+        """See `WriteEngine`."""
+        transaction = self._transaction
+        assert transaction.snapshot
+        return write_change_files(
+            transaction.snapshot, transaction.definition, replaced, predicate, added
+        )
+
+    def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """See `WriteEngine`."""
         discard(self._transaction.log.storage, adds)
 
@@ -182,7 +204,7 @@ def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> t
     definition, storage = transaction.definition, transaction.log.storage
     schema, partition_columns = definition.schema, definition.partition_columns
     file_schema = arrow_schema_from_schema(definition.data_schema)
-    writer = DataFileWriter(storage, file_schema, definition)
+    writer = DataFileWriter(storage, file_schema, definition, transaction.clustering_columns)
     adds: list[AddFile] = []
     # Where there may be many files, to make each of them durable would take most of the time.
     is_durable = not partition_columns
@@ -220,8 +242,8 @@ def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) 
         nonlocal num_rows
         for batch in batches:
             num_rows += len(batch)
-            for validate in checks.values():
-                validate(batch)
+            for check in checks.values():
+                check(batch)
             yield batch
 
     adds = write_rows(transaction, count_batches())
@@ -231,8 +253,15 @@ def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) 
         schema=definition.schema,
         partition_columns=definition.partition_columns,
         num_rows=num_rows,
-        row_rules=frozenset((*not_null_rules(definition.schema), *checks)),
+        row_rules=frozenset(
+            (*not_null_rules(definition.schema), *checks, *_counted_columns(definition))
+        ),
     )
+
+
+def _counted_columns(definition: TableDefinition) -> Iterator[Identity]:
+    """Identity columns: their values are counted, or given where that is allowed."""
+    return (rule for rule in definition.row_rules if isinstance(rule, Identity))
 
 
 def _surviving_rows(
@@ -283,13 +312,17 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
 
 
 def _fit_batches(
-    reader: pa.RecordBatchReader, schema: StructType, table: str, must_match: Predicate | None
+    reader: pa.RecordBatchReader,
+    missing: MissingColumns,
+    schema: StructType,
+    table: str,
+    must_match: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""
-    fit = plan_fit(reader.schema, arrow_schema_from_schema(schema), table)
+    fit = plan_fit(missing.schema_with(reader.schema), arrow_schema_from_schema(schema), table)
     condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
     for batch in reader:
-        for fitted in fit(batch):
+        for fitted in fit(missing.add_to(batch)):
             validate_values(fitted, table)
             if condition is not None and len(fitted.filter(condition)) < len(fitted):
                 raise InvalidRequestError(

@@ -23,8 +23,9 @@ from delta_ops.protocol.stats import ColumnPath
 
 MappingMode = Literal["none", "name", "id"]
 
-_ID = "delta.columnMapping.id"
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+ID = "delta.columnMapping.id"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+"""Keys in the metadata of a field."""
 
 
 def mapping_mode(metadata: Metadata) -> str:
@@ -39,13 +40,13 @@ def is_mapped(metadata: Metadata) -> bool:
 
 def physical_name(field: StructField) -> str:
     """The field's name in the files of a mapped table."""
-    name = field.metadata.get(_PHYSICAL_NAME)
+    name = field.metadata.get(PHYSICAL_NAME)
     return name if isinstance(name, str) else field.name
 
 
 def field_id(field: StructField) -> int | None:
     """The field's id in the files of a table that is mapped by ids."""
-    value = field.metadata.get(_ID)
+    value = field.metadata.get(ID)
     return value if type(value) is int else None
 
 
@@ -62,7 +63,7 @@ def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:
     """A predicate, resolved in the logical schema, over physical names."""
     match predicate:
         case Comparison() | In() | IsNull():
-            return replace(predicate, column=_physical_path(predicate.column, schema))
+            return replace(predicate, column=physical_path(predicate.column, schema))
         case And(operands):
             return And(tuple(physical_predicate(each, schema) for each in operands))
         case Or(operands):
@@ -72,8 +73,9 @@ def physical_predicate(predicate: Predicate, schema: StructType) -> Predicate:
     return predicate
 
 
-def _physical_path(path: ColumnPath, schema: StructType) -> ColumnPath:
+def physical_path(path: ColumnPath, schema: StructType) -> ColumnPath:
+    """The physical names from a column of the logical schema down to a field of structs."""
     field = find_field(schema, path[0])
     if len(path) == 1 or not isinstance(field.data_type, StructType):
         return (physical_name(field), *path[1:])
-    return (physical_name(field), *_physical_path(path[1:], field.data_type))
+    return (physical_name(field), *physical_path(path[1:], field.data_type))

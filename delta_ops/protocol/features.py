@@ -17,7 +17,7 @@ from typing import Literal
 
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.row_rules import Check, Generated, Identity
-from delta_ops.protocol.schema import TIMESTAMP_NTZ, DataType
+from delta_ops.protocol.schema import CURRENT_DEFAULT, TIMESTAMP_NTZ, DataType
 
 FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
@@ -48,14 +48,16 @@ class Feature:
     """Tables of this reader version, from before features, may use it."""
     legacy_writer_version: int | None = None
     """Tables from this writer version on, from before features, may use it."""
-    enabled_by: Mapping[str, str] = field(default_factory=dict)
-    """Table properties that ask for it, with the value that does, in lower case."""
+    enabled_by: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Table properties that ask for it, with the value or the values that do, in lower case."""
     requires: tuple[str, ...] = ()
     """Features that a protocol must have beside it, before anything is committed to its table."""
     types: tuple[DataType, ...] = ()
     """Types that columns can have only with it."""
     rules: tuple[type, ...] = ()
     """Kinds of `row_rules.RowRule` that rows must keep only with it."""
+    field_keys: tuple[str, ...] = ()
+    """Keys in the metadata of columns that mean something only with it."""
     operations: frozenset[Operation] = frozenset()
     """Operations that take a table with the feature; for `read` and `write`, see the engines."""
     read_by: frozenset[Engine] = frozenset()
@@ -108,26 +110,31 @@ FEATURES: tuple[Feature, ...] = (
         legacy_writer_version=4,
         enabled_by={"delta.enableChangeDataFeed": "true", "delta.enableChangeDataCapture": "true"},
         operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="generatedColumns",
         legacy_writer_version=4,
         rules=(Generated,),
         operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="columnMapping",
         for_readers=True,
         legacy_reader_version=2,
         legacy_writer_version=5,
-        operations=_OPEN,
+        enabled_by={"delta.columnMapping.mode": ("name", "id")},
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="identityColumns",
         legacy_writer_version=6,
         rules=(Identity,),
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="timestampNtz",
@@ -142,6 +149,7 @@ FEATURES: tuple[Feature, ...] = (
         for_readers=True,
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_BOTH,
     ),
     Feature(
         name="deletionVectors",
@@ -163,14 +171,16 @@ FEATURES: tuple[Feature, ...] = (
         name="typeWidening",
         for_readers=True,
         enabled_by={"delta.enableTypeWidening": "true"},
-        operations=_OPEN,
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="typeWidening-preview",
         for_readers=True,
-        operations=_OPEN,
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_ARROW,
     ),
     Feature(
         name="variantType",
@@ -217,16 +227,20 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="allowColumnDefaults",
-        operations=_FILES,
+        field_keys=(CURRENT_DEFAULT,),
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="checkpointProtection",
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_BOTH,
     ),
     Feature(
         name="clustering",
         requires=("domainMetadata",),
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="coordinatedCommits-preview",
@@ -269,7 +283,8 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature(
         name="materializePartitionColumns",
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
     Feature(
         name="redirectWriterOnly-preview",
@@ -311,8 +326,12 @@ def features_of_properties(configuration: Mapping[str, str]) -> dict[str, str]:
         feature.name: name
         for feature in FEATURES
         for name, value in feature.enabled_by.items()
-        if configuration.get(name, "").strip().lower() == value
+        if configuration.get(name, "").strip().lower() in _values(value)
     }
+
+
+def _values(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value
 
 
 def unsupported_features(protocol: Protocol, operation: Operation, engine: Engine) -> Iterator[str]:

@@ -204,14 +204,22 @@ COLUMN_MAPPING_MODE: Property[str] = Property(
     meaning="How columns are found in files: none, name or id.",
     parse=parse_mapping_mode,
     default="none",
-    acts_in="read",
+    acts_in="read, write",
+)
+MAX_COLUMN_ID: Property[int] = Property(
+    name="delta.columnMapping.maxColumnId",
+    meaning="The highest id that a column was given.",
+    parse=parse_natural_number,
+    default="0",
+    acts_in="write",
+    is_for_users=False,
 )
 CHANGE_DATA_FEED: Property[bool] = Property(
     name="delta.enableChangeDataFeed",
     meaning="Commits keep which rows they changed.",
     parse=parse_flag,
     default="false",
-    acts_in="read",
+    acts_in="read, write",
     older_name="delta.enableChangeDataCapture",
 )
 IN_COMMIT_TIMESTAMP_VERSION: Property[int | None] = Property(
@@ -377,13 +385,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
         parse=parse_text,
         default="1.0.0",
     ),
-    Property(
-        name="delta.columnMapping.maxColumnId",
-        meaning="The highest id that a column was given.",
-        parse=parse_natural_number,
-        default="0",
-        is_for_users=False,
-    ),
+    MAX_COLUMN_ID,
     IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMP_TIME,
     Property(

@@ -44,12 +44,21 @@ def add_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
             if set(wanted) == {*features_of_writers(legacy)}:
                 return legacy
     for_readers = tuple(name for name in wanted if feature_of(name).for_readers)
+    reader = _reader_version(protocol, for_readers)
     return Protocol(
-        min_reader_version=FEATURES_READER_VERSION if for_readers else 1,
+        min_reader_version=reader,
         min_writer_version=FEATURES_WRITER_VERSION,
-        reader_features=for_readers or None,
+        reader_features=for_readers if reader == FEATURES_READER_VERSION else None,
         writer_features=tuple(wanted),
     )
+
+
+def _reader_version(protocol: Protocol, names: tuple[str, ...]) -> int:
+    """The version that tells readers of these features, be it one from before features."""
+    legacy = {feature_of(name).legacy_reader_version for name in names}
+    if protocol.min_reader_version < FEATURES_READER_VERSION and len(legacy) <= 1:
+        return next(iter(legacy), 1) or FEATURES_READER_VERSION
+    return FEATURES_READER_VERSION if names else 1
 
 
 def _find_required(name: str) -> Iterator[str]:

@@ -131,6 +131,9 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
 
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+"""In the metadata of a column, as Spark has it: an expression for rows that do not give it."""
+
 _COLLATIONS, _BY_BYTES = "__COLLATIONS", "UTF8_BINARY"
 
 INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {

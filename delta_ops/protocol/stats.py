@@ -135,6 +135,8 @@ class StatsSettings:
     order; an array or a map is one. -1: all."""
     columns: tuple[ColumnPath, ...] | None = None
     """`delta.dataSkippingStatsColumns`: these, a struct with its fields; None: the first."""
+    always: tuple[ColumnPath, ...] = ()
+    """Columns that get statistics beside these, such as those by which a table is clustered."""
     string_prefix_length: int = 32
     """`delta.dataSkippingStringPrefixLength`: longer texts are cut to about so many characters."""
 
@@ -247,13 +249,14 @@ def indexed_leaves(
 ) -> Iterator[tuple[ColumnPath, DataType]]:
     """The leaves that get statistics: a struct's fields; an array or a map is one."""
     wanted = None if settings.columns is None else {_lower(path) for path in settings.columns}
+    always = {_lower(path) for path in settings.always}
     number = settings.num_indexed_columns
     for position, (path, data_type) in enumerate(leaves(schema)):
         if wanted is not None:
             is_indexed = any(_lower(path)[: i + 1] in wanted for i in range(len(path)))
         else:
             is_indexed = number < 0 or position < number
-        if is_indexed:
+        if is_indexed or _lower(path) in always:
             yield path, data_type
 
 

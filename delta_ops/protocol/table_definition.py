@@ -9,7 +9,8 @@ is the one judge of what may be done with a table, by the rows of `features`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -17,7 +18,12 @@ from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFe
 from delta_ops.lazy import lazy
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.column_mapping import mapping_mode, physical_name, rename_columns
+from delta_ops.protocol.column_mapping import (
+    mapping_mode,
+    physical_name,
+    physical_path,
+    rename_columns,
+)
 from delta_ops.protocol.features import (
     FEATURES,
     Engine,
@@ -29,6 +35,8 @@ from delta_ops.protocol.features import (
     features_of_writers,
     unsupported_features,
 )
+from delta_ops.protocol.identity_columns import identity_columns
+from delta_ops.protocol.known_properties import CHANGE_DATA_FEED
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.row_rules import (
     Check,
@@ -51,6 +59,7 @@ from delta_ops.protocol.schema import (
     schema_from_json,
     walk,
 )
+from delta_ops.protocol.stats import ColumnPath, StatsSettings
 from delta_ops.protocol.table_properties import (
     TableProperties,
     table_properties_from_configuration,
@@ -138,6 +147,14 @@ class TableDefinition:
         return StructType(tuple(f for f in self.schema.fields if f.name.lower() not in partitions))
 
     @lazy
+    def file_schema(self) -> StructType:
+        """The columns that data files hold, under the names that these have there."""
+        columns = self.data_schema
+        if self.has("materializePartitionColumns"):
+            columns = StructType((*columns.fields, *self.partition_fields))
+        return rename_columns(columns, physical_name) if self.is_mapped else columns
+
+    @lazy
     def properties(self) -> TableProperties:
         """The table's `delta.*` properties, parsed.
 
@@ -145,6 +162,26 @@ class TableDefinition:
             InvalidRequestError: One of them cannot be parsed.
         """
         return table_properties_from_configuration(self.metadata.configuration)
+
+    @property
+    def has_change_feed(self) -> bool:
+        """Whether commits must tell which rows they change."""
+        is_on = CHANGE_DATA_FEED.value_in(self.metadata.configuration)
+        return self.has("changeDataFeed") and is_on
+
+    @lazy
+    def stats_settings(self) -> StatsSettings:
+        """Which columns get statistics, by their names in these."""
+        settings = self.properties.stats
+        if settings.columns is None or not self.is_mapped:
+            return settings
+        return replace(settings, columns=tuple(self._physical_paths(settings.columns)))
+
+    def _physical_paths(self, columns: Collection[ColumnPath]) -> Iterator[ColumnPath]:
+        for path in columns:
+            # A column that has been dropped or renamed since gets no statistics.
+            with suppress(InvalidRequestError):
+                yield physical_path(path, self.schema)
 
     @lazy
     def row_rules(self) -> tuple[RowRule, ...]:
@@ -225,8 +262,13 @@ def needed_features(definition: TableDefinition) -> Iterator[str]:
     yield from features_of_properties(definition.metadata.configuration)
     types = {data_type for _, data_type in walk(definition.schema)}
     kinds = {type(rule) for rule in definition.row_rules}
+    keys = {key for each in definition.schema.fields for key in each.metadata}
     for feature in FEATURES:
-        if not (types.isdisjoint(feature.types) and kinds.isdisjoint(feature.rules)):
+        if not (
+            types.isdisjoint(feature.types)
+            and kinds.isdisjoint(feature.rules)
+            and keys.isdisjoint(feature.field_keys)
+        ):
             yield feature.name
 
 
@@ -244,22 +286,29 @@ def _find_unsupported(
     found += _untold_mapping(definition, operation, engine)
     found += _unread_types(definition.schema, () if operation == "write" else _READ)
     if operation != "read":
-        found += (str(rule) for rule in definition.row_rules if _is_lost(rule, operation))
+        found += (str(rule) for rule in _lost_rules(definition, operation, engine))
         found += _undeclared_types(definition)
     return found
 
 
-def _is_lost(rule: RowRule, operation: Operation) -> bool:
-    """Whether an operation might break a rule, or lose it.
-
-    Rows that were in the table have kept its rules already. But what says how far an identity
-    column has counted would be lost with an older schema.
-    """
-    if operation == "restore":
-        return isinstance(rule, Identity)
-    if isinstance(rule, Invariant) and rule.expression is None:
-        return True
-    return not isinstance(rule, _ENFORCED)
+def _lost_rules(
+    definition: TableDefinition, operation: Operation, engine: Engine
+) -> Iterator[RowRule]:
+    """The rules that an operation might break, or lose; rows that were there have kept them."""
+    counted = {each.name for each in identity_columns(definition.schema)}
+    for rule in definition.row_rules:
+        match rule:
+            case Identity(column=column):
+                # What cannot be read of one cannot be kept, either.
+                is_kept = column in counted and (engine == "arrow" or operation == "restore")
+            case _ if operation == "restore":
+                is_kept = True
+            case Invariant(expression=None):
+                is_kept = False
+            case _:
+                is_kept = isinstance(rule, _ENFORCED)
+        if not is_kept:
+            yield rule
 
 
 def _validate_schema(definition: TableDefinition, table: str) -> None:

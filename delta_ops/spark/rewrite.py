@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.log import Snapshot
+from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
 from delta_ops.spark.read import read_files
 from delta_ops.spark.row_checks import checked_rules, null_checks
@@ -32,6 +33,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
     validate_arguments(rewrite, locals())
 
     def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        validate(snapshot.definition, "write", table=snapshot.uri, engine="spark")
         checks = tuple(null_checks(snapshot.schema))
         total = sum(add.size for add in group.files)
         task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)

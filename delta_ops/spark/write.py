@@ -6,7 +6,7 @@ then: an interrupt or a listener's error, raised once the commit was tried, says
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +14,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
+from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.data_files import TableTarget, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.places import reach, remove_directory
@@ -176,6 +177,7 @@ class SparkWrite:
     def _stage(self, df: DataFrame, must_match: Predicate | None) -> Staged:
         transaction, definition = self._transaction, self._transaction.definition
         schema, table = definition.schema, transaction.log.uri
+        validate(definition, "write", table=table, engine="spark")  # it may be made, or changed
         rows = fit(df, schema, table)
         checks = [
             *rows.checks,
@@ -208,7 +210,18 @@ class SparkWrite:
         # The table may have more columns by now, which are null in rows that were there before.
         return self._stage(rows.filter(~matches(predicate, snapshot.schema)), None)
 
-    def discard(self, adds: Sequence[AddFile]) -> None:
+    def write_change_files(
+        self,
+        replaced: Iterable[AddFile],  # noqa: ARG002
+        predicate: Predicate,  # noqa: ARG002
+        added: Sequence[AddFile],  # noqa: ARG002
+    ) -> tuple[AddCdcFile, ...]:
+        """See `WriteEngine`; tables that would need it are refused before."""
+        raise UnsupportedFeatureError(
+            self._transaction.log.uri, ("changeDataFeed",), "written by Spark"
+        )
+
+    def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """See `WriteEngine`; directories of this engine hold nothing else."""
         uri = self._transaction.log.uri
         for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:

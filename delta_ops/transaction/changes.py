@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from delta_ops.protocol.actions import (
     Action,
+    AddCdcFile,
     AddFile,
     DeletionVector,
     DomainMetadata,
@@ -71,6 +72,13 @@ class ReplaceVector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddChangeFiles:
+    """Tell readers of the change data feed the rows that the commit changes."""
+
+    files: tuple[AddCdcFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetDomain:
     """Set or remove a domain."""
 
@@ -112,6 +120,7 @@ Change = (
     | PutBack
     | Describe
     | ReplaceVector
+    | AddChangeFiles
     | SetDomain
     | SetTxn
     | SetBackTxn
@@ -135,6 +144,7 @@ class Draft:
     """Files that the log has known before."""
     put_back: list[AddFile] = field(default_factory=list)
     heeds_vacuum: bool = True
+    change_files: list[AddCdcFile] = field(default_factory=list)
     txns: dict[str, Txn] = field(default_factory=dict)
     txns_set_back: dict[str, int] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
@@ -166,6 +176,8 @@ class Draft:
                     tombstone(file, now_ms, data_change=True),
                     replace(file, deletion_vector=vector, data_change=True, stats=stats),
                 )
+            case AddChangeFiles(files=files):
+                self.change_files += files
             case SetDomain(domain=domain):
                 self.domains[domain.domain] = domain
             case SetTxn(txn=txn):
@@ -197,7 +209,8 @@ class Draft:
             for app_id, version in {**self.txns_set_back, **versions}.items()
         ]
         definition = [each for each in (self.metadata, self.protocol) if each is not None]
-        return (*definition, *txns, *self.domains.values(), *self.files)
+        domains = self.domains.values()
+        return (*definition, *txns, *domains, *self.files, *self.change_files)
 
 
 def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:

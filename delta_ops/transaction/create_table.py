@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
@@ -44,7 +45,7 @@ def new_metadata(
     for what, text in (("name", name), ("description", description)):
         if not isinstance(text, str | None):
             raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
-    validate_names(schema)
+    validate_names(schema, is_mapped=_asks_for_mapping(configuration or {}))
     _validate_partitioning(schema, partition_by)
     return Metadata(
         id=str(uuid.uuid4()),
@@ -67,11 +68,14 @@ def new_protocol(metadata: Metadata, asked: Iterable[str] = ()) -> Protocol:
     return add_features(OLDEST, (*needed_features(definition), *asked))
 
 
-def validate_names(schema: StructType, known: StructType = NO_COLUMNS) -> None:
+def validate_names(
+    schema: StructType, known: StructType = NO_COLUMNS, *, is_mapped: bool = False
+) -> None:
     """Refuse columns that cannot be made.
 
     Args:
         known: Columns of a table, which has their names, whatever these are.
+        is_mapped: Files have other names, and so columns may have any.
 
     Raises:
         InvalidRequestError: There is none, one is there twice, or one has a name that other
@@ -79,6 +83,7 @@ def validate_names(schema: StructType, known: StructType = NO_COLUMNS) -> None:
     """
     if not schema.fields:
         raise InvalidRequestError("a table needs at least one column")
+    forbidden = set() if is_mapped else _FORBIDDEN
     kept = {f.name for t in _types(known) if isinstance(t, StructType) for f in t.fields}
     for struct in (t for t in _types(schema) if isinstance(t, StructType)):
         folded = Counter(field.name.lower() for field in struct.fields)
@@ -87,11 +92,16 @@ def validate_names(schema: StructType, known: StructType = NO_COLUMNS) -> None:
                 raise InvalidRequestError(
                     f"column {field.name!r} stands there twice (case does not count); rename one"
                 )
-            if not field.name or (field.name not in kept and _FORBIDDEN & set(field.name)):
+            if not field.name or (field.name not in kept and forbidden & set(field.name)):
                 raise InvalidRequestError(
                     f"column {field.name!r} has a character that Delta tables forbid in names "
-                    "(space , ; { } ( ) = tab or line end); rename it"
+                    "(space , ; { } ( ) = tab or line end); rename it, or set "
+                    "delta.columnMapping.mode to name for the table"
                 )
+
+
+def _asks_for_mapping(configuration: Mapping[str, str]) -> bool:
+    return COLUMN_MAPPING_MODE.value_in(configuration) != "none"
 
 
 def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from delta_ops.errors import CommitConflictError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import Metadata
-from delta_ops.protocol.row_rules import RowRule, rules_of_expressions
+from delta_ops.protocol.row_rules import Identity, RowRule, rules_of_expressions
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.transaction.conflicts import Footprint, conflict_error, find_conflict
 
@@ -25,6 +25,9 @@ def is_same_table(ours: Metadata, created: Metadata) -> bool:
         schema_from_json(ours.schema_string) == schema_from_json(created.schema_string)
         and ours.partition_columns == created.partition_columns
         and _rules(created) <= _rules(ours)
+        and not any(
+            isinstance(rule, Identity) for rule in _rules(ours)
+        )  # both count from its start
     )
 
 

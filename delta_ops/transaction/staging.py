@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.identity_columns import Counted
 from delta_ops.protocol.row_rules import RowRule
 from delta_ops.protocol.schema import StructType
 
@@ -20,6 +21,9 @@ class Staged:
     num_rows: int
     row_rules: frozenset[RowRule] = frozenset()
     """The rules that the engine checked on every row."""
+
+    counted: tuple[Counted, ...] = ()
+    """The values that the rows have taken of identity columns."""
 
     @property
     def size_bytes(self) -> int:

@@ -29,6 +29,7 @@ from delta_ops.events import CommitAttempted, Event, OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.transaction_identifiers import version_of_transaction
 from delta_ops.protocol.actions import (
+    AddCdcFile,
     AddFile,
     DeletionVector,
     DomainMetadata,
@@ -36,12 +37,16 @@ from delta_ops.protocol.actions import (
     Protocol,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
+from delta_ops.protocol.clustering_columns import clustering_columns, validate_clustering
+from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.identity_columns import keep_marks, move_marks
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
 from delta_ops.protocol.table_properties import (
     TableProperties,
@@ -50,6 +55,7 @@ from delta_ops.protocol.table_properties import (
 )
 from delta_ops.transaction.changes import (
     Add,
+    AddChangeFiles,
     Describe,
     Draft,
     PutBack,
@@ -217,6 +223,17 @@ class Transaction:
         """The table's properties as this commit leaves it."""
         return self.definition.properties
 
+    @property
+    def clustering_columns(self) -> tuple[ColumnPath, ...]:
+        """The columns by which the table is clustered, by physical names.
+
+        Raises:
+            InvalidRequestError: The table does not tell them.
+        """
+        if self.snapshot is None or not self.definition.has("clustering"):
+            return ()
+        return clustering_columns(self.snapshot.domain_metadata(), self.log.uri)
+
     def create_table(
         self,
         schema: StructType,
@@ -281,6 +298,7 @@ class Transaction:
 
     def _define(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Change what the table is, and refuse what we could not write any more."""
+        metadata = assign_column_ids(metadata, self._metadata_of_files, self.log.uri)
         self._draft.apply(SetMetadata(metadata=metadata))
         if protocol is not None:
             self._draft.apply(SetProtocol(protocol=protocol))
@@ -290,6 +308,13 @@ class Transaction:
         validate_properties(definition, table=self.log.uri)
         validate(definition, self._operation, table=self.log.uri, engine=None)
 
+    @property
+    def _metadata_of_files(self) -> Metadata | None:
+        """What the files that there are were written by; None: there are none yet."""
+        if self.snapshot is None and not self._draft.added:
+            return None
+        return self.metadata
+
     def stage(self, staged: Staged) -> None:
         """Add staged files.
 
@@ -297,6 +322,8 @@ class Transaction:
             InvalidRequestError: They do not fit the table.
         """
         validate_staged(staged, self.definition, table=self.log.uri)
+        if staged.counted:
+            self._define(move_marks(self.metadata, staged.counted, self.log.uri))
         self._draft.apply(Add(files=staged.adds, num_rows=staged.num_rows))
 
     def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
@@ -312,6 +339,10 @@ class Transaction:
     def replace_vector(self, file: AddFile, vector: DeletionVector | None) -> None:
         """Give a live file another deletion vector, or none."""
         self._draft.apply(ReplaceVector(file=file, vector=vector, now_ms=self.clock()))
+
+    def add_change_files(self, files: Iterable[AddCdcFile]) -> None:
+        """Name files that tell all rows which the commit changes; nothing else is told then."""
+        self._draft.apply(AddChangeFiles(files=tuple(files)))
 
     def put_back(self, files: Iterable[AddFile], *, vacuum_was_killed: bool = False) -> None:
         """Add files that the log has known before and that are not live, as they are given.
@@ -334,7 +365,8 @@ class Transaction:
             InvalidRequestError: They ask for a feature that the table's protocol does not have.
             UnsupportedFeatureError: The table could not be written any more.
         """
-        self._define(metadata)
+        before = self._metadata_of_files
+        self._define(metadata if before is None else keep_marks(metadata, before))
 
     def set_back_transactions(self, versions: Mapping[str, int]) -> None:
         """Leave these versions by application id, whatever the table holds."""
@@ -430,6 +462,9 @@ class Transaction:
             table=self.log.uri,
             known=self._paths_named_again(),
         )
+        if self._draft.metadata is not None:
+            clustered_by = self.clustering_columns
+            validate_clustering(clustered_by, self.definition.physical_schema, self.log.uri)
         validate_balance(self._draft.files, self._draft.rearranged, table=self.log.uri)
         if self.snapshot is not None and self._draft.put_back and self._draft.heeds_vacuum:
             validate_no_vacuum(self.snapshot, now_ms=self.clock())
@@ -586,9 +621,9 @@ class Transaction:
     @property
     def _begins_timestamps(self) -> bool:
         """Whether commits of a table that is there carry their time from this one on."""
-        if self.snapshot is None or self.snapshot.properties.in_commit_timestamps:
-            return False
-        return self.properties.in_commit_timestamps
+        if self.snapshot is None or not self.properties.in_commit_timestamps:
+            return False  # what the table says of itself may be what this commit puts right
+        return not self.snapshot.properties.in_commit_timestamps
 
     def _footprint(self) -> Footprint:
         draft = self._draft

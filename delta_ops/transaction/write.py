@@ -9,8 +9,9 @@ stands for the table's own partitioning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
@@ -19,7 +20,9 @@ from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
-from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import FEATURES, Engine
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
@@ -114,7 +117,12 @@ class WriteEngine(Protocol):
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """Write the rows of live files to new ones, but those for which the predicate is true."""
 
-    def discard(self, adds: Sequence[AddFile]) -> None:
+    def write_change_files(
+        self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
+    ) -> tuple[AddCdcFile, ...]:
+        """Write the rows that are replaced and those that are added to files of the feed."""
+
+    def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """Delete files that no version names or can come to name."""
 
 
@@ -160,18 +168,14 @@ def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine)
             partition_by=request.partition_by or (),
             configuration=request.configuration,
         )
-    written: list[AddFile] = []
+    written: list[AddFile | AddCdcFile] = []
     try:
         staged = stage(transaction, engine, request.partition_by, request.replace_where)
         written += staged.adds
         transaction.stage(staged)
         if request.mode == "overwrite":
             replaced = _replaced_rows(request, staged.adds, transaction.definition)
-            survivors = _replace(transaction, engine, replaced)
-            if survivors is not None:
-                written += survivors.adds
-                # They were in the table before, so they are no output of this write.
-                transaction.stage(replace(survivors, num_rows=0))
+            _replace(transaction, engine, replaced, written)
         transaction.on_event(DataFilesStaged(table=table, num_files=len(written)))
         return transaction.commit(
             operation="WRITE",
@@ -205,15 +209,35 @@ def stage(
     return engine.stage_data(must_match)
 
 
-def _replace(transaction: Transaction, engine: WriteEngine, predicate: Predicate) -> Staged | None:
-    """Remove what the predicate matches; the files that hold the other rows of mixed files."""
+def _replace(
+    transaction: Transaction,
+    engine: WriteEngine,
+    predicate: Predicate,
+    written: list[AddFile | AddCdcFile],
+) -> None:
+    """Remove what the predicate matches, and write the other rows of mixed files again.
+
+    Args:
+        written: The files of the new rows; those that are written here come behind them.
+    """
     transaction.read(predicate)
     if transaction.snapshot is None:
-        return None
+        return
     plan = engine.plan_replacement(transaction.snapshot, predicate)
     transaction.remove_rows(plan.matched)
     transaction.remove(plan.mixed)
-    return engine.stage_survivors(plan.mixed, predicate) if plan.mixed else None
+    if not plan.mixed:
+        return
+    added = [each for each in written if isinstance(each, AddFile)]
+    survivors = engine.stage_survivors(plan.mixed, predicate)
+    written += survivors.adds
+    # They were in the table before, so they are no output of this write.
+    transaction.stage(replace(survivors, num_rows=0))
+    if transaction.definition.has_change_feed:
+        replaced = chain(add_files(plan.matched), plan.mixed)
+        changes = engine.write_change_files(replaced, predicate, added)
+        written += changes
+        transaction.add_change_files(changes)
 
 
 def _change_schema(
@@ -245,12 +269,13 @@ def _merged_metadata(current: TableDefinition, given: StructType, table: str) ->
     validate_given_once(given, table)
     merged = merge_schemas(current.schema, given)
     if merged != current.schema:
-        validate_names(merged, current.schema)
+        validate_names(merged, current.schema, is_mapped=current.is_mapped)
     return replace(current.metadata, schema_string=schema_to_json(merged))
 
 
 def _set_changed(transaction: Transaction, changed: Metadata) -> None:
     current = transaction.definition
+    changed = assign_column_ids(changed, current.metadata, transaction.log.uri)
     schema = schema_from_json(changed.schema_string)
     if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
         return
@@ -264,7 +289,12 @@ def _overwrite_metadata(
     columns = request.partition_by
     if columns is None:
         columns = [_partition_column(schema, name, table) for name in current.partition_columns]
-    made = new_metadata(schema, partition_by=columns, created_ms=0)
+    made = new_metadata(
+        schema,
+        partition_by=columns,
+        configuration=current.metadata.configuration,
+        created_ms=0,
+    )
     return replace(
         current.metadata,
         schema_string=made.schema_string,

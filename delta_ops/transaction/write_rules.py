@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
+from delta_ops.protocol.column_mapping import physical_name, rename_columns
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.protocol.partition_values import parse
 from delta_ops.protocol.schema import (
     DataType,
+    StructField,
     StructType,
 )
 from delta_ops.protocol.stats import parse_stats
@@ -48,6 +50,11 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
             raise InvalidRequestError(
                 f"{table}: column {field.name!r} is {_text(columns[field.name].data_type)} in the "
                 f"table and {_text(field.data_type)} in the data; cast it"
+            )
+        if definition.is_mapped and _stored(columns[field.name]) != _stored(field):
+            raise InvalidRequestError(
+                f"{table}: column {field.name!r} is another one since the files were written, with "
+                "another name in files; write the rows again"
             )
     missing = sorted(str(rule) for rule in definition.row_rules if rule not in staged.row_rules)
     # Rows that are only rearranged were in the table, whose rules they have kept.
@@ -90,7 +97,8 @@ def validate_actions(
     Raises:
         InvalidRequestError: With the file and the rule.
     """
-    types = {each.name: each.data_type for each in definition.partition_fields}
+    names = definition.partition_names
+    types = {names[each.name]: each.data_type for each in definition.partition_fields}
     paths = _paths_of(files, table)
     if len(set(paths)) < len(paths):
         _validate_twice_named(files, paths, table)
@@ -194,6 +202,11 @@ def _shape(data_type: object) -> object:
     from delta_ops.protocol.arrow_types import arrow_type_from_type
 
     return arrow_type_from_type(data_type)  # type: ignore[arg-type]
+
+
+def _stored(field: StructField) -> object:
+    """The field as files have it, with the names in it."""
+    return _shape(rename_columns(StructType((field,)), physical_name))
 
 
 def _text(data_type: object) -> str:

@@ -85,7 +85,7 @@ def test_nothing_is_written_where_a_rule_is_not_known(
 
 
 def test_no_table_is_made_one_that_could_not_be_written(tmp_path: Path) -> None:
-    configuration = {"delta.columnMapping.mode": "name"}
+    configuration = {"delta.enableIcebergCompatV2": "true"}
     with pytest.raises(UnsupportedFeatureError):
         da.write(tmp_path, pa.table({"id": [1]}), configuration=configuration)
     assert not contents(tmp_path)

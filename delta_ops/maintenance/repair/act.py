@@ -262,11 +262,12 @@ def _add_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
             f"data file {path} is not the Parquet file that the log names ({reason}{sizes}); bring "
             "it back from a backup"
         )
+    definition = snapshot.definition
     stats = stats_from_footer(
         footer.metadata,
-        snapshot.schema,
-        snapshot.partition_columns,
-        snapshot.properties.stats,
+        definition.physical_schema,
+        tuple(definition.partition_names.values()),
+        definition.stats_settings,
     )
     if add.deletion_vector is not None:  # what the bounds are reached by may have been deleted
         stats = f'{stats.removesuffix("}")},"tightBounds":false}}'

@@ -34,7 +34,8 @@ from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
 NO_VERSION = -1
 _LEAST_VERSION = -(2**63)
-_TIMES_IN_COMMITS = (
+_KEPT_PROPERTIES = (
+    "delta.requireCheckpointProtectionBeforeVersion",
     "delta.enableInCommitTimestamps",
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
@@ -110,10 +111,10 @@ def _version_of(wanted: SetTransaction | None, latest: int) -> int:
 def _metadata(latest: Metadata, wanted: Metadata) -> Metadata:
     kept = {
         name: latest.configuration[name]
-        for name in _TIMES_IN_COMMITS
+        for name in _KEPT_PROPERTIES
         if name in latest.configuration
     }
-    others = {n: v for n, v in wanted.configuration.items() if n not in _TIMES_IN_COMMITS}
+    others = {n: v for n, v in wanted.configuration.items() if n not in _KEPT_PROPERTIES}
     return replace(wanted, configuration={**others, **kept})
 
 

@@ -74,6 +74,15 @@ def predicate_from_sql(text: str) -> Predicate:
         ) from error
 
 
+def literal_from_sql(text: str) -> Any:
+    """The value of a literal of Spark SQL; None is null.
+
+    Raises:
+        InvalidRequestError: The text is no literal.
+    """
+    return literal(parse_condition(text, "expression"))
+
+
 def parse_condition(text: str, noun: Literal["predicate", "expression"]) -> exp.Expr:
     """What sqlglot reads in a text.
 

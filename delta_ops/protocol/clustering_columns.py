@@ -1,0 +1,56 @@
+"""Clustering columns: the columns by which a table is laid out, which its statistics must tell of.
+
+Source: PROTOCOL.md, "Clustered Table", "Writer Requirements for Clustered Table".
+
+Any file may lie anywhere: who clusters comes later, and finds by the statistics what to do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.actions import DomainMetadata
+from delta_ops.protocol.schema import StructType, leaves
+from delta_ops.protocol.stats import ColumnPath
+
+_DOMAIN = "delta.clustering"
+
+
+def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tuple[ColumnPath, ...]:
+    """The columns, by physical names.
+
+    Raises:
+        InvalidRequestError: The domain cannot be read.
+    """
+    domain = domains.get(_DOMAIN)
+    if domain is None or domain.removed:
+        return ()
+    try:
+        columns = json.loads(domain.configuration)["clusteringColumns"]
+        if all(isinstance(name, str) for path in columns for name in path):
+            return tuple(tuple(path) for path in columns)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InvalidRequestError(
+        f"{table}: the domain {_DOMAIN} does not tell the clustering columns "
+        f"({domain.configuration[:200]!r}); cluster the table anew with an engine that can"
+    )
+
+
+def validate_clustering(
+    columns: tuple[ColumnPath, ...], physical_schema: StructType, table: str
+) -> None:
+    """Refuse a schema without one of the columns.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    known = {path for path, _ in leaves(physical_schema)}
+    for path in columns:
+        if path not in known:
+            raise InvalidRequestError(
+                f"{table}: column {'.'.join(path)} would be gone, by which the table is clustered; "
+                "keep it, or cluster the table by other columns first with an engine that can"
+            )

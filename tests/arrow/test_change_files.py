@@ -1,0 +1,129 @@
+"""Tables with a change data feed, written by the engine that needs no JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import InvalidRequestError
+from delta_ops.maintenance import optimize, vacuum
+from tests.tables import rows
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def data(*ids: int, part: str = "a") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "p": [part] * len(ids)})
+
+
+def feed(root: Path, version: int) -> list[tuple[int, str, str]]:
+    found = da.read_changes(root, version, version)
+    found = pa.table(found) if not isinstance(found, pa.Table) else found
+    return sorted((row["id"], row["p"], row["_change_type"]) for row in found.to_pylist())
+
+
+def feed_by_deltalake(root: Path, version: int) -> list[tuple[int, str, str]]:
+    reader = DeltaTable(str(root)).load_cdf(version, version)
+    found = pa.table(reader).to_pylist()
+    return sorted((row["id"], row["p"], row["_change_type"]) for row in found)
+
+
+def change_files(root: Path) -> list[Path]:
+    return list(root.glob("_change_data/**/*.parquet"))
+
+
+@pytest.fixture(params=["none", "name", "id"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    configuration = {**FEED, "delta.columnMapping.mode": request.param}
+    da.write(tmp_path, data(1, 2, 3), partition_by=["p"], configuration=configuration)
+    da.write(tmp_path, data(4, 5, part="b"))
+    return tmp_path
+
+
+def test_files_that_come_and_go_as_a_whole_tell_the_feed_enough(table: Path) -> None:
+    assert feed(table, 1) == [(4, "b", "insert"), (5, "b", "insert")]
+    da.write(table, data(6, part="b"), "overwrite", partition_overwrite_mode="dynamic")
+    assert feed(table, 2) == [(4, "b", "delete"), (5, "b", "delete"), (6, "b", "insert")]
+    da.write(table, data(7), "overwrite")
+    deleted = [(1, "a", "delete"), (2, "a", "delete"), (3, "a", "delete"), (6, "b", "delete")]
+    assert feed(table, 3) == [*deleted, (7, "a", "insert")]
+    assert change_files(table) == []
+
+
+def test_rows_that_stay_are_no_change(table: Path) -> None:
+    da.write(table, data(4, 9, part="c"), "overwrite", replace_where=col("id") >= 3)
+    assert sorted(da.to_table(table)["id"].to_pylist()) == [1, 2, 4, 9]
+    gone = [(3, "a", "delete"), (4, "b", "delete"), (5, "b", "delete")]
+    assert feed(table, 2) == sorted([*gone, (4, "c", "insert"), (9, "c", "insert")])
+    assert all(each.name.startswith("cdc-") for each in change_files(table))
+    assert len(change_files(table)) == 3
+
+
+def test_new_columns_are_in_the_feed_of_the_rows_that_bring_them(table: Path) -> None:
+    wider = data(3).append_column("new", pa.array([7]))
+    da.write(table, wider, "overwrite", replace_where=col("id") == 3, merge_schema=True)
+    found: Any = da.read_changes(table, 2, 2)
+    found = found if isinstance(found, pa.Table) else pa.table(found)
+    told = {row["_change_type"]: row["new"] for row in found.to_pylist()}
+    assert told == {"delete": None, "insert": 7}
+
+
+def test_another_reader_sees_the_same_feed(tmp_path: Path) -> None:
+    da.write(tmp_path, data(1, 2, 3), partition_by=["p"], configuration=FEED)
+    da.write(tmp_path, data(2, 8), "overwrite", replace_where=col("id") >= 2)
+    assert feed_by_deltalake(tmp_path, 1) == feed(tmp_path, 1)
+    assert feed(tmp_path, 1) == [
+        (2, "a", "delete"),
+        (2, "a", "insert"),
+        (3, "a", "delete"),
+        (8, "a", "insert"),
+    ]
+
+
+def test_without_the_property_no_change_is_told(tmp_path: Path) -> None:
+    da.write(tmp_path, data(1, 2))
+    transaction = begin(DeltaLog(tmp_path))
+    transaction.set_properties({"delta.feature.changeDataFeed": "supported"})
+    transaction.commit(operation="SET TBLPROPERTIES")
+    da.write(tmp_path, data(2), "overwrite", replace_where=col("id") == 2)
+    assert change_files(tmp_path) == []
+
+
+def test_compaction_changes_no_rows_and_vacuum_knows_the_files(table: Path) -> None:
+    da.write(table, data(3), "overwrite", replace_where=col("id") == 3)
+    optimize(DeltaLog(table))
+    assert feed(table, 3) == []
+    vacuum(DeltaLog(table))
+    assert change_files(table)
+
+
+def test_a_write_that_fails_leaves_no_file(table: Path) -> None:
+    before = sorted(table.rglob("*.parquet"))
+    late = begin(DeltaLog(table))
+    da.write(table, data(3), "overwrite", replace_where=col("id") == 3)
+    others = sorted(table.rglob("*.parquet"))
+    with pytest.raises(Exception, match="was committed first"):
+        da.write(late, data(3), "overwrite", replace_where=col("id") == 3)
+    assert sorted(table.rglob("*.parquet")) == others != before
+
+
+def test_the_columns_of_the_feed_have_their_names_for_themselves(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="change data feed"):
+        da.write(tmp_path, pa.table({"_Change_Type": ["x"], "id": [1]}), configuration=FEED)
+
+
+def test_change_files_have_the_columns_of_the_table_and_the_type(tmp_path: Path) -> None:
+    da.write(tmp_path, data(1, 2), configuration=FEED)
+    da.write(tmp_path, data(2), "overwrite", replace_where=col("id") == 2)
+    found = [row for each in change_files(tmp_path) for row in rows(pq.read_table(each))]
+    assert sorted(found, key=str) == [
+        {"id": 2, "p": "a", "_change_type": "delete"},
+        {"id": 2, "p": "a", "_change_type": "insert"},
+    ]

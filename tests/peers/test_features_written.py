@@ -1,0 +1,309 @@
+"""Tables with features that the Arrow engine writes: one made here is gone on with by delta-spark,
+and one made there by us, several times in turn; what both make alike says the same in its log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import InvalidRequestError
+from delta_ops.maintenance import optimize
+from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
+from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
+from tests.tables import rows
+
+MODE = "delta.columnMapping.mode"
+_PHYSICAL = re.compile(r"col-[0-9a-f]{8}-[0-9a-f-]{27}")
+
+
+def data(*ids: int, part: str = "a", **columns: Any) -> pa.Table:
+    nested = [{"x": i, "inner": [{"z": i}]} for i in ids]
+    table = {"my id": pa.array(ids, pa.int64()), "part": [part] * len(ids), "s": nested}
+    return pa.table({**table, **columns})
+
+
+def actions(root: Path, version: int, kind: str) -> list[dict[str, Any]]:
+    lines = (root / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    return [body[kind] for line in lines if kind in (body := json.loads(line))]
+
+
+def names_of(root: Path) -> dict[str, str]:
+    """The dotted path of each column by its physical name."""
+
+    def walk(fields: list[dict[str, Any]], path: str) -> Any:
+        for each in fields:
+            yield each["metadata"]["delta.columnMapping.physicalName"], path + each["name"]
+            inner = each["type"]
+            while isinstance(inner, dict) and inner["type"] == "array":
+                inner = inner["elementType"]
+            if isinstance(inner, dict) and inner["type"] == "struct":
+                yield from walk(inner["fields"], f"{path}{each['name']}.")
+
+    schema = json.loads(DeltaLog(root).snapshot().metadata.schema_string)
+    return dict(walk(schema["fields"], ""))
+
+
+def told(root: Path, version: int) -> dict[str, Any]:
+    """What a commit says of columns, with the names of columns for those of files."""
+    names = names_of(root)
+
+    def rename(value: Any) -> Any:
+        return json.loads(_PHYSICAL.sub(lambda found: names[found[0]], json.dumps(value)))
+
+    metadata = [
+        {
+            "schema": json.loads(rename(each["schemaString"])),
+            "partitionColumns": each["partitionColumns"],
+            "configuration": each["configuration"],
+        }
+        for each in actions(root, version, "metaData")
+    ]
+    files = [
+        {
+            "partitionValues": rename(each["partitionValues"]),
+            "stats": _without_counts_of_lists(rename(json.loads(each["stats"]))),
+        }
+        for each in actions(root, version, "add")
+    ]
+    return {"metaData": metadata, "add": sorted(files, key=str)}
+
+
+def _without_counts_of_lists(stats: dict[str, Any]) -> dict[str, Any]:
+    """Footers do not tell how many lists are null, so our statistics do not, either."""
+    counts = {name: value for name, value in stats["nullCount"].items() if name != "s"}
+    return {**stats, "nullCount": counts, "tightBounds": True}
+
+
+def protocol_of(root: Path) -> tuple[int, int, set[str], set[str]]:
+    found = DeltaLog(root).snapshot().protocol
+    features = {*(found.writer_features or ())}
+    return (
+        found.min_reader_version,
+        found.min_writer_version,
+        {*(found.reader_features or ())},
+        features,
+    )
+
+
+def same_rows(delta_spark: DeltaSpark, root: Path) -> list[dict[str, Any]]:
+    """The rows, which both readers find."""
+    assert delta_spark.validate(root)
+    found = rows(da.to_table(root))
+    assert rows(delta_spark.read(root)) == found
+    return found
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mode: str) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    da.write(ours, data(1, 2), partition_by=["part"], configuration={MODE: mode})
+    delta_spark.write(theirs, data(1, 2), partition_by=["part"], **{MODE: mode})
+    wider = data(3, new=pa.array([7], pa.int64()))
+    da.write(ours, wider, merge_schema=True)
+    delta_spark.write(theirs, wider, mergeSchema="true")
+    other = pa.table({"part": ["b"], "my id": pa.array([5], pa.int64()), "late;": ["x"]})
+    da.write(ours, other, "overwrite", overwrite_schema=True)
+    delta_spark.write(theirs, other, "overwrite", partition_by=["part"], overwriteSchema="true")
+    assert protocol_of(ours) == protocol_of(theirs)
+    assert same_rows(delta_spark, ours) == same_rows(delta_spark, theirs) == rows(other)
+    assert told(ours, 2) == told(theirs, 2)
+
+
+@pytest.mark.parametrize("maker", ["ours", "theirs"])
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_mapped_table_is_written_in_turn(
+    tmp_path: Path, delta_spark: DeltaSpark, mode: str, maker: str
+) -> None:
+    table = tmp_path / "t"
+    if maker == "ours":
+        da.write(table, data(1, 2), partition_by=["part"], configuration={MODE: mode})
+    else:
+        delta_spark.write(table, data(1, 2), partition_by=["part"], **{MODE: mode})
+    delta_spark.write(table, data(3, part="b"))
+    da.write(table, data(4, part="b", new=pa.array([7], pa.int64())), merge_schema=True)
+    delta_spark.write(table, data(5, late=pa.array([8], pa.int64())), mergeSchema="true")
+    delta_spark.sql(f"ALTER TABLE delta.`{table}` RENAME COLUMN `my id` TO `the id`")
+    delta_spark.sql(f"ALTER TABLE delta.`{table}` DROP COLUMN new")
+    renamed = data(2, 6).rename_columns(["the id", "part", "s"])
+    da.write(table, renamed.slice(1), merge_schema=True)
+    da.write(table, renamed.slice(0, 1), "overwrite", replace_where=col("the id") == 2)
+    found = same_rows(delta_spark, table)
+    assert sorted(each["the id"] for each in found) == [1, 2, 3, 4, 5, 6]
+    assert {each["the id"]: each["late"] for each in found}[5] == 8
+    assert optimize(DeltaLog(table)).files_removed
+    assert same_rows(delta_spark, table) == found
+    delta_spark.sql(f"DELETE FROM delta.`{table}` WHERE `the id` = 1")
+    da.write(table, renamed.slice(0, 1), "overwrite", partition_overwrite_mode="dynamic")
+    assert sorted(each["the id"] for each in same_rows(delta_spark, table)) == [2, 3, 4]
+    ids = [each["metadata"]["delta.columnMapping.id"] for each in schema_of(table)]
+    assert len(set(ids)) == len(ids)
+
+
+def schema_of(root: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(DeltaLog(root).snapshot().metadata.schema_string)[
+        "fields"
+    ]
+    return found
+
+
+def test_a_table_that_becomes_mapped_says_the_same(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    plain = data(1, 2).rename_columns(["id", "part", "s"])
+    for root in (ours, theirs):
+        da.write(root, plain, partition_by=["part"])
+    transaction = begin(DeltaLog(ours))
+    transaction.set_properties({MODE: "name"})
+    transaction.commit(operation="SET TBLPROPERTIES")
+    delta_spark.sql(f"ALTER TABLE delta.`{theirs}` SET TBLPROPERTIES ('{MODE}' = 'name')")
+    assert told(ours, 1) == told(theirs, 1)
+    assert protocol_of(ours) == protocol_of(theirs)
+    da.write(theirs, plain)
+    delta_spark.write(ours, plain)
+    assert same_rows(delta_spark, ours) == same_rows(delta_spark, theirs)
+
+
+def test_identity_columns_are_counted_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    metadata = {
+        "delta.identity.start": 10,
+        "delta.identity.step": 5,
+        "delta.identity.allowExplicitInsert": False,
+    }
+    create(ours, StructField("id", LONG, metadata=metadata), StructField("v", STRING))
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{theirs}` (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 "
+        "INCREMENT BY 5), v STRING) USING delta"
+    )
+    assert schema_of(ours) == schema_of(theirs)
+    assert protocol_of(ours) == protocol_of(theirs)
+    for root in (ours, theirs):
+        for n in (2, 1):
+            da.write(root, pa.table({"v": ["o"] * n}))
+            delta_spark.write(root, pa.table({"v": ["t"] * n}))
+        found = [row["id"] for row in same_rows(delta_spark, root)]
+        assert len(set(found)) == 6
+        assert all(each >= 10 and each % 5 == 0 for each in found)
+        da.write(root, pa.table({"v": ["o"]}))
+        last = max(row["id"] for row in same_rows(delta_spark, root))
+        (field,) = (each for each in schema_of(root) if each["name"] == "id")
+        assert field["metadata"]["delta.identity.highWaterMark"] == last
+
+
+def create(root: Path, *fields: StructField, **configuration: str) -> None:
+    transaction = begin(DeltaLog(root))
+    transaction.create_table(StructType(fields), configuration=configuration)
+    transaction.commit(operation="CREATE TABLE")
+
+
+def test_defaults_are_filled_by_both(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    columns: list[tuple[str, DataType, str]] = [("d", LONG, "7"), ("t", STRING, "'it'")]
+    fields = (
+        StructField(name, kind, metadata={"CURRENT_DEFAULT": text}) for name, kind, text in columns
+    )
+    create(ours, StructField("id", LONG), *fields)
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{theirs}` (id BIGINT, d BIGINT DEFAULT 7, t STRING DEFAULT 'it') "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    assert protocol_of(ours) == protocol_of(theirs)
+    for root in (ours, theirs):
+        da.write(root, pa.table({"id": [1]}))
+        delta_spark.sql(f"INSERT INTO delta.`{root}` (id) VALUES (2)")
+        assert [(row["d"], row["t"]) for row in same_rows(delta_spark, root)] == [(7, "it")] * 2
+
+
+def test_a_clustered_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    table = tmp_path / "t"
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{table}` (id BIGINT, v STRING) USING delta CLUSTER BY (v)"
+    )
+    da.write(table, pa.table({"id": [1], "v": ["x"]}))
+    delta_spark.write(table, pa.table({"id": [2], "v": ["y"]}))
+    da.write(table, pa.table({"id": [3], "v": ["z"]}))
+    delta_spark.sql(f"OPTIMIZE delta.`{table}`")
+    da.write(table, pa.table({"id": [4], "v": ["z"]}))
+    assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2, 3, 4]
+
+
+def test_partition_columns_are_in_the_files_of_both(
+    tmp_path: Path, delta_spark: DeltaSpark
+) -> None:
+    table = tmp_path / "t"
+    asked = {"delta.feature.materializePartitionColumns": "supported"}
+    da.write(table, pa.table({"p": ["a"], "id": [1]}), partition_by=["p"], configuration=asked)
+    delta_spark.write(table, pa.table({"p": ["b"], "id": [2]}))
+    da.write(table, pa.table({"p": ["b"], "id": [3]}))
+    assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2, 3]
+    stored = [pq.read_schema(each).names for each in table.glob("p=*/*.parquet")]
+    assert all(sorted(names) == ["id", "p"] for names in stored)
+
+
+def test_a_widened_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    table = tmp_path / "t"
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{table}` (id INT) USING delta "
+        "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+    )
+    da.write(table, pa.table({"id": pa.array([1], pa.int32())}))
+    delta_spark.sql(f"ALTER TABLE delta.`{table}` ALTER COLUMN id TYPE BIGINT")
+    da.write(table, pa.table({"id": [2**40]}))
+    delta_spark.write(table, pa.table({"id": [2**41]}))
+    assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2**40, 2**41]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_the_change_data_feed_is_the_same(
+    tmp_path: Path, delta_spark: DeltaSpark, mode: str
+) -> None:
+    table = tmp_path / "t"
+    configuration = {"delta.enableChangeDataFeed": "true", MODE: mode}
+    first = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]})
+    da.write(table, first, partition_by=["p"], configuration=configuration)
+    delta_spark.write(table, pa.table({"id": [4, 5], "p": ["a", "b"]}))
+    new = pa.table({"id": [2, 8], "p": ["a", "c"]})
+    replaced = (col("id") >= 2) & (col("id") != 3)
+    da.write(table, new, "overwrite", replace_where=replaced)
+    delta_spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 8")
+    last = pa.table({"id": [9], "p": ["a"]})
+    da.write(table, last, "overwrite", partition_overwrite_mode="dynamic")
+    theirs = delta_spark.changes(table, startingVersion="0")
+    ours: Any = da.read_changes(table, 0)
+    ours = ours if isinstance(ours, pa.Table) else pa.table(ours)
+    compared = ["id", "p", "_change_type", "_commit_version"]
+    assert rows(ours.select(compared)) == rows(theirs.select(compared))
+    assert [row["id"] for row in same_rows(delta_spark, table)] == [3, 9]
+
+
+def test_a_table_of_old_versions_stays_one(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    table = tmp_path / "t"
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{table}` (id BIGINT) USING delta TBLPROPERTIES "
+        "('delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '6', "
+        f"'{MODE}' = 'name')"
+    )
+    before = DeltaLog(table).snapshot().protocol
+    assert isinstance(before, Protocol)
+    da.write(table, pa.table({"id": [1]}))
+    delta_spark.write(table, pa.table({"id": [2]}))
+    assert DeltaLog(table).snapshot().protocol == before
+    assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2]
+
+
+def test_the_mode_of_a_table_becomes_id_by_neither(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+    table = tmp_path / "t"
+    da.write(table, pa.table({"id": [1]}), configuration={MODE: "name"})
+    with pytest.raises(DeltaSparkError, match="mode"):
+        delta_spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('{MODE}' = 'id')")
+    with pytest.raises(InvalidRequestError, match="cannot become id"):
+        begin(DeltaLog(table)).set_properties({MODE: "id"})
