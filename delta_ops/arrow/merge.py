@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.changeable import validate_inserts, validate_new_rows
 from delta_ops.arrow.merge_clauses import Clause, PlannedClause, plan_clause, taken_columns
 from delta_ops.arrow.merge_columns import TARGET, MergeColumns, localize, names_of
 from delta_ops.arrow.merge_keys import load_keys, split_condition
@@ -247,6 +248,9 @@ class Merge:
         transaction, snapshot = open_for_change(
             request.target, request.storage_options, request.on_event, "merged"
         )
+        validate_new_rows(snapshot.definition, snapshot.uri, "merged")
+        if any(each.action == "insert" for each in clauses):
+            validate_inserts(snapshot.definition, snapshot.uri)
         change = RowChange(
             operation="MERGE",
             parameters={

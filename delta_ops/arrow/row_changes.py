@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from delta_ops.arrow.changeable import validate_changeable
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.write import write_rows
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import TableNotFoundError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_write import discard_vectors
@@ -108,18 +109,14 @@ def open_for_change(
         verb: What is done to rows, for messages.
 
     Raises:
-        InvalidRequestError: The table is append-only.
+        InvalidRequestError: The table is append-only, or has a change data feed.
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table uses what the engine cannot write.
     """
     transaction = transaction_on(target, storage_options, on_event, "arrow")
     if transaction.snapshot is None:
         raise TableNotFoundError(transaction.log.uri)
-    if transaction.properties.append_only:
-        raise InvalidRequestError(
-            f"{transaction.log.uri} is append-only (delta.appendOnly = true), so that no row can "
-            f"be {verb}; append instead, or unset the property"
-        )
+    validate_changeable(transaction.definition, transaction.log.uri, verb)
     validate_distinct(transaction.schema, transaction.log.uri)
     return transaction, transaction.snapshot
 
@@ -213,7 +210,8 @@ class Rewriter:
         definition = transaction.definition
         self._transaction, self._storage = transaction, transaction.log.storage
         self._file_schema = arrow_schema_from_schema(definition.data_schema)
-        self._writer = DataFileWriter(self._storage, self._file_schema, definition)
+        clustered_by = transaction.clustering_columns
+        self._writer = DataFileWriter(self._storage, self._file_schema, definition, clustered_by)
         self._lock = threading.Lock()
         self._adds: list[AddFile] = []
         self._failures: list[BaseException] = []
@@ -239,8 +237,8 @@ class Rewriter:
         elif first := list(islice(batches, 1)):
             names = self._file_schema.names
             rows = (batch.select(names) for batch in chain(first, batches))
-            columns = self._transaction.definition.partition_columns
-            values = {name: file.partition_values.get(name) for name in columns}
+            columns = self._transaction.definition.partition_names
+            values = {name: file.partition_values.get(stored) for name, stored in columns.items()}
             self._keep([self._writer.write(row_groups(rows), values, data_change=True)])
 
     def attempt(self, process: Callable[[Rewriter, AddFile], R], file: AddFile) -> tuple[R] | None:

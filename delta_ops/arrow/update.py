@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
+from delta_ops.arrow.changeable import validate_new_rows
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.expressions import rows_of_batch
 from delta_ops.arrow.matching import find_rows, find_touched
@@ -80,6 +81,7 @@ def update(
     validate_arguments(update, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "updated")
     schema, table = snapshot.schema, snapshot.uri
+    validate_new_rows(snapshot.definition, table, "updated")
     condition = condition_of(predicate, schema)
     nodes = nodes_of(assignments, schema, table)
     planned = _Update(
