@@ -22,6 +22,7 @@ from delta_ops.cli.maintaining import (
     optimize_command,
     vacuum_command,
 )
+from delta_ops.cli.properties import properties_command
 from delta_ops.cli.reading import changes, count, head, schema
 from delta_ops.cli.render import saying_errors
 from delta_ops.cli.restoring import repair_command, restore_command, revert_command
@@ -59,6 +60,7 @@ for _command in (
     count,
     schema,
     changes,
+    properties_command,
     checkpoint,
     optimize_command,
     vacuum_command,

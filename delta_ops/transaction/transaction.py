@@ -38,6 +38,7 @@ from delta_ops.protocol.actions import (
 from delta_ops.protocol.arrow_schemas import tombstones
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
@@ -572,9 +573,10 @@ class Transaction:
     @property
     def _begins_timestamps(self) -> bool:
         """Whether commits of a table that is there carry their time from this one on."""
-        if self.snapshot is None or self.snapshot.properties.in_commit_timestamps:
+        if self.snapshot is None or not self.properties.in_commit_timestamps:
             return False
-        return self.properties.in_commit_timestamps
+        # That property alone: another one may be what this commit puts right.
+        return not IN_COMMIT_TIMESTAMPS.value_in(self.snapshot.metadata.configuration)
 
     def _footprint(self) -> Footprint:
         draft = self._draft
