@@ -32,7 +32,7 @@ def merge_schemas(table: StructType, data: StructType) -> StructType:
         for each in table.fields
     )
     added = (
-        replace(each, data_type=_allow_nulls(each.data_type), nullable=True)
+        replace(each, data_type=allow_nulls(each.data_type), nullable=True)
         for each in data.fields
         if each.name.lower() not in table.fields_by_lower_name
     )
@@ -68,9 +68,9 @@ def _merge(current: DataType, given: DataType) -> DataType:
     return current
 
 
-def _allow_nulls(data_type: DataType) -> DataType:
+def allow_nulls(data_type: DataType) -> DataType:
     """The type with nulls allowed wherever it can have them."""
-    match map_members(data_type, _allow_nulls):
+    match map_members(data_type, allow_nulls):
         case StructType(fields=fields):
             return StructType(tuple(replace(each, nullable=True) for each in fields))
         case ArrayType() as array:

@@ -10,7 +10,7 @@ commits nothing where the table is as it should be. No list of files is read, ho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
@@ -39,11 +39,10 @@ Change = Callable[[Transaction], Alteration | None]
 def alter(
     target: TableOrPlace,
     change: Change,
-    *,
-    txn: Txn | tuple[str, int] | None = None,
-    user_metadata: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
+    txn: Txn | tuple[str, int] | None,
+    user_metadata: str | None,
+    storage_options: Mapping[str, Any] | None,
+    dry_run: bool,
 ) -> CommitResult:
     """Change a table and commit; in a dry run only refuse what would be refused.
 
@@ -113,11 +112,56 @@ def set_properties(
             parameters={"properties": list(properties), "ifExists": True},
         )
 
-    return alter(
-        target,
-        change,
-        txn=txn,
-        user_metadata=user_metadata,
-        storage_options=storage_options,
-        dry_run=dry_run,
-    )
+    return alter(target, change, txn, user_metadata, storage_options, dry_run)
+
+
+def rename_table(
+    target: TableOrPlace,
+    name: str | None,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Give the table another name in its metadata, or none; its place stays.
+
+    The reference has no such operation; deltalake's is named UPDATE TABLE METADATA, as this one.
+    """
+    validate_arguments(rename_table, locals())
+
+    def change(transaction: Transaction) -> Alteration | None:
+        if transaction.metadata.name == name:
+            return None
+        transaction.set_metadata(replace(transaction.metadata, name=name))
+        return Alteration(
+            operation="UPDATE TABLE METADATA", parameters={"metadataUpdate": {"name": name}}
+        )
+
+    return alter(target, change, txn, user_metadata, storage_options, dry_run)
+
+
+def set_table_comment(
+    target: TableOrPlace,
+    comment: str | None,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Set the table's description, or remove it where it is None.
+
+    In the history it is the property `comment`, as COMMENT ON TABLE is with the reference.
+    """
+    validate_arguments(set_table_comment, locals())
+
+    def change(transaction: Transaction) -> Alteration | None:
+        if transaction.metadata.description == comment:
+            return None
+        transaction.set_metadata(replace(transaction.metadata, description=comment))
+        return Alteration(
+            operation="SET TBLPROPERTIES", parameters={"properties": {"comment": comment}}
+        )
+
+    return alter(target, change, txn, user_metadata, storage_options, dry_run)
