@@ -322,14 +322,18 @@ class Transaction:
         """Say something else of live files; `data_change` must be False, for they stay."""
         self._draft.apply(Describe(files=tuple(files)))
 
-    def set_metadata(self, metadata: Metadata) -> None:
+    def set_metadata(self, metadata: Metadata, features: Iterable[str] = ()) -> None:
         """Give the table other metadata, such as those of another of its versions.
+
+        Args:
+            features: The protocol gets them if it has them not.
 
         Raises:
             InvalidRequestError: They ask for a feature that the table's protocol does not have.
             UnsupportedFeatureError: The table could not be written any more.
         """
-        self._define(metadata)
+        protocol = add_features(self.protocol, features)
+        self._define(metadata, None if protocol == self.protocol else protocol)
 
     def set_back_transactions(self, versions: Mapping[str, int]) -> None:
         """Leave these versions by application id, whatever the table holds."""

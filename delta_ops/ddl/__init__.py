@@ -1,0 +1,34 @@
+"""DDL: what a table is, changed without rewriting its rows.
+
+Each function commits once, or not at all where the table is as it should be.
+"""
+
+from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
+from delta_ops.transaction import (
+    NewColumn,
+    add_columns,
+    drop_columns,
+    drop_not_null,
+    rename_column,
+    rename_table,
+    reorder_columns,
+    set_comment,
+    set_properties,
+    set_table_comment,
+)
+
+__all__ = [
+    "NewColumn",
+    "add_columns",
+    "add_constraint",
+    "drop_columns",
+    "drop_constraint",
+    "drop_not_null",
+    "rename_column",
+    "rename_table",
+    "reorder_columns",
+    "set_comment",
+    "set_not_null",
+    "set_properties",
+    "set_table_comment",
+]
