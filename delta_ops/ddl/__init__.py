@@ -4,6 +4,7 @@ Each function commits once, or not at all where the table is as it should be.
 """
 
 from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
+from delta_ops.ddl.features import add_feature, drop_feature
 from delta_ops.transaction import (
     NewColumn,
     add_columns,
@@ -21,8 +22,10 @@ __all__ = [
     "NewColumn",
     "add_columns",
     "add_constraint",
+    "add_feature",
     "drop_columns",
     "drop_constraint",
+    "drop_feature",
     "drop_not_null",
     "rename_column",
     "rename_table",

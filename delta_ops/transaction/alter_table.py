@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
@@ -20,6 +20,7 @@ from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.transaction import Transaction, begin
 
+_MAX_ATTEMPTS = 1000
 NOTHING_COMMITTED = CommitResult(version=None, already_committed=False, attempts=0)
 """The outcome where the table is as it should be, and of a dry run."""
 
@@ -30,6 +31,8 @@ class Alteration:
 
     operation: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_alone: bool = False
+    """Whether any other commit that comes first is a conflict."""
 
 
 Change = Callable[[Transaction], Alteration | None]
@@ -43,8 +46,12 @@ def alter(
     user_metadata: str | None,
     storage_options: Mapping[str, Any] | None,
     dry_run: bool,
+    begin_as: Literal["write", "restore"] = "write",
 ) -> CommitResult:
     """Change a table and commit; in a dry run only refuse what would be refused.
+
+    Args:
+        begin_as: "restore" for a table of which we may not write rows.
 
     Raises:
         InvalidRequestError: The change does not fit the table.
@@ -53,7 +60,7 @@ def alter(
         CommitConflictError: Somebody changed the table first.
     """
     log = log_of(target, storage_options)
-    transaction = begin(log)
+    transaction = begin(log, operation=begin_as)
     if transaction.snapshot is None:
         raise TableNotFoundError(log.uri)
     if txn is not None:
@@ -71,6 +78,7 @@ def alter(
         parameters=alteration.parameters,
         user_metadata=user_metadata,
         counts_files=False,
+        max_attempts=1 if alteration.is_alone else _MAX_ATTEMPTS,
     )
 
 

@@ -335,6 +335,17 @@ class Transaction:
         protocol = add_features(self.protocol, features)
         self._define(metadata, None if protocol == self.protocol else protocol)
 
+    def set_definition(self, metadata: Metadata, protocol: Protocol) -> None:
+        """Give the table other metadata and another protocol, which may have fewer features.
+
+        Whoever calls it has seen that nothing rests on the features that go.
+
+        Raises:
+            InvalidRequestError: The metadata ask for a feature that the protocol does not have.
+            UnsupportedFeatureError: The table could not be written any more.
+        """
+        self._define(metadata, protocol)
+
     def set_back_transactions(self, versions: Mapping[str, int]) -> None:
         """Leave these versions by application id, whatever the table holds."""
         for app_id, version in versions.items():
