@@ -4,6 +4,7 @@ Each function commits once, or not at all where the table is as it should be.
 """
 
 from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
+from delta_ops.ddl.drop_table import DropResult, drop_table
 from delta_ops.ddl.features import add_feature, drop_feature
 from delta_ops.transaction import (
     NewColumn,
@@ -19,6 +20,7 @@ from delta_ops.transaction import (
 )
 
 __all__ = [
+    "DropResult",
     "NewColumn",
     "add_columns",
     "add_constraint",
@@ -27,6 +29,7 @@ __all__ = [
     "drop_constraint",
     "drop_feature",
     "drop_not_null",
+    "drop_table",
     "rename_column",
     "rename_table",
     "reorder_columns",
