@@ -1,4 +1,4 @@
-"""The commands that change what a table is: `alter` with its own commands, and `drop`."""
+"""The commands that say what a table is: `alter` with its own commands, `convert` and `drop`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, TypeVar
 
 import click
 
+import delta_ops.arrow as da
 from delta_ops import ddl
 from delta_ops.cli.options import (
     dry_run_option,
     json_option,
     open_table,
+    pairs_callback,
     storage_options_option,
     table_argument,
 )
@@ -176,6 +178,75 @@ def add_feature(log: DeltaLog, name: str, dry_run: bool) -> CommitResult:
 def drop_feature(log: DeltaLog, name: str, truncate_history: bool, dry_run: bool) -> CommitResult:
     """Drop a feature on which nothing rests any more."""
     return ddl.drop_feature(log, name, truncate_history, dry_run=dry_run)
+
+
+@click.command("convert")
+@table_argument
+@click.option(
+    "partitions",
+    "--partition",
+    multiple=True,
+    metavar="NAME[=TYPE]",
+    help="A partition column that the directories name, in their order, with its type as Spark SQL "
+    "writes it; may be repeated. Without it, columns are long, date or string by their values.",
+)
+@click.option(
+    "properties",
+    "--property",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=pairs_callback,
+    help="A property of the new table; may be repeated.",
+)
+@click.option("--name", metavar="NAME", help="The table's name in its metadata.")
+@dry_run_option
+@json_option
+def convert_command(
+    table: str,
+    storage_options: dict[str, Any],
+    partitions: tuple[str, ...],
+    properties: list[tuple[str, str]],
+    name: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Make a directory of Parquet files a table, where it is."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = da.convert(
+            log,
+            partition_by=_partition_types(partitions),
+            configuration=dict(properties),
+            name=name,
+            dry_run=dry_run,
+            on_event=on_event,
+        )
+    num_files = result.metrics.get("numConvertedFiles", 0)
+    if as_json:
+        show_json(
+            {
+                "table": log.uri,
+                "dry_run": dry_run,
+                "version": result.version,
+                "num_files": num_files,
+                "was_table": result.ignored,
+            }
+        )
+    elif result.ignored:
+        say("There is a table already; nothing to do.")
+    else:
+        verb = "Would make" if dry_run else f"Version {result.version} makes"
+        say(f"{verb} a table of {count_text(num_files, 'file')}.")
+
+
+def _partition_types(texts: tuple[str, ...]) -> dict[str, str] | list[str] | None:
+    if not texts:
+        return None
+    pairs = [text.partition("=") for text in texts]
+    types = {name: data_type for name, _, data_type in pairs if data_type}
+    if types and len(types) < len(pairs):
+        raise click.UsageError("give the type of each partition column, or of none")
+    return types or [name for name, _, _ in pairs]
 
 
 @click.command("drop")

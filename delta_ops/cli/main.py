@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from delta_ops.cli.altering import alter_command, drop_command
+from delta_ops.cli.altering import alter_command, convert_command, drop_command
 from delta_ops.cli.fleets import health_command, maintain_command
 from delta_ops.cli.looking import files, history, show
 from delta_ops.cli.maintaining import (
@@ -63,6 +63,7 @@ for _command in (
     changes,
     properties_command,
     alter_command,
+    convert_command,
     drop_command,
     checkpoint,
     optimize_command,

@@ -39,6 +39,15 @@ def merge_schemas(table: StructType, data: StructType) -> StructType:
     return StructType((*kept, *added))
 
 
+def validate_alike(table: StructType, data: StructType) -> None:
+    """Refuse data of which a column has another type, or another spelling, than the table's.
+
+    Raises:
+        InvalidRequestError: With the column and both types.
+    """
+    _validate_alike(table, data, ())
+
+
 def validate_given_once(data: StructType, table: str) -> None:
     """Refuse data in which a column, or a field of a struct, stands twice; case does not count.
 
@@ -54,6 +63,29 @@ def validate_given_once(data: StructType, table: str) -> None:
                     f"{table}: column {'.'.join((*path, name))!r} is in the data twice (case does "
                     "not count); rename or drop one"
                 )
+
+
+def _validate_alike(current: DataType, given: DataType, path: tuple[str, ...]) -> None:
+    match current, given:
+        case StructType(), StructType():
+            for each in given.fields:
+                for known in current.fields_by_lower_name.get(each.name.lower(), ()):
+                    if known.name != each.name:
+                        raise InvalidRequestError(
+                            f"Column {'.'.join((*path, each.name))} is spelt {known.name} there."
+                        )
+                    _validate_alike(known.data_type, each.data_type, (*path, each.name))
+        case ArrayType(), ArrayType():
+            _validate_alike(current.element_type, given.element_type, (*path, "element"))
+        case MapType(), MapType():
+            if allow_nulls(current.key_type) != allow_nulls(given.key_type):
+                raise InvalidRequestError(f"Column {'.'.join(path)} has other keys there.")
+            _validate_alike(current.value_type, given.value_type, (*path, "value"))
+        case _ if current != given:
+            raise InvalidRequestError(
+                f"Column {'.'.join(path)} is of type {given.name}, and of type {current.name} "
+                "there."
+            )
 
 
 def _merge(current: DataType, given: DataType) -> DataType:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.altering import alter_command
 from tests.cli.test_commands import output, run
-from tests.tables import rows_by_deltalake
+from tests.tables import rows, rows_by_deltalake
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("arguments", "operation"), COMMANDS, ids=[each[1] for each in COMMANDS])
 def test_a_table_is_changed_once(table: Path, arguments: tuple[str, ...], operation: str) -> None:
-    asked = ("alter", table, *arguments)
+    asked: tuple[str | Path, ...] = ("alter", table, *arguments)
     assert run(*asked, "--dry-run").stdout == "This can be done; nothing was changed.\n"
     assert DeltaLog(table).snapshot().version == 0
     assert output(*asked) == {"table": str(table), "dry_run": False, "version": 1}
@@ -91,6 +92,26 @@ def test_every_command_of_alter_says_what_it_does() -> None:
         assert command.help
         names = {each.name for each in command.params}
         assert {"as_json", "dry_run", "storage_options"} <= names
+
+
+def test_files_are_made_a_table(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"n={number}").mkdir()
+        pq.write_table(pa.table({"id": [number]}), tmp_path / f"n={number}" / "a.parquet")
+    said = run("convert", tmp_path, "--dry-run").stdout
+    assert said == "Would make a table of 2 files.\n"
+    assert run("convert", tmp_path, "--partition", "n=int", "--partition", "m").exit_code == 2
+    asked = ("--partition", "n=string", "--property", "delta.appendOnly=true", "--name", "x")
+    assert output("convert", tmp_path, *asked) == {
+        "table": str(tmp_path),
+        "dry_run": False,
+        "version": 0,
+        "num_files": 2,
+        "was_table": False,
+    }
+    assert run("convert", tmp_path).stdout == "There is a table already; nothing to do.\n"
+    assert rows(da.to_table(tmp_path)) == [{"id": 1, "n": "1"}, {"id": 2, "n": "2"}]
+    assert DeltaLog(tmp_path).snapshot().properties.append_only
 
 
 def test_a_table_is_dropped_by_its_name(table: Path) -> None:
