@@ -31,13 +31,13 @@ _Validate = Callable[[pa.RecordBatch], None]
 
 
 def check_rows(
-    snapshot: Snapshot, wanted: TableDefinition, rules: Sequence[Check | NotNull]
+    snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
 ) -> None:
     """Refuse rules that a row of a snapshot breaks; the engine of `add_constraint` without a JVM.
 
     Args:
         snapshot: The rows.
-        wanted: The table as it would be; the rules are among its own.
+        definition: The table as it would be; the rules are among its own.
         rules: The new ones.
 
     Raises:
@@ -48,16 +48,16 @@ def check_rows(
     validate_arguments(check_rows, locals())
     for rule in rules:
         if isinstance(rule, Check):
-            _hold_check(rule, snapshot, wanted)
+            _hold_check(rule, snapshot, definition)
         else:
-            _hold_not_null(rule, snapshot, wanted)
+            _hold_not_null(rule, snapshot, definition)
 
 
-def _hold_check(rule: Check, snapshot: Snapshot, wanted: TableDefinition) -> None:
+def _hold_check(rule: Check, snapshot: Snapshot, definition: TableDefinition) -> None:
     alone = {f"{CONSTRAINTS}{rule.name}": rule.expression}
-    metadata = replace(wanted.metadata, configuration=alone)
-    definition = TableDefinition(protocol=wanted.protocol, metadata=metadata)
-    validate = plan_checks(definition, snapshot.uri)[rule]
+    metadata = replace(definition.metadata, configuration=alone)
+    only_it = TableDefinition(protocol=definition.protocol, metadata=metadata)
+    validate = plan_checks(only_it, snapshot.uri)[rule]
     broken = _rows_that_may_break(rule.expression, snapshot.schema)
     columns = None if broken is None else _columns_of(broken, snapshot.schema)
     row = _find_broken_row(snapshot, columns, broken, validate)
@@ -68,8 +68,8 @@ def _hold_check(rule: Check, snapshot: Snapshot, wanted: TableDefinition) -> Non
         )
 
 
-def _hold_not_null(rule: NotNull, snapshot: Snapshot, wanted: TableDefinition) -> None:
-    field = next(f for f in wanted.schema.fields if rule in not_null_rules(StructType((f,))))
+def _hold_not_null(rule: NotNull, snapshot: Snapshot, definition: TableDefinition) -> None:
+    field = next(f for f in definition.schema.fields if rule in not_null_rules(StructType((f,))))
 
     def validate(batch: pa.RecordBatch) -> None:
         validate_rows(pa.Table.from_batches([batch]), StructType((field,)), snapshot.uri)

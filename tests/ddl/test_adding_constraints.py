@@ -101,9 +101,9 @@ def test_what_our_sql_cannot_say_needs_another_engine(tmp_path: Path, condition:
         add_constraint(tmp_path, "odd", condition)
     asked: list[Any] = []
 
-    def engine(snapshot: Snapshot, wanted: Any, rules: Sequence[Any]) -> None:
+    def engine(snapshot: Snapshot, definition: Any, rules: Sequence[Any]) -> None:
         asked.append((snapshot.version, *rules))
-        assert rules[0] in wanted.row_rules
+        assert rules[0] in definition.row_rules
 
     assert add_constraint(tmp_path, "odd", condition, engine=engine).version == 1
     assert asked == [(0, Check("odd", condition))]
@@ -114,7 +114,7 @@ def test_rows_that_were_added_meanwhile_are_a_conflict(log: DeltaLog, level: str
     if level == "WriteSerializable":
         set_properties(log, {"delta.isolationLevel": level})
 
-    def engine(snapshot: Snapshot, wanted: Any, rules: Sequence[Any]) -> None:
+    def engine(snapshot: Snapshot, definition: Any, rules: Sequence[Any]) -> None:
         da.write(log, pa.table({"id": [-1], "p": ["d"]}))
 
     with pytest.raises(CommitConflictError) as conflict:
@@ -124,9 +124,9 @@ def test_rows_that_were_added_meanwhile_are_a_conflict(log: DeltaLog, level: str
 
 
 def test_rows_that_were_only_rearranged_are_none(log: DeltaLog) -> None:
-    def engine(snapshot: Snapshot, wanted: Any, rules: Sequence[Any]) -> None:
+    def engine(snapshot: Snapshot, definition: Any, rules: Sequence[Any]) -> None:
         assert optimize(log).version == 2
-        da.check_rows(snapshot, wanted, rules)
+        da.check_rows(snapshot, definition, rules)
 
     assert add_constraint(log, "positive", "id > 0", engine=engine).version == 3
 
