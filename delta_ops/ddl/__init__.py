@@ -6,6 +6,7 @@ Each function commits once, or not at all where the table is as it should be.
 from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
 from delta_ops.ddl.drop_table import DropResult, drop_table
 from delta_ops.ddl.features import add_feature, drop_feature
+from delta_ops.ddl.shallow_clone import shallow_clone
 from delta_ops.transaction import (
     NewColumn,
     add_columns,
@@ -37,4 +38,5 @@ __all__ = [
     "set_not_null",
     "set_properties",
     "set_table_comment",
+    "shallow_clone",
 ]

@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "ddl.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     names: dict[str, object] = {"__name__": "__main__"}
     for example in examples:
         exec(compile(example, PAGE.name, "exec"), names)
@@ -42,6 +42,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "WRITE",
     ]
     assert da.to_table(log)["price"].to_pylist() == [9.5, 20.0]
+    assert da.to_table("lake/orders_to_try").to_pylist() == da.to_table(log).to_pylist()
     assert list(Path("lake/visits").rglob("*")) == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from delta_ops.protocol.actions import DomainMetadata
@@ -18,8 +20,8 @@ def field(name: str, data_type: DataType = LONG, **metadata: object) -> StructFi
 
 def table(**configuration: str) -> TableDefinition:
     inner = StructType((field("b"), field("c", STRING)))
-    generated = {"delta.generationExpression": "year(A)"}
-    invariant = {"delta.invariants": '{"expression":{"expression":"n > 0"}}'}
+    generated: dict[str, Any] = {"delta.generationExpression": "year(A)"}
+    invariant: dict[str, Any] = {"delta.invariants": '{"expression":{"expression":"n > 0"}}'}
     fields = (field("a"), field("s", inner), field("y", **generated), field("n", **invariant))
     return define(StructType(fields), **configuration)
 
