@@ -6,6 +6,7 @@ Each function commits once, or not at all where the table is as it should be.
 from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
 from delta_ops.ddl.drop_table import DropResult, drop_table
 from delta_ops.ddl.features import add_feature, drop_feature
+from delta_ops.ddl.manifest import ManifestResult, generate_manifest
 from delta_ops.ddl.shallow_clone import shallow_clone
 from delta_ops.transaction import (
     NewColumn,
@@ -22,6 +23,7 @@ from delta_ops.transaction import (
 
 __all__ = [
     "DropResult",
+    "ManifestResult",
     "NewColumn",
     "add_columns",
     "add_constraint",
@@ -31,6 +33,7 @@ __all__ = [
     "drop_feature",
     "drop_not_null",
     "drop_table",
+    "generate_manifest",
     "rename_column",
     "rename_table",
     "reorder_columns",
