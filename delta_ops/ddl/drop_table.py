@@ -11,7 +11,9 @@ On no store can many files be deleted at once, so that a half table must never p
 4. the last commit goes, and with it the place is free for another table.
 
 Killed at any moment, the table is either as it was or cannot be opened, and the next call finds the
-last commit and goes on. Links are left where they are, and so is what they lead to.
+last commit and goes on. Where several calls are at it, the others stop when the first is done: what
+is made at the place from then on is not theirs. Links are left where they are, and so is what they
+lead to.
 """
 
 from __future__ import annotations
@@ -174,6 +176,8 @@ def _delete(log: DeltaLog, version: int, num_files: int, on_event: OnEvent) -> t
         while not is_empty:  # what a writer left that was at work, the next listing shows
             is_empty = True
             for files in _batches(storage.list_tree(place), mark):
+                if not any(storage.find([mark])):  # another call is done, and the place is free
+                    return ()
                 if failures := storage.delete_many(file.path for file in files):
                     return tuple(failures)
                 is_empty = False

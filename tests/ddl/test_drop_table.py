@@ -24,6 +24,7 @@ from delta_ops.errors import (
 )
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.storage import Storage, open_storage
+from tests.counting_storage import CountingStorage
 from tests.faulty_storage import crashes
 from tests.tables import rows_by_deltalake
 
@@ -172,6 +173,20 @@ def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
         assert files(place) == [], where
         shutil.rmtree(place.parent)
     assert seen == {True, False}
+
+
+def test_a_slow_call_leaves_the_table_that_is_made_after_a_quick_one(root: Path) -> None:
+    outside, listed = open_storage(root), count()
+
+    def be_quick(_number: int, method: str, path: str, when: str) -> None:
+        # After the listing of what is left beside the log.
+        is_last = (method, path, when) == ("list_tree", "", "after")
+        if is_last and next(listed) == 1:
+            drop_by(outside)
+            da.write(DeltaLog("", storage=outside), pa.table({"new": [1]}))
+
+    drop_table(DeltaLog("", storage=CountingStorage(outside, be_quick)), "orders")
+    assert rows_by_deltalake(root) == [{"new": 1}]
 
 
 def test_what_cannot_be_deleted_is_told_and_the_next_call_goes_on(root: Path) -> None:
