@@ -18,7 +18,7 @@ from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import TableExistsError
+from delta_ops.errors import TableExistsError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
 from delta_ops.protocol.deletion_vectors import stored_path
@@ -62,9 +62,12 @@ def shallow_clone(
             return done
     if transaction.snapshot is not None:
         raise TableExistsError(log.uri)
+    domains = snapshot.domain_metadata()
+    if of_protocol := tuple(f"domain {name}" for name in domains if name.startswith("delta.")):
+        raise UnsupportedFeatureError(snapshot.uri, of_protocol, "cloned")
     transaction.require_new_table()
     transaction.set_definition(_own_metadata(snapshot, clock()), snapshot.protocol)
-    for domain in snapshot.domain_metadata().values():
+    for domain in domains.values():
         transaction.set_domain_metadata(domain)
     adds = [_name_absolutely(add, snapshot) for add in snapshot.add_files()]
     transaction.put_back(adds)

@@ -106,9 +106,12 @@ def test_what_cannot_be_cloned_is_refused(source: DeltaLog, tmp_path: Path) -> N
         shallow_clone(source, source)
     with pytest.raises(TableNotFoundError):
         shallow_clone(tmp_path / "none", tmp_path / "clone")
-    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=("clustering",))
-    create_commit(source.storage, source.log_directory, 2, [CommitInfo(values={}), protocol])
-    with pytest.raises(UnsupportedFeatureError, match="clustering"):
+    protocol = Protocol(
+        min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)
+    )
+    own = DomainMetadata(domain="delta.made.up", configuration="{}")
+    create_commit(source.storage, source.log_directory, 2, [CommitInfo(values={}), protocol, own])
+    with pytest.raises(UnsupportedFeatureError, match=r"cannot be cloned.*domain delta\.made\.up"):
         shallow_clone(source, tmp_path / "clone")
     assert not (tmp_path / "clone" / "_delta_log").exists()
 
