@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
+import delta_ops.ddl
 import delta_ops.maintenance as dm
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
@@ -28,7 +29,7 @@ SECRET = "wJalrXUtnFEMI"
 
 
 def public_functions(*engines: ModuleType) -> Iterator[Callable[..., Any]]:
-    for module in (dm, *engines):
+    for module in (dm, delta_ops.ddl, *engines):
         for name in module.__all__:
             if inspect.isfunction(found := getattr(module, name)):
                 yield found
@@ -61,6 +62,11 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **dict.fromkeys(("files", "listed", "later", "tables"), ()),
         **dict.fromkeys(("uri", "prefix"), str(root)),
         "path": root / "schema.parquet",
+        "definition": snapshot.definition,
+        **dict.fromkeys(("name", "column", "condition", "comment"), "id"),
+        "columns": (),
+        "properties": {"owner": "me"},
+        "rules": (),
         "data": pa.table({"id": [2]}),
         "assignments": {"id": 2},
         "predicate": "target.id = source.id",

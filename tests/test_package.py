@@ -25,6 +25,7 @@ PROJECT = Path(__file__).resolve().parents[1]
     [
         "delta_ops",
         "delta_ops.arrow",
+        "delta_ops.ddl",
         "delta_ops.maintenance",
         "delta_ops.pipes",
         "delta_ops.cli.entry",

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from delta_ops.cli.altering import alter_command, convert_command, drop_command
 from delta_ops.cli.fleets import health_command, maintain_command
 from delta_ops.cli.looking import files, history, show
 from delta_ops.cli.maintaining import (
@@ -22,6 +23,7 @@ from delta_ops.cli.maintaining import (
     optimize_command,
     vacuum_command,
 )
+from delta_ops.cli.properties import properties_command
 from delta_ops.cli.reading import changes, count, head, schema
 from delta_ops.cli.render import saying_errors
 from delta_ops.cli.restoring import repair_command, restore_command, revert_command
@@ -59,6 +61,10 @@ for _command in (
     count,
     schema,
     changes,
+    properties_command,
+    alter_command,
+    convert_command,
+    drop_command,
     checkpoint,
     optimize_command,
     vacuum_command,

@@ -123,21 +123,22 @@ def open_snapshot(
     return open_table(table, storage_options).snapshot(version, timestamp)
 
 
-def _predicate(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Predicate | None:
-    try:
-        return None if text is None else parse_predicate(text)
-    except InvalidRequestError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _pairs(
+def pairs_callback(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> list[tuple[str, str]]:
+    """NAME=VALUE, given several times, as pairs."""
     pairs = [text.partition("=") for text in texts]
     # What was typed may be a secret, so the message does not repeat it.
     if not all(name and equals for name, equals, _ in pairs):
         raise click.BadParameter("write it as NAME=VALUE")
     return [(name, value) for name, _, value in pairs]
+
+
+def _predicate(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Predicate | None:
+    try:
+        return None if text is None else parse_predicate(text)
+    except InvalidRequestError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _size(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
@@ -152,7 +153,7 @@ def _size(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int
 def _storage_options(
     ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, Any]:
-    return {name: _parse_value(text) for name, text in _pairs(ctx, param, texts)}
+    return {name: _parse_value(text) for name, text in pairs_callback(ctx, param, texts)}
 
 
 def _parse_value(text: str) -> Any:

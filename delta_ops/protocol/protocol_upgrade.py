@@ -1,4 +1,4 @@
-"""Protocol upgrade: the protocol of a table that is to have more features.
+"""Protocol upgrade: the protocol of a table that is to have more features, or one less.
 
 Source: PROTOCOL.md, "Protocol Evolution", "Table Features" and "Table Features for New and Existing
 Tables".
@@ -10,7 +10,7 @@ and with them those that the versions stood for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import (
@@ -38,18 +38,45 @@ def add_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     if wanted == there:
         return protocol
     if protocol.min_writer_version < FEATURES_WRITER_VERSION:
-        reader = max(feature_of(name).legacy_reader_version or 1 for name in wanted)
-        for writer in _LEGACY_WRITER_VERSIONS:
-            legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
-            if set(wanted) == {*features_of_writers(legacy)}:
-                return legacy
-    for_readers = tuple(name for name in wanted if feature_of(name).for_readers)
+        legacy = _legacy_protocol(wanted)
+        if legacy is not None:
+            return legacy
+    return _listing_protocol(protocol, wanted)
+
+
+def remove_feature(protocol: Protocol, name: str) -> Protocol:
+    """The protocol without a feature, as low as it can be; itself if it has it not.
+
+    Args:
+        protocol: One that is supported: of no version to come.
+        name: One that no other feature of the protocol requires.
+    """
+    there = dict.fromkeys((*features_of_writers(protocol), *features_of_readers(protocol)))
+    if name not in there:
+        return protocol
+    wanted = [each for each in there if each != name]
+    return _legacy_protocol(wanted) or _listing_protocol(protocol, wanted)
+
+
+def _legacy_protocol(wanted: Collection[str]) -> Protocol | None:
+    """The protocol from before features that has exactly these, if there is one."""
+    reader = max((feature_of(name).legacy_reader_version or 1 for name in wanted), default=1)
+    for writer in _LEGACY_WRITER_VERSIONS:
+        legacy = Protocol(min_reader_version=reader, min_writer_version=writer)
+        if set(wanted) == {*features_of_writers(legacy)}:
+            return legacy
+    return None
+
+
+def _listing_protocol(protocol: Protocol, wanted: Iterable[str]) -> Protocol:
+    names = tuple(wanted)
+    for_readers = tuple(name for name in names if feature_of(name).for_readers)
     reader = _reader_version(protocol, for_readers)
     return Protocol(
         min_reader_version=reader,
         min_writer_version=FEATURES_WRITER_VERSION,
         reader_features=for_readers if reader == FEATURES_READER_VERSION else None,
-        writer_features=tuple(wanted),
+        writer_features=names,
     )
 
 

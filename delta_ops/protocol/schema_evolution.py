@@ -32,11 +32,20 @@ def merge_schemas(table: StructType, data: StructType) -> StructType:
         for each in table.fields
     )
     added = (
-        replace(each, data_type=_allow_nulls(each.data_type), nullable=True)
+        replace(each, data_type=allow_nulls(each.data_type), nullable=True)
         for each in data.fields
         if each.name.lower() not in table.fields_by_lower_name
     )
     return StructType((*kept, *added))
+
+
+def validate_alike(table: StructType, data: StructType) -> None:
+    """Refuse data of which a column has another type, or another spelling, than the table's.
+
+    Raises:
+        InvalidRequestError: With the column and both types.
+    """
+    _validate_alike(table, data, ())
 
 
 def validate_given_once(data: StructType, table: str) -> None:
@@ -56,6 +65,29 @@ def validate_given_once(data: StructType, table: str) -> None:
                 )
 
 
+def _validate_alike(current: DataType, given: DataType, path: tuple[str, ...]) -> None:
+    match current, given:
+        case StructType(), StructType():
+            for each in given.fields:
+                for known in current.fields_by_lower_name.get(each.name.lower(), ()):
+                    if known.name != each.name:
+                        raise InvalidRequestError(
+                            f"Column {'.'.join((*path, each.name))} is spelt {known.name} there."
+                        )
+                    _validate_alike(known.data_type, each.data_type, (*path, each.name))
+        case ArrayType(), ArrayType():
+            _validate_alike(current.element_type, given.element_type, (*path, "element"))
+        case MapType(), MapType():
+            if allow_nulls(current.key_type) != allow_nulls(given.key_type):
+                raise InvalidRequestError(f"Column {'.'.join(path)} has other keys there.")
+            _validate_alike(current.value_type, given.value_type, (*path, "value"))
+        case _ if current != given:
+            raise InvalidRequestError(
+                f"Column {'.'.join(path)} is of type {given.name}, and of type {current.name} "
+                "there."
+            )
+
+
 def _merge(current: DataType, given: DataType) -> DataType:
     match current, given:
         case StructType(), StructType():
@@ -68,9 +100,9 @@ def _merge(current: DataType, given: DataType) -> DataType:
     return current
 
 
-def _allow_nulls(data_type: DataType) -> DataType:
+def allow_nulls(data_type: DataType) -> DataType:
     """The type with nulls allowed wherever it can have them."""
-    match map_members(data_type, _allow_nulls):
+    match map_members(data_type, allow_nulls):
         case StructType(fields=fields):
             return StructType(tuple(replace(each, nullable=True) for each in fields))
         case ArrayType() as array:

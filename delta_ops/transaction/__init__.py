@@ -1,6 +1,15 @@
 """One commit, done right: `begin(log)`, stage, `commit`."""
 
+from delta_ops.transaction.alter_columns import (
+    NewColumn,
+    add_columns,
+    drop_not_null,
+    reorder_columns,
+    set_comment,
+)
+from delta_ops.transaction.alter_table import rename_table, set_properties, set_table_comment
 from delta_ops.transaction.conflicts import Conflict
+from delta_ops.transaction.drop_columns import drop_columns, rename_column
 from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
@@ -13,11 +22,21 @@ __all__ = [
     "CommitResult",
     "Conflict",
     "Hook",
+    "NewColumn",
     "RewriteGroup",
     "Staged",
     "Transaction",
     "Txn",
+    "add_columns",
     "begin",
     "checkpoint_if_due",
+    "drop_columns",
+    "drop_not_null",
+    "rename_column",
+    "rename_table",
+    "reorder_columns",
+    "set_comment",
+    "set_properties",
+    "set_table_comment",
     "write_checksum",
 ]

@@ -42,6 +42,7 @@ from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.identity_columns import keep_marks, move_marks
+from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
@@ -358,15 +359,33 @@ class Transaction:
         """Say something else of live files; `data_change` must be False, for they stay."""
         self._draft.apply(Describe(files=tuple(files)))
 
-    def set_metadata(self, metadata: Metadata) -> None:
+    def set_metadata(self, metadata: Metadata, features: Iterable[str] = ()) -> None:
         """Give the table other metadata, such as those of another of its versions.
+
+        Args:
+            features: The protocol gets them if it has them not.
 
         Raises:
             InvalidRequestError: They ask for a feature that the table's protocol does not have.
             UnsupportedFeatureError: The table could not be written any more.
         """
         before = self._metadata_of_files
-        self._define(metadata if before is None else keep_marks(metadata, before))
+        protocol = add_features(self.protocol, features)
+        self._define(
+            metadata if before is None else keep_marks(metadata, before),
+            None if protocol == self.protocol else protocol,
+        )
+
+    def set_definition(self, metadata: Metadata, protocol: Protocol) -> None:
+        """Give the table other metadata and another protocol, which may have fewer features.
+
+        Whoever calls it has seen that nothing rests on the features that go.
+
+        Raises:
+            InvalidRequestError: The metadata ask for a feature that the protocol does not have.
+            UnsupportedFeatureError: The table could not be written any more.
+        """
+        self._define(metadata, protocol)
 
     def set_back_transactions(self, versions: Mapping[str, int]) -> None:
         """Leave these versions by application id, whatever the table holds."""
@@ -622,8 +641,9 @@ class Transaction:
     def _begins_timestamps(self) -> bool:
         """Whether commits of a table that is there carry their time from this one on."""
         if self.snapshot is None or not self.properties.in_commit_timestamps:
-            return False  # what the table says of itself may be what this commit puts right
-        return not self.snapshot.properties.in_commit_timestamps
+            return False
+        # That property alone: another one may be what this commit puts right.
+        return not IN_COMMIT_TIMESTAMPS.value_in(self.snapshot.metadata.configuration)
 
     def _footprint(self) -> Footprint:
         draft = self._draft

@@ -1,0 +1,154 @@
+"""Check rows: hold new rules against the rows that a table has, before the table demands them.
+
+Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants" (every row satisfies them).
+
+Only files are opened whose statistics do not prove that all of their rows keep the rule, and of
+these only the columns that it is about. A few batches are in memory at a time.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.row_checks import plan_checks, validate_rows
+from delta_ops.arrow.scan import read_files
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.planning.scan import plan_scan
+from delta_ops.protocol.predicate import Predicate, col, parse_predicate, resolve
+from delta_ops.protocol.predicate.nodes import In, IsNull, Not, Or, leaves_of
+from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull, not_null_rules
+from delta_ops.protocol.schema import StructField, StructType
+from delta_ops.protocol.table_definition import TableDefinition
+
+_SHOWN_COLUMNS = 20
+_Validate = Callable[[pa.RecordBatch], None]
+
+
+def check_rows(
+    snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
+) -> None:
+    """Refuse rules that a row of a snapshot breaks; the engine of `add_constraint` without a JVM.
+
+    Args:
+        snapshot: The rows.
+        definition: The table as it would be; the rules are among its own.
+        rules: The new ones.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule, with the rule and a row; or a condition is none
+            that this engine can evaluate.
+        DataFileError: A data file or a deletion vector is gone or cannot be read.
+    """
+    validate_arguments(check_rows, locals())
+    for rule in rules:
+        if isinstance(rule, Check):
+            _hold_check(rule, snapshot, definition)
+        else:
+            _hold_not_null(rule, snapshot, definition)
+
+
+def _hold_check(rule: Check, snapshot: Snapshot, definition: TableDefinition) -> None:
+    alone = {f"{CONSTRAINTS}{rule.name}": rule.expression}
+    metadata = replace(definition.metadata, configuration=alone)
+    only_it = TableDefinition(protocol=definition.protocol, metadata=metadata)
+    validate = plan_checks(only_it, snapshot.uri)[rule]
+    broken = _rows_that_may_break(rule.expression, snapshot.schema)
+    columns = None if broken is None else _columns_of(broken, snapshot.schema)
+    row = _find_broken_row(snapshot, columns, broken, validate)
+    if row is not None:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: {rule} ({rule.expression}) is not true for each row that is there, "
+            f"such as {row}; correct or delete these rows first. Nothing was changed"
+        )
+
+
+def _hold_not_null(rule: NotNull, snapshot: Snapshot, definition: TableDefinition) -> None:
+    field = next(f for f in definition.schema.fields if rule in not_null_rules(StructType((f,))))
+
+    def validate(batch: pa.RecordBatch) -> None:
+        validate_rows(pa.Table.from_batches([batch]), StructType((field,)), snapshot.uri)
+
+    broken = None if _is_nested(field) else col(field.name).is_null()
+    row = _find_broken_row(snapshot, [field.name], broken, validate)
+    if row is not None:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: column {rule.column} is null in rows that are there, such as {row}; "
+            "fill them or delete them first. Nothing was changed"
+        )
+
+
+def _rows_that_may_break(expression: str, schema: StructType) -> Predicate | None:
+    """Rows among which are all for which a condition is false or null; None if it cannot be said.
+
+    A condition is null only where one of its columns is, or where a null is listed in it.
+    """
+    try:
+        predicate = resolve(parse_predicate(expression), schema)
+    except InvalidRequestError:
+        return None
+    leaves = list(leaves_of(predicate))
+    if any(isinstance(leaf, In) and None in leaf.values for leaf in leaves):
+        return None
+    return Or((Not(predicate), *(IsNull(leaf.column) for leaf in leaves)))
+
+
+def _columns_of(predicate: Predicate, schema: StructType) -> list[str]:
+    names = sorted({leaf.column[0] for leaf in leaves_of(predicate)})
+    return names or [schema.fields[0].name]
+
+
+def _find_broken_row(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None,
+    broken: Predicate | None,
+    validate: _Validate,
+) -> str | None:
+    """The first row that breaks a rule, with all of its columns, as text."""
+    everything = [field.name for field in snapshot.schema.fields]
+    if next(_find_broken(snapshot, columns or everything, broken, validate), None) is None:
+        return None
+    row = next(_find_broken(snapshot, everything, broken, validate))
+    shown = [f"{n} = {_text(row[n][0])}" for n in everything[:_SHOWN_COLUMNS]]
+    return ", ".join(shown) + (", ..." if len(everything) > _SHOWN_COLUMNS else "")
+
+
+def _text(value: pa.Scalar) -> str:
+    try:
+        return reprlib.repr(value.as_py())
+    except (OverflowError, ValueError):  # of a value that Python's types cannot hold
+        return reprlib.repr(value)
+
+
+def _find_broken(
+    snapshot: Snapshot, columns: Sequence[str], broken: Predicate | None, validate: _Validate
+) -> Iterator[pa.RecordBatch]:
+    """A row of each batch that has one which breaks the rule."""
+    files = plan_scan(snapshot, broken)
+    for batch in read_files(snapshot, files, columns, broken):
+        if len(batch) and _is_broken(batch, validate):
+            yield _first_broken(batch, validate)
+
+
+def _first_broken(batch: pa.RecordBatch, validate: _Validate) -> pa.RecordBatch:
+    while len(batch) > 1:
+        half = batch.slice(0, len(batch) // 2)
+        batch = half if _is_broken(half, validate) else batch.slice(len(half))
+    return batch
+
+
+def _is_broken(batch: pa.RecordBatch, validate: _Validate) -> bool:
+    try:
+        validate(batch)
+    except InvalidRequestError:
+        return True
+    return False
+
+
+def _is_nested(field: StructField) -> bool:
+    return hasattr(field.data_type, "fields") or field.data_type.name.startswith(("array", "map"))

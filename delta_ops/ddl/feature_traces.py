@@ -1,0 +1,128 @@
+"""Feature traces: what of a table still rests on a feature, so that it cannot be dropped.
+
+Source: PROTOCOL.md, "Table Features", and the sections of each feature; what the reference removes
+by itself is refused by name here, so that nobody loses what he did not ask to lose.
+
+A feature of readers leaves traces in the log as well: who does not know it may replay the commits
+before the drop, and would misread them. So those must be gone first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.segment import list_log
+from delta_ops.protocol.arrow_schemas import deletion_vectors
+from delta_ops.protocol.known_properties import (
+    IN_COMMIT_TIMESTAMP_TIME,
+    IN_COMMIT_TIMESTAMP_VERSION,
+    IN_COMMIT_TIMESTAMPS,
+)
+from delta_ops.protocol.row_rules import Check
+
+_ENABLE_VECTORS = "delta.enableDeletionVectors"
+
+
+def _find_nothing(_: object) -> Iterator[str]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Droppable:
+    """A feature that can be dropped, and what must be gone first."""
+
+    in_table: Callable[[Snapshot], Iterator[str]] = _find_nothing
+    """What of the latest version rests on it, each with what to do."""
+    in_log: Callable[[DeltaLog], Iterator[str]] = _find_nothing
+    """What of the log rests on it; of a feature of readers."""
+    properties: tuple[str, ...] = ()
+    """Properties that go with it."""
+
+
+def _constraints(snapshot: Snapshot) -> Iterator[str]:
+    for rule in snapshot.definition.row_rules:
+        if isinstance(rule, Check):
+            yield f"{rule} ({rule.expression}); drop the constraint first"
+
+
+def _domains(snapshot: Snapshot) -> Iterator[str]:
+    for name in snapshot.domain_metadata():
+        yield f"the domain {name}; remove the domain first"
+
+
+def _v2_policy(snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.properties.checkpoint_policy == "v2":
+        yield "delta.checkpointPolicy = v2; set it to classic first"
+
+
+def _v2_checkpoints(log: DeltaLog) -> Iterator[str]:
+    listing = list_log(log.storage, log.log_directory)
+    for version in sorted(listing.v2_checkpoints):
+        yield f"the V2 checkpoint of version {version}"
+    for checkpoint in listing.checkpoints:
+        # A V2 checkpoint may have the name of a classic one; only it has this column.
+        top = checkpoint.parts[0].path
+        if checkpoint.version in listing.v2_checkpoints or not top.endswith(".parquet"):
+            continue
+        with log.storage.open_input(top) as file:
+            if "checkpointMetadata" in pq.read_schema(file).names:
+                yield f"the V2 checkpoint of version {checkpoint.version}"
+
+
+def _vectors(snapshot: Snapshot) -> Iterator[str]:
+    configuration = snapshot.metadata.configuration
+    if configuration.get(_ENABLE_VECTORS, "").strip().lower() == "true":
+        yield f"{_ENABLE_VECTORS} = true; unset it first"
+    for files in snapshot.stream_live(["path", "deletionVector"]):
+        if count := _num_vectors(files):
+            yield (
+                f"the deletion vectors of at least {count} live files; write these files anew "
+                "first (with delta-spark: REORG TABLE ... APPLY (PURGE))"
+            )
+            return
+
+
+def _vectors_in_log(log: DeltaLog) -> Iterator[str]:
+    listing = list_log(log.storage, log.log_directory)
+    # Without the first commit, whoever reads begins at a checkpoint and goes on from there.
+    is_whole = 0 in listing.commits or not listing.checkpoints
+    first = 0 if is_whole else listing.checkpoints[0].version + 1
+    for commit in log.commits(first):
+        if _num_vectors(commit.adds) or _num_vectors(commit.removes):
+            yield f"deletion vectors in the commit of version {commit.version}"
+    if not listing.checkpoints:
+        return
+    # What a later checkpoint knows was in the oldest one, or in a commit after it.
+    oldest = log.snapshot(listing.checkpoints[0].version)
+    live = (_num_vectors(files) for files in oldest.stream_live(["path", "deletionVector"]))
+    if any(live) or _num_vectors(oldest.tombstones(("path", "deletionVector"))):
+        yield f"deletion vectors in the checkpoint of version {oldest.version}"
+
+
+def _num_vectors(files: pa.Table) -> int:
+    column = files["deletionVector"]
+    if column.null_count == len(column):
+        return 0
+    return sum(vector is not None for vector in deletion_vectors(column))
+
+
+DROPPABLE: Mapping[str, Droppable] = {
+    "checkConstraints": Droppable(in_table=_constraints),
+    "domainMetadata": Droppable(in_table=_domains),
+    "inCommitTimestamp": Droppable(
+        properties=(
+            IN_COMMIT_TIMESTAMPS.name,
+            IN_COMMIT_TIMESTAMP_VERSION.name,
+            IN_COMMIT_TIMESTAMP_TIME.name,
+        )
+    ),
+    "vacuumProtocolCheck": Droppable(),
+    "v2Checkpoint": Droppable(in_table=_v2_policy, in_log=_v2_checkpoints),
+    "deletionVectors": Droppable(in_table=_vectors, in_log=_vectors_in_log),
+}
+"""By name; no other feature can be dropped by delta_ops."""

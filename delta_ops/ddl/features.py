@@ -1,0 +1,146 @@
+"""Features of a table: add one by its name, or drop one that nothing rests on any more.
+
+Source: PROTOCOL.md, "Table Features".
+
+A drop commits only if nobody else commits meanwhile: what it has looked at would be another table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.ddl.feature_traces import DROPPABLE
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.protocol.features import FEATURES, feature_of
+from delta_ops.protocol.protocol_upgrade import remove_feature
+from delta_ops.protocol.table_properties import FEATURE
+from delta_ops.transaction import CommitResult, Transaction, Txn
+from delta_ops.transaction.alter_table import Alteration, alter, set_properties
+
+
+def add_feature(
+    target: TableOrPlace,
+    name: str,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Add a feature to the table's protocol, with those that it requires.
+
+    Args:
+        txn: Application id and version: a change that the table holds already is not made again.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: There is no such feature.
+        UnsupportedFeatureError: We could not write the table any more.
+    """
+    validate_arguments(add_feature, locals())
+    return set_properties(
+        target,
+        {f"{FEATURE}{name}": "supported"},
+        txn=txn,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+        dry_run=dry_run,
+    )
+
+
+def drop_feature(
+    target: TableOrPlace,
+    name: str,
+    truncate_history: bool = False,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Take a feature out of the table's protocol, so that engines which lack it come back.
+
+    Args:
+        truncate_history: Write a checkpoint and clean the log up first, as far as
+            `delta.logRetentionDuration` allows, so that traces in the log may go.
+
+    Raises:
+        InvalidRequestError: The feature cannot be dropped, or something rests on it: each by name,
+            with what to do.
+        CommitConflictError: Somebody committed meanwhile.
+    """
+    validate_arguments(drop_feature, locals())
+    log = log_of(target, storage_options)
+    feature = _named_feature(name)
+    if feature not in DROPPABLE:
+        raise InvalidRequestError(
+            f"{log.uri}: the feature {feature} cannot be dropped by delta_ops; it can drop "
+            f"{', '.join(DROPPABLE)}"
+        )
+    if truncate_history and not feature_of(feature).for_readers:
+        raise InvalidRequestError(
+            f"{feature} is a feature of writers and leaves nothing in the history; leave "
+            "truncate_history out"
+        )
+
+    def change(transaction: Transaction) -> Alteration | None:
+        if not transaction.definition.has(feature):
+            return None
+        _refuse_traces_in_table(transaction, feature)
+        if truncate_history and not dry_run:
+            create_checkpoint(log)
+            clean_up_log(log)
+        if not (truncate_history and dry_run):  # what the clean-up would leave is not known
+            _refuse_traces_in_log(log, feature, is_truncated=truncate_history)
+        gone = DROPPABLE[feature].properties
+        metadata = transaction.metadata
+        kept = {key: value for key, value in metadata.configuration.items() if key not in gone}
+        transaction.set_definition(
+            replace(metadata, configuration=kept), remove_feature(transaction.protocol, feature)
+        )
+        return Alteration(
+            operation="DROP FEATURE",
+            parameters={"featureName": feature, "truncateHistory": truncate_history},
+            is_alone=True,
+        )
+
+    return alter(log, change, txn, user_metadata, None, dry_run, begin_as="restore")
+
+
+def _named_feature(name: str) -> str:
+    found = [each.name for each in FEATURES if each.name.lower() == name.lower()]
+    if not found:
+        raise InvalidRequestError(f"There is no table feature {name}.")
+    return found[0]
+
+
+def _refuse_traces_in_table(transaction: Transaction, feature: str) -> None:
+    snapshot, table = transaction.snapshot, transaction.log.uri
+    assert snapshot
+    for other in sorted(snapshot.definition.features):
+        if feature in feature_of(other).requires:
+            raise InvalidRequestError(
+                f"{table}: the feature {feature} cannot be dropped: {other} requires it"
+            )
+    for trace in DROPPABLE[feature].in_table(snapshot):
+        raise InvalidRequestError(
+            f"{table}: the feature {feature} cannot be dropped: on it rests {trace}"
+        )
+
+
+def _refuse_traces_in_log(log: DeltaLog, feature: str, *, is_truncated: bool) -> None:
+    for trace in DROPPABLE[feature].in_log(log):
+        cure = (
+            "the log keeps it until delta.logRetentionDuration is over; run this again then"
+            if is_truncated
+            else "drop it with truncate_history=True once delta.logRetentionDuration is over"
+        )
+        raise InvalidRequestError(
+            f"{log.uri}: the feature {feature} cannot be dropped yet: the log has {trace}, which "
+            f"engines without the feature would misread; {cure}"
+        )

@@ -1,0 +1,127 @@
+"""Shallow clone: a new table of another table's files, which stay where they are.
+
+Source: PROTOCOL.md, "Add File and Remove File" (a path may be absolute), "Deletion Vectors"; the
+operation is the reference's CLONE.
+
+The clone has the columns, properties, domains and features of the version that it is made of, and
+an id of its own; its history begins anew, and so do txns. From then on the two tables know nothing
+of each other: a vacuum of the source may take files that only the clone still has.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import TableExistsError, UnsupportedFeatureError
+from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
+from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
+from delta_ops.protocol.deletion_vectors import stored_path
+from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolute
+from delta_ops.protocol.known_properties import (
+    IN_COMMIT_TIMESTAMP_TIME,
+    IN_COMMIT_TIMESTAMP_VERSION,
+)
+from delta_ops.transaction import CommitResult, Txn, begin
+
+
+def shallow_clone(
+    source: Source,
+    target: TableOrPlace,
+    *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    clock: Clock = system_clock,
+) -> CommitResult:
+    """Make a new table of the files of another one, without copying any.
+
+    Args:
+        source: The table, at its latest version unless one is named, or a snapshot of it.
+        target: Where the clone shall be.
+        storage_options: Of the target, and of the files outside of it when it is read.
+
+    Raises:
+        TableExistsError: There is a table at the target.
+        UnsupportedFeatureError: The source uses what we cannot bring into another table.
+    """
+    validate_arguments(shallow_clone, locals())
+    snapshot = snapshot_of(source, version, timestamp)
+    log = log_of(target, storage_options)
+    transaction = begin(log, operation="restore", clock=clock)
+    if txn is not None:
+        transaction.set_transaction(txn)
+        if done := transaction.done_before():
+            return done
+    if transaction.snapshot is not None:
+        raise TableExistsError(log.uri)
+    domains = snapshot.domain_metadata()
+    if of_protocol := tuple(f"domain {name}" for name in domains if name.startswith("delta.")):
+        raise UnsupportedFeatureError(snapshot.uri, of_protocol, "cloned")
+    transaction.require_new_table()
+    transaction.set_definition(_own_metadata(snapshot, clock()), snapshot.protocol)
+    for domain in domains.values():
+        transaction.set_domain_metadata(domain)
+    adds = [_name_absolutely(add, snapshot) for add in snapshot.add_files()]
+    transaction.put_back(adds)
+    size_bytes = sum(add.size for add in adds)
+    return transaction.commit(
+        operation="CLONE",
+        parameters={"source": snapshot.uri, "sourceVersion": snapshot.version},
+        metrics={
+            "sourceTableSize": size_bytes,
+            "sourceNumOfFiles": len(adds),
+            "numRemovedFiles": 0,
+            "numCopiedFiles": 0,
+            "removedFilesSize": 0,
+            "copiedFilesSize": 0,
+        },
+        counts_files=False,
+        user_metadata=user_metadata,
+    )
+
+
+def _own_metadata(snapshot: Snapshot, now_ms: int) -> Metadata:
+    # A table whose commits carry their time from the first one on does not say since when.
+    since = (IN_COMMIT_TIMESTAMP_VERSION.name, IN_COMMIT_TIMESTAMP_TIME.name)
+    found = snapshot.metadata.configuration.items()
+    return replace(
+        snapshot.metadata,
+        id=str(uuid.uuid4()),
+        created_time=now_ms,
+        configuration={name: value for name, value in found if name not in since},
+    )
+
+
+def _name_absolutely(add: AddFile, snapshot: Snapshot) -> AddFile:
+    vector = add.deletion_vector
+    return replace(
+        add,
+        path=_absolute_path(add.path, snapshot),
+        data_change=True,
+        deletion_vector=vector and _absolute_vector(vector, snapshot),
+    )
+
+
+def _absolute_vector(vector: DeletionVector, snapshot: Snapshot) -> DeletionVector:
+    path = stored_path(vector, snapshot.uri)
+    if path is None:  # it stands in the log itself
+        return vector
+    place = _absolute_path(encode_path(path), snapshot)
+    return replace(vector, storage_type="p", path_or_inline_dv=place)
+
+
+def _absolute_path(log_path: str, snapshot: Snapshot) -> str:
+    """A path of the source's log, as the log of any table can have it."""
+    if is_absolute(log_path):
+        return log_path
+    path = canonical_path(log_path, snapshot.uri)
+    place = path if is_absolute(path) else snapshot.storage.locate(path)
+    return f"file:{encode_path(place)}" if place.startswith("/") else encode_path(place)

@@ -1,0 +1,50 @@
+"""Column names: how a text names a column, or a field of a struct at any depth.
+
+`a.b` is the field `b` of the column `a`, as in Spark SQL; a name with other characters stands in
+backticks. A column whose own name is the text is found first. Below arrays and maps a path goes on
+with `element`, `key` and `value`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.protocol.stats import ColumnPath
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
+
+
+def path_of_name(name: str, schema: StructType) -> ColumnPath:
+    """The path that a text says, in the spelling of the text.
+
+    Raises:
+        InvalidRequestError: The text is no name of a column.
+    """
+    if name.lower() in schema.fields_by_lower_name:
+        return (find_field(schema, name).name,)
+    parts: list[str] = []
+    position = 0
+    while True:
+        part = _PART.match(name, position)
+        if part is None:
+            raise InvalidRequestError(
+                f"{name!r} is no name of a column; separate fields of structs by dots, and put "
+                "names with other characters in backticks"
+            )
+        parts.append(part[1].replace("``", "`") if part[1] else part[2])
+        position = part.end()
+        if position == len(name):
+            return tuple(parts)
+        if name[position] != ".":
+            raise InvalidRequestError(f"{name!r} is no name of a column; check its backticks")
+        position += 1
+
+
+def name_of_path(path: ColumnPath) -> str:
+    """A path as text, with backticks where they are needed."""
+    return ".".join(
+        part if _PLAIN.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in path
+    )

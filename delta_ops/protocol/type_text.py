@@ -1,0 +1,168 @@
+"""Type text: a column's type as Spark SQL writes it, such as `bigint` or `array<struct<a: int>>`.
+
+Source: the data types of Spark SQL; names of the log's JSON (`long`, `integer`) count too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    MAX_DECIMAL_PRECISION,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+_NAMES: Mapping[str, DataType] = {
+    "string": STRING,
+    "bigint": LONG,
+    "long": LONG,
+    "int": INTEGER,
+    "integer": INTEGER,
+    "smallint": SHORT,
+    "short": SHORT,
+    "tinyint": BYTE,
+    "byte": BYTE,
+    "float": FLOAT,
+    "real": FLOAT,
+    "double": DOUBLE,
+    "boolean": BOOLEAN,
+    "binary": BINARY,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+    "timestamp_ltz": TIMESTAMP,
+    "timestamp_ntz": TIMESTAMP_NTZ,
+    "variant": VARIANT,
+}
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
+
+
+def parse_type(text: str) -> DataType:
+    """Read a type.
+
+    Raises:
+        InvalidRequestError: The text is no type; with the names that there are.
+    """
+    reader = _Reader(text, _tokens(text))
+    data_type = reader.read_type()
+    if reader.position < len(reader.tokens):
+        raise reader.error()
+    return data_type
+
+
+def _tokens(text: str) -> list[str]:
+    tokens = []
+    position = 0
+    stripped = text.rstrip()
+    while position < len(stripped):
+        token = _TOKEN.match(stripped, position)
+        if token is None:
+            raise InvalidRequestError(f"{text!r} is no type of a column")
+        tokens.append(token[1])
+        position = token.end()
+    return tokens
+
+
+@dataclass
+class _Reader:
+    """The tokens of a type, read one after the other."""
+
+    text: str
+    tokens: list[str]
+    position: int = 0
+
+    def error(self) -> InvalidRequestError:
+        return InvalidRequestError(
+            f"{self.text!r} is no type of a column; there are {', '.join(_NAMES)}, "
+            "decimal(precision, scale), array<type>, map<type, type>, struct<name: type, ...>"
+        )
+
+    def next(self) -> str:
+        if self.position == len(self.tokens):
+            raise self.error()
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def expect(self, *wanted: str) -> str:
+        token = self.next()
+        if token not in wanted:
+            raise self.error()
+        return token
+
+    def read_type(self) -> DataType:
+        name = self.next().lower()
+        match name:
+            case "array":
+                self.expect("<")
+                element = self.read_type()
+                self.expect(">")
+                return ArrayType(element)
+            case "map":
+                self.expect("<")
+                key = self.read_type()
+                self.expect(",")
+                value = self.read_type()
+                self.expect(">")
+                return MapType(key, value)
+            case "struct":
+                return self._read_struct()
+            case "decimal" | "dec" | "numeric":
+                return self._read_decimal()
+        if name not in _NAMES:
+            raise self.error()
+        return _NAMES[name]
+
+    def _read_struct(self) -> StructType:
+        self.expect("<")
+        fields = []
+        end = ","
+        while end == ",":
+            name = self.next()
+            if name.startswith("`"):
+                name = name[1:-1].replace("``", "`")
+            self.expect(":")
+            fields.append(StructField(name, self.read_type()))
+            end = self.expect(",", ">")
+        return StructType(tuple(fields))
+
+    def _read_decimal(self) -> DecimalType:
+        numbers = [10, 0]
+        if self.position < len(self.tokens) and self.tokens[self.position] == "(":
+            self.next()
+            numbers = [self._read_number(), 0]
+            if self.expect(",", ")") == ",":
+                numbers[1] = self._read_number()
+                self.expect(")")
+        precision, scale = numbers
+        if not 0 < precision <= MAX_DECIMAL_PRECISION or scale > precision:
+            raise InvalidRequestError(
+                f"{self.text!r}: the precision of a decimal goes from 1 to "
+                f"{MAX_DECIMAL_PRECISION}, and its scale from 0 to the precision"
+            )
+        return DecimalType(precision, scale)
+
+    def _read_number(self) -> int:
+        token = self.next()
+        if not re.fullmatch(r"[0-9]+", token):
+            raise self.error()
+        return int(token)

@@ -1,0 +1,230 @@
+"""A dropped table is gone with all of its files, and a half dropped one passes for no table."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.ddl import drop_table
+from delta_ops.errors import (
+    CommitConflictError,
+    DeltaOpsError,
+    InvalidRequestError,
+    TableNotFoundError,
+)
+from delta_ops.maintenance import create_checkpoint
+from delta_ops.storage import Storage, open_storage
+from tests.counting_storage import CountingStorage
+from tests.faulty_storage import crashes
+from tests.tables import rows_by_deltalake
+
+ROW = pa.table({"id": [9], "p": [1]})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A table with a checkpoint, commits after it, partitions and a file that no version names."""
+    place = tmp_path / "lake" / "orders"
+    for number in range(4):
+        da.write(place, pa.table({"id": [number], "p": [number % 2]}), partition_by=["p"])
+        if number == 2:
+            create_checkpoint(place)
+    (place / "p=0" / "orphan.parquet").write_bytes(b"x")
+    (place / "_delta_ops").mkdir()
+    (place / "_delta_ops" / "note").write_bytes(b"x")
+    (place.parent / "beside").write_bytes(b"x")
+    return place
+
+
+def is_refused(call: Callable[[], object]) -> bool:
+    """Whether a foreign engine refuses, with whatever error."""
+    try:
+        call()
+    except Exception:
+        return True
+    return False
+
+
+def files(root: Path) -> list[Path]:
+    return [each for each in root.rglob("*") if each.is_file()]
+
+
+def test_a_table_goes_with_all_of_its_files(root: Path) -> None:
+    num_files = len(files(root))
+    looked = drop_table(root, "orders", dry_run=True)
+    assert (looked.num_files, looked.dry_run) == (num_files, True)
+    assert len(files(root)) == num_files
+    done = drop_table(root, "orders")
+    assert (done.num_files, done.failures, done.resumed) == (num_files, (), False)
+    assert done.size_bytes == looked.size_bytes > 0
+    assert list(root.rglob("*")) == []
+    assert (root.parent / "beside").exists()
+    with pytest.raises(TableNotFoundError):
+        drop_table(root, "orders")
+    da.write(root, pa.table({"other": ["a"]}))
+    assert rows_by_deltalake(root) == [{"other": "a"}]
+
+
+@pytest.mark.parametrize("name", ["", "order", "lake/orders", "ORDERS", "orders/"])
+def test_the_name_must_be_the_tables(root: Path, name: str) -> None:
+    with pytest.raises(InvalidRequestError, match="give its name, 'orders'"):
+        drop_table(root, name)
+    assert DeltaLog(root).snapshot().version == 3
+
+
+def test_what_is_no_table_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(TableNotFoundError):
+        drop_table(tmp_path, tmp_path.name)
+    assert (tmp_path / "file").exists()
+
+
+def test_another_table_below_the_root_is_not_deleted(root: Path) -> None:
+    da.write(root / "archive" / "old", pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="another table below it, in archive/old"):
+        drop_table(root, "orders")
+    assert DeltaLog(root).snapshot().version == 3
+
+
+def test_a_link_and_what_it_leads_to_stay(root: Path) -> None:
+    (root / "link").symlink_to(root.parent / "beside")
+    (root / "p=0" / "directory").symlink_to(root.parent, target_is_directory=True)
+    assert drop_table(root, "orders").failures == ()
+    assert (root.parent / "beside").read_bytes() == b"x"
+    assert files(root) == [root / "link"]
+
+
+def test_a_table_that_keeps_what_we_do_not_know_is_refused(root: Path) -> None:
+    (root / "_delta_ops" / "format.json").write_text('{"version": 99}')
+    with pytest.raises(DeltaOpsError, match="version 99"):
+        drop_table(root, "orders")
+    assert DeltaLog(root).snapshot().version == 3
+
+
+def test_who_writes_meanwhile_is_refused(root: Path) -> None:
+    behind = begin(DeltaLog(root))
+    storage = open_storage(root)
+    state = next(left for where, left in crashes(lambda: storage, drop_by) if is_marked(left))
+    assert state is storage
+    with pytest.raises(CommitConflictError):
+        da.write(behind, ROW)
+    with pytest.raises(DeltaOpsError, match="dropped-by-delta_ops"):
+        da.write(root, ROW)
+    with pytest.raises(Exception, match="dropped-by-delta_ops"):
+        write_deltalake(root, ROW, mode="append")
+    assert drop_table(root, "orders").resumed
+
+
+def drop_by(storage: Storage) -> None:
+    log = DeltaLog("", storage=storage)
+    drop_table(log, log.uri.rpartition("/")[2])
+
+
+def is_marked(storage: Storage) -> bool:
+    latest = max(info.path for info in storage.list_from("_delta_log", "") if "json" in info.path)
+    return b"dropped-by-delta_ops" in storage.read(latest)
+
+
+def test_a_kill_leaves_the_table_as_it_was_or_none_that_can_be_opened(
+    root: Path, tmp_path: Path
+) -> None:
+    number = count()
+    whole = sorted(row["id"] for row in rows_by_deltalake(root))
+
+    def fresh() -> Storage:
+        place = tmp_path / str(next(number)) / "orders"
+        shutil.copytree(root, place)
+        return open_storage(place)
+
+    seen = set()
+    for where, left in crashes(fresh, drop_by):
+        place = Path(left.uri)
+        log = DeltaLog("", storage=left)
+        try:
+            ours: list[int] | None = sorted(da.to_table(log)["id"].to_pylist())
+        except DeltaOpsError:
+            ours = None
+        try:
+            theirs: list[int] | None = sorted(row["id"] for row in rows_by_deltalake(place))
+        except Exception:  # of whatever kind
+            theirs = None
+        assert ours in (whole, None), where
+        assert theirs in (whole, None), where
+        seen.add(ours is None)
+        if ours is None and files(place / "_delta_log"):
+            # Nor can a table be made over what is left.
+            with pytest.raises(DeltaOpsError):
+                da.write(log, ROW)
+            assert is_refused(partial(write_deltalake, place, ROW, mode="append")), where
+        try:
+            drop_by(left)
+        except TableNotFoundError:
+            assert files(place) == [], where
+        assert files(place) == [], where
+        shutil.rmtree(place.parent)
+    assert seen == {True, False}
+
+
+def test_a_slow_call_leaves_the_table_that_is_made_after_a_quick_one(root: Path) -> None:
+    outside, listed = open_storage(root), count()
+
+    def be_quick(_number: int, method: str, path: str, when: str) -> None:
+        # After the listing of what is left beside the log.
+        is_last = (method, path, when) == ("list_tree", "", "after")
+        if is_last and next(listed) == 1:
+            drop_by(outside)
+            da.write(DeltaLog("", storage=outside), pa.table({"new": [1]}))
+
+    drop_table(DeltaLog("", storage=CountingStorage(outside, be_quick)), "orders")
+    assert rows_by_deltalake(root) == [{"new": 1}]
+
+
+def test_what_cannot_be_deleted_is_told_and_the_next_call_goes_on(root: Path) -> None:
+    class Stubborn:
+        def __init__(self, inner: Storage) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.inner, name)
+
+        def delete_many(self, paths: object) -> list[str]:
+            return [path for path in paths if path.endswith(".parquet")][:1]  # type: ignore[attr-defined]
+
+    storage = open_storage(root)
+    result = drop_table(DeltaLog("", storage=Stubborn(storage)), "orders")  # type: ignore[arg-type]
+    assert len(result.failures) == 1
+    with pytest.raises(DeltaOpsError):
+        DeltaLog(root).snapshot()
+    assert is_refused(lambda: DeltaTable(root))
+    assert drop_table(root, "orders").resumed
+    assert files(root) == []
+
+
+def test_whatever_is_gone_of_the_log_before_its_last_commit_nobody_opens_the_table(
+    root: Path, tmp_path: Path
+) -> None:
+    storage = open_storage(root)
+    next(left for _, left in crashes(lambda: storage, drop_by) if is_marked(left))
+    chance = random.Random(1)
+    log_files = sorted(each.name for each in files(root / "_delta_log"))
+    (mark,) = [name for name in log_files if name.startswith(f"{4:020}")]
+    for number in range(60):
+        place = tmp_path / str(number) / "orders"
+        shutil.copytree(root, place)
+        share = chance.random()
+        for name in log_files:
+            if name != mark and chance.random() < share:
+                (place / "_delta_log" / name).unlink()
+        with pytest.raises(DeltaOpsError):
+            DeltaLog(place).snapshot()
+        assert is_refused(partial(rows_by_deltalake, place))

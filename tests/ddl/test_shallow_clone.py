@@ -1,0 +1,132 @@
+"""A shallow clone is a table of its own, of another table's files."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import count
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.ddl import add_feature, drop_feature, set_properties, shallow_clone
+from delta_ops.errors import TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol.actions import CommitInfo, DomainMetadata, Protocol
+from delta_ops.storage import open_storage
+from tests.arrow.test_outside_files import source_table
+from tests.clones import content_of, prefix_naming
+from tests.clones import shallow_clone as clone_of_tests
+from tests.faulty_storage import crashes
+from tests.tables import rows
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> DeltaLog:
+    da.write(tmp_path / "source", pa.table({"id": [1], "p": ["a b"]}), partition_by=["p"])
+    da.write(tmp_path / "source", pa.table({"id": [2], "p": ["é%"]}))
+    return DeltaLog(tmp_path / "source")
+
+
+def test_a_clone_has_the_rows_of_its_source_and_goes_its_own_way(
+    source: DeltaLog, tmp_path: Path
+) -> None:
+    before = content_of(Path(source.uri))
+    result = shallow_clone(source, tmp_path / "clone", user_metadata="to try")
+    assert result.version == 0
+    clone = DeltaLog(tmp_path / "clone")
+    assert rows(da.to_table(clone)) == rows(da.to_table(source))
+    ours, theirs = clone.snapshot().metadata, source.snapshot().metadata
+    assert ours.id != theirs.id
+    assert (ours.schema_string, ours.partition_columns) == (
+        theirs.schema_string,
+        theirs.partition_columns,
+    )
+    entry = next(clone.history())
+    assert (entry.operation, entry.user_metadata) == ("CLONE", "to try")
+    assert entry.operation_parameters == {"source": source.uri, "sourceVersion": 1}
+    assert (entry.operation_metrics or {})["sourceNumOfFiles"] == "2"
+    da.write(clone, pa.table({"id": [3], "p": ["a b"]}))
+    da.write(clone, pa.table({"id": [4], "p": ["a b"]}), "overwrite")
+    assert rows(da.to_table(clone)) == [{"id": 4, "p": "a b"}]
+    assert content_of(Path(source.uri)) == before
+
+
+def test_a_clone_of_a_version_and_of_a_clone(source: DeltaLog, tmp_path: Path) -> None:
+    shallow_clone(source, tmp_path / "first", version=0)
+    shallow_clone(tmp_path / "first", tmp_path / "second")
+    shallow_clone(DeltaLog(tmp_path / "second").snapshot(), tmp_path / "third")
+    assert rows(da.to_table(tmp_path / "third")) == [{"id": 1, "p": "a b"}]
+
+
+def test_files_and_vectors_are_named_as_delta_spark_names_them(tmp_path: Path) -> None:
+    source = source_table(tmp_path / "source")
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("deletionVectors",),
+        writer_features=("deletionVectors", "changeDataFeed"),
+    )
+    create_commit(source.storage, source.log_directory, 1, [CommitInfo(values={}), protocol])
+    model = clone_of_tests(
+        source.snapshot(), DeltaLog(tmp_path / "model"), prefix_naming(f"file:{source.uri}")
+    )
+    shallow_clone(source, tmp_path / "clone")
+    clone = DeltaLog(tmp_path / "clone")
+    ours, theirs = (
+        sorted((unquote(add.path), str(add.deletion_vector)) for add in log.snapshot().add_files())
+        for log in (clone, model)
+    )
+    assert ours == theirs
+    assert rows(da.to_table(clone)) == rows(da.to_table(source))
+
+
+def test_features_and_domains_come_along_and_txns_do_not(source: DeltaLog, tmp_path: Path) -> None:
+    add_feature(source, "domainMetadata")
+    set_properties(source, {"delta.enableInCommitTimestamps": "true"})
+    txn = begin(source)
+    txn.set_domain_metadata(DomainMetadata(domain="app.x", configuration="{}"))
+    txn.set_transaction(("app", 1))
+    txn.commit(operation="SET DOMAIN")
+    shallow_clone(source, tmp_path / "clone")
+    clone = DeltaLog(tmp_path / "clone").snapshot()
+    assert clone.protocol == source.snapshot().protocol
+    assert list(clone.domain_metadata()) == ["app.x"]
+    assert clone.transactions() == {}
+    assert dict(clone.metadata.configuration) == {"delta.enableInCommitTimestamps": "true"}
+    da.write(tmp_path / "clone", pa.table({"id": [3], "p": ["a b"]}))
+    assert drop_feature(tmp_path / "clone", "inCommitTimestamp").version == 2
+
+
+def test_what_cannot_be_cloned_is_refused(source: DeltaLog, tmp_path: Path) -> None:
+    with pytest.raises(TableExistsError):
+        shallow_clone(source, source)
+    with pytest.raises(TableNotFoundError):
+        shallow_clone(tmp_path / "none", tmp_path / "clone")
+    protocol = Protocol(
+        min_reader_version=1, min_writer_version=7, writer_features=("domainMetadata",)
+    )
+    own = DomainMetadata(domain="delta.made.up", configuration="{}")
+    create_commit(source.storage, source.log_directory, 2, [CommitInfo(values={}), protocol, own])
+    with pytest.raises(UnsupportedFeatureError, match=r"cannot be cloned.*domain delta\.made\.up"):
+        shallow_clone(source, tmp_path / "clone")
+    assert not (tmp_path / "clone" / "_delta_log").exists()
+
+
+def test_a_kill_leaves_no_clone_or_all_of_it(source: DeltaLog, tmp_path: Path) -> None:
+    numbers = count()
+    txn = ("clone", 1)
+    for where, left in crashes(
+        lambda: open_storage(tmp_path / str(next(numbers))),
+        lambda storage: shallow_clone(source, DeltaLog("", storage=storage), txn=txn),
+    ):
+        log = DeltaLog("", storage=left)
+        before = log.snapshot_if_exists()
+        assert before is None or before.num_files == 2, where
+        again = shallow_clone(source, log, txn=txn)
+        assert again.already_committed is (before is not None), where
+        assert len(da.to_table(log)) == 2, where
+        shutil.rmtree(left.uri)

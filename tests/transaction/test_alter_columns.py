@@ -1,0 +1,449 @@
+"""Columns are changed by a commit that touches no file, and every reader sees the same rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import (
+    CommitConflictError,
+    InvalidRequestError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from delta_ops.log.commit_file import create_commit
+from delta_ops.protocol import features
+from delta_ops.protocol.actions import CommitInfo, Protocol
+from delta_ops.protocol.schema import LONG, STRING, StructField, schema_to_json
+from delta_ops.protocol.schema_changes import map_field
+from delta_ops.transaction import (
+    NewColumn,
+    add_columns,
+    drop_columns,
+    drop_not_null,
+    rename_column,
+    rename_table,
+    reorder_columns,
+    set_comment,
+    set_properties,
+    set_table_comment,
+)
+from tests.counting_storage import CountingStorage
+from tests.tables import rows, rows_by_deltalake
+
+NESTED = pa.struct([("x", pa.int64()), ("y", pa.string())])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> DeltaLog:
+    data = pa.table(
+        {
+            "id": pa.array([1], pa.int64()),
+            "s": pa.array([{"x": 2, "y": "b"}], NESTED),
+            "l": pa.array([[{"x": 3, "y": "c"}]], pa.list_(NESTED)),
+            "p": ["a"],
+        }
+    )
+    da.write(tmp_path, data, partition_by=["p"])
+    return DeltaLog(tmp_path)
+
+
+def names(log: DeltaLog) -> list[str]:
+    return [field.name for field in log.snapshot().schema.fields]
+
+
+def parameters(log: DeltaLog) -> tuple[str | None, dict[str, Any]]:
+    entry = next(log.history())
+    said = dict(entry.operation_parameters or {})
+    return entry.operation, {
+        k: json.loads(v) if isinstance(v, str) and v[0] in "[{" else v for k, v in said.items()
+    }
+
+
+def same_rows(log: DeltaLog) -> list[dict[str, Any]]:
+    """The rows by us, which are those by deltalake."""
+    ours: list[dict[str, Any]] = da.to_table(log).to_pylist()
+    found = QueryBuilder().register("t", DeltaTable(log.uri)).execute("SELECT * FROM t")
+    assert pa.table(found).to_pylist() == ours
+    return ours
+
+
+def test_columns_are_added_last_first_and_after_another(log: DeltaLog) -> None:
+    result = add_columns(
+        log,
+        [
+            NewColumn(name="last", data_type="decimal(10,2)", comment="the last one"),
+            NewColumn(name="first", data_type=LONG, first=True),
+            NewColumn(name="mid", data_type=pa.list_(pa.date32()), after="ID"),
+        ],
+    )
+    assert result.version == 1
+    assert names(log) == ["first", "id", "mid", "s", "l", "p", "last"]
+    (row,) = same_rows(log)
+    assert (row["id"], row["first"], row["mid"], row["last"]) == (1, None, None, None)
+    operation, said = parameters(log)
+    assert operation == "ADD COLUMNS"
+    assert said["columns"] == [
+        {
+            "column": {
+                "name": "last",
+                "type": "decimal(10,2)",
+                "nullable": True,
+                "metadata": {"comment": "the last one"},
+            }
+        },
+        {
+            "column": {"name": "first", "type": "long", "nullable": True, "metadata": {}},
+            "position": "FIRST",
+        },
+        {
+            "column": {"name": "mid", "type": "array", "nullable": True, "metadata": {}},
+            "position": "AFTER ID",
+        },
+    ]
+    da.write(log, pa.table({"id": [2], "first": [7], "p": ["b"]}))
+    assert sorted(row["first"] or 0 for row in rows(da.to_table(log))) == [0, 7]
+
+
+def test_fields_are_added_to_structs_at_any_depth(log: DeltaLog) -> None:
+    add_columns(
+        log,
+        [
+            NewColumn(name="s.z", data_type="int", first=True),
+            NewColumn(name="L.element.z", data_type="struct<a: int, `b`: string>"),
+        ],
+    )
+    (row,) = da.to_table(log).to_pylist()
+    assert row["s"] == {"z": None, "x": 2, "y": "b"}
+    assert row["l"] == [{"x": 3, "y": "c", "z": None}]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        pytest.param(NewColumn(name="ID", data_type="int"), "there is a column id", id="by case"),
+        pytest.param(NewColumn(name="s.X", data_type="int"), r"a column s\.x", id="nested"),
+        pytest.param(NewColumn(name="a b", data_type="int"), "forbid", id="a character"),
+        pytest.param(NewColumn(name="q.z", data_type="int"), "no column q", id="no struct"),
+        pytest.param(NewColumn(name="id.z", data_type="int"), "no fields", id="a number"),
+        pytest.param(NewColumn(name="l.z", data_type="int"), "no fields", id="an array"),
+        pytest.param(NewColumn(name="z", data_type="intt"), "no type", id="no type"),
+        pytest.param(NewColumn(name="z", data_type="int", after="q"), "no column q", id="no place"),
+        pytest.param(
+            NewColumn(name="z", data_type="int", after="id", first=True), "choose one", id="two"
+        ),
+        pytest.param(NewColumn(name="z..y", data_type="int"), "no name", id="no name"),
+        pytest.param(NewColumn(name="z", data_type="timestamp_ntz"), "timestampNtz", id="feature"),
+    ],
+)
+def test_a_column_that_cannot_be_made_is_refused(
+    log: DeltaLog, column: NewColumn, message: str
+) -> None:
+    with pytest.raises((InvalidRequestError, UnsupportedFeatureError), match=message):
+        add_columns(log, [column])
+    assert log.snapshot().version == 0
+
+
+def test_a_column_is_described(log: DeltaLog) -> None:
+    assert set_comment(log, "S.x", "a number").version == 1
+    assert parameters(log) == (
+        "CHANGE COLUMN",
+        {
+            "column": {
+                "name": "s.x",
+                "type": "long",
+                "nullable": True,
+                "metadata": {"comment": "a number"},
+            }
+        },
+    )
+    assert set_comment(log, "s.x", "a number").version is None
+    assert set_comment(log, "s.x", None).version == 2
+    assert log.snapshot().metadata.schema_string == log.snapshot(0).metadata.schema_string
+    same_rows(log)
+
+
+def test_columns_are_reordered(log: DeltaLog) -> None:
+    assert reorder_columns(log, ["p", "L"]).version == 1
+    assert names(log) == ["p", "l", "id", "s"]
+    assert reorder_columns(log, ["y"], struct="s").version == 2
+    (row,) = same_rows(log)
+    assert row == {"p": "a", "l": [{"x": 3, "y": "c"}], "id": 1, "s": {"y": "b", "x": 2}}
+    assert reorder_columns(log, ["p", "l"]).version is None
+    assert parameters(log)[0] == "REPLACE COLUMNS"
+    with pytest.raises(InvalidRequestError, match="twice"):
+        reorder_columns(log, ["p", "P"])
+
+
+def test_a_column_may_be_null_from_then_on(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    da.write(tmp_path, pa.table({"id": [1]}, schema=schema))
+    nothing = pa.table({"id": pa.array([None], pa.int64())})
+    with pytest.raises(InvalidRequestError, match="NOT NULL"):
+        da.write(tmp_path, nothing)
+    assert drop_not_null(tmp_path, "id").version == 1
+    assert drop_not_null(tmp_path, "id").version is None
+    da.write(tmp_path, nothing)
+    assert len(rows_by_deltalake(tmp_path)) == 2
+
+
+def test_the_table_is_named_and_described(log: DeltaLog) -> None:
+    assert rename_table(log, "orders").version == 1
+    assert parameters(log) == ("UPDATE TABLE METADATA", {"metadataUpdate": {"name": "orders"}})
+    assert set_table_comment(log, "all of them").version == 2
+    assert parameters(log) == ("SET TBLPROPERTIES", {"properties": {"comment": "all of them"}})
+    found = log.snapshot().metadata
+    assert (found.name, found.description) == ("orders", "all of them")
+    assert rename_table(log, "orders").version is None
+    assert set_table_comment(log, "all of them").version is None
+    same_rows(log)
+
+
+def test_a_change_with_a_txn_is_made_once(log: DeltaLog) -> None:
+    column = [NewColumn(name="z", data_type="int")]
+    assert add_columns(log, column, txn=("ddl", 1), user_metadata="for z").version == 1
+    again = add_columns(log, column, txn=("ddl", 1))
+    assert (again.version, again.already_committed) == (1, True)
+    assert next(log.history()).user_metadata == "for z"
+
+
+def test_a_dry_run_commits_nothing_and_refuses_what_would_be_refused(log: DeltaLog) -> None:
+    assert add_columns(log, [NewColumn(name="z", data_type="int")], dry_run=True).version is None
+    with pytest.raises(InvalidRequestError, match="already"):
+        add_columns(log, [NewColumn(name="id", data_type="int")], dry_run=True)
+    assert log.snapshot().version == 0
+
+
+def test_no_table_is_made(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        rename_table(tmp_path / "none", "a")
+    assert not (tmp_path / "none").exists()
+
+
+def test_of_two_changes_at_once_one_is_refused(log: DeltaLog) -> None:
+    behind = begin(log)
+    add_columns(log, [NewColumn(name="z", data_type="int")])
+    behind.set_metadata(replace(behind.metadata, name="late"))
+    with pytest.raises(CommitConflictError):
+        behind.commit(operation="UPDATE TABLE METADATA")
+
+
+def test_an_append_that_was_prepared_before_is_refused_and_one_after_goes_on(log: DeltaLog) -> None:
+    behind = begin(log)
+    reorder_columns(log, ["p"])
+    more = pa.table({"id": [2], "p": ["b"]})
+    with pytest.raises(CommitConflictError):
+        da.write(behind, more)
+    da.write(log, more)
+
+
+@pytest.fixture
+def mapped_tables_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Column mapping as a feature that the Arrow engine writes."""
+    changed = tuple(
+        features.Feature(
+            name=each.name,
+            for_readers=True,
+            legacy_reader_version=each.legacy_reader_version,
+            legacy_writer_version=each.legacy_writer_version,
+            operations=each.operations | {"restore"},
+            read_by=each.read_by,
+            written_by=frozenset({"arrow"}),
+        )
+        if each.name == "columnMapping"
+        else each
+        for each in features.FEATURES
+    )
+    monkeypatch.setattr(features, "FEATURES", changed)
+
+
+@pytest.fixture(params=["name", "id"])
+def mapped(
+    log: DeltaLog,
+    request: pytest.FixtureRequest,
+    mapped_tables_are_written: None,
+) -> DeltaLog:
+    """The table, mapped since its files were written: their names are the physical ones."""
+    mode: Literal["name", "id"] = request.param
+    snapshot = log.snapshot()
+    schema, last = _map_by_own_names(snapshot.schema)
+    metadata = replace(
+        snapshot.metadata,
+        schema_string=schema_to_json(schema),
+        configuration={
+            "delta.columnMapping.mode": "name" if mode == "name" else "id",
+            "delta.columnMapping.maxColumnId": str(last),
+        },
+    )
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=("columnMapping",),
+        writer_features=("columnMapping", "checkConstraints"),
+    )
+    create_commit(log.storage, log.log_directory, 1, [CommitInfo(values={}), protocol, metadata])
+    return log
+
+
+def _map_by_own_names(schema: Any) -> tuple[Any, int]:
+    from delta_ops.protocol.schema import StructType, map_structs
+
+    number = 0
+
+    def give(struct: StructType) -> StructType:
+        nonlocal number
+        fields = []
+        for each in struct.fields:
+            number += 1
+            names = {
+                "delta.columnMapping.id": number,
+                "delta.columnMapping.physicalName": each.name,
+            }
+            fields.append(replace(each, metadata=names))
+        return StructType(tuple(fields))
+
+    return map_structs(schema, give), number
+
+
+def by_name_only(log: DeltaLog) -> bool:
+    """Whether the files can be read: they have no ids."""
+    return log.snapshot().definition.mapping_mode == "name"
+
+
+def test_a_column_is_renamed_and_its_values_stay(mapped: DeltaLog) -> None:
+    assert rename_column(mapped, "ID", "key").version == 2
+    assert parameters(mapped) == (
+        "RENAME COLUMN",
+        {"oldColumnPath": "id", "newColumnPath": "key"},
+    )
+    rename_column(mapped, "s.x", "w")
+    rename_column(mapped, "l.element.y", "v")
+    rename_column(mapped, "p", "part")
+    assert parameters(mapped)[1] == {"oldColumnPath": "p", "newColumnPath": "part"}
+    assert names(mapped) == ["key", "s", "l", "part"]
+    assert mapped.snapshot().partition_columns == ("part",)
+    assert rename_column(mapped, "key", "key").version is None
+    if by_name_only(mapped):
+        assert same_rows(mapped) == [
+            {"key": 1, "s": {"w": 2, "y": "b"}, "l": [{"x": 3, "v": "c"}], "part": "a"}
+        ]
+
+
+def test_a_column_is_dropped_and_one_of_its_name_is_another(mapped: DeltaLog) -> None:
+    assert drop_columns(mapped, ["id", "s.y"]).version == 2
+    assert parameters(mapped) == ("DROP COLUMNS", {"columns": ["id", "s.y"]})
+    add_columns(mapped, [NewColumn(name="id", data_type="string")])
+    snapshot = mapped.snapshot()
+    new = snapshot.schema.fields[-1]
+    assert new.data_type == STRING
+    assert new.metadata["delta.columnMapping.id"] == 9
+    assert new.metadata["delta.columnMapping.physicalName"].startswith("col-")
+    assert snapshot.metadata.configuration["delta.columnMapping.maxColumnId"] == "9"
+    if by_name_only(mapped):
+        assert same_rows(mapped) == [
+            {"s": {"x": 2}, "l": [{"x": 3, "y": "c"}], "p": "a", "id": None}
+        ]
+
+
+def test_every_field_of_a_new_column_gets_an_id(mapped: DeltaLog) -> None:
+    add_columns(mapped, [NewColumn(name="n", data_type="array<struct<a: int, b: int>>")])
+    field = mapped.snapshot().schema.fields[-1]
+    inner = field.data_type.element_type.fields  # type: ignore[union-attr]
+    ids = [each.metadata["delta.columnMapping.id"] for each in (*inner, field)]
+    assert ids == [9, 10, 11]
+    assert mapped.snapshot().metadata.configuration["delta.columnMapping.maxColumnId"] == "11"
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        pytest.param("p", "partitioning", id="partitioned by"),
+        pytest.param("s.x", "constraint small", id="in a constraint"),
+        pytest.param("s", "constraint small", id="with a field in a constraint"),
+        pytest.param("id", "constraint odd", id="in a condition that only Spark reads"),
+        pytest.param("q", "no column q", id="not there"),
+    ],
+)
+def test_a_column_in_use_is_not_dropped(mapped: DeltaLog, column: str, reason: str) -> None:
+    txn = begin(mapped)
+    constraints = {
+        "delta.constraints.small": "s.x < 10",
+        "delta.constraints.odd": "abs(ID) % 2 = 1",
+    }
+    configuration = {**txn.metadata.configuration, **constraints}
+    txn.set_metadata(replace(txn.metadata, configuration=configuration))
+    txn.commit(operation="SET TBLPROPERTIES")
+    with pytest.raises(InvalidRequestError, match=reason):
+        drop_columns(mapped, [column])
+    if "constraint" in reason:
+        with pytest.raises(InvalidRequestError, match=reason):
+            rename_column(mapped, column, "other")
+    assert drop_columns(mapped, ["s.y"]).version == 3
+
+
+def test_columns_with_statistics_are_listed_under_their_new_names(mapped: DeltaLog) -> None:
+    set_properties(mapped, {"delta.dataSkippingStatsColumns": "id,s.x,s.y"})
+    rename_column(mapped, "s", "t")
+    drop_columns(mapped, ["t.y"])
+    found = mapped.snapshot().metadata.configuration["delta.dataSkippingStatsColumns"]
+    assert found == "id,t.x"
+
+
+def test_the_last_column_stays(mapped: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="only one"):
+        drop_columns(mapped, ["s.x", "s.y"])
+    with pytest.raises(InvalidRequestError, match="only partition columns"):
+        drop_columns(mapped, ["id", "s", "l"])
+    with pytest.raises(InvalidRequestError, match="twice"):
+        rename_column(mapped, "id", "P")
+
+
+@pytest.mark.parametrize("drop", [True, False], ids=["drop", "rename"])
+def test_without_column_mapping_it_is_said_what_to_switch_on(log: DeltaLog, drop: bool) -> None:
+    with pytest.raises(InvalidRequestError, match=r"delta\.columnMapping\.mode = name"):
+        drop_columns(log, ["id"]) if drop else rename_column(log, "id", "key")
+
+
+def test_a_new_field_gets_ids_after_the_last_one() -> None:
+    field, last = map_field(StructField("a", LONG), 4)
+    assert (field.metadata["delta.columnMapping.id"], last) == (5, 5)
+
+
+ADD_Z = [NewColumn(name="z", data_type="int")]
+CHANGES = [
+    pytest.param(lambda log: rename_table(log, "a"), id="a name"),
+    pytest.param(lambda log: set_properties(log, {"owner": "me"}), id="a property"),
+    pytest.param(lambda log: add_columns(log, ADD_Z), id="a column"),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_reads_no_list_of_files(tmp_path: Path, change: Any) -> None:
+    calls = []
+    for many in (2, 400):
+        root = tmp_path / str(many)
+        data = pa.table({"id": pa.array(range(many), pa.int64()), "p": list(range(many))})
+        da.write(root, data, partition_by=["p"], configuration={"delta.checkpointInterval": "2"})
+        rename_table(root, "x")
+        rename_table(root, "y")
+        log = DeltaLog(root)
+        assert log.snapshot().checkpoint
+        read: list[tuple[str, str]] = []
+
+        def note(_number: int, method: str, path: str, when: str, read: Any = read) -> None:
+            if when == "before":
+                read.append((method, Path(path).name))
+
+        counted = log.over(CountingStorage(log.storage, note))
+        assert change(counted).version == 3
+        calls.append(read)
+        assert not [name for method, name in read if ".parquet" in name and "read" in method]
+    assert calls[0] == calls[1]
