@@ -29,6 +29,8 @@ class TouchedFile:
     file: AddFile
     num_rows: int
     """The rows that match."""
+    is_whole: bool
+    """Whether all rows do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +60,9 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
     of_matched = [num_live_rows(each) for each in matched]
     known = [each for each in of_matched if each is not None]
     num_rows = sum(known) + sum(each.num_rows for each in found)
-    whole = [each.file for each in found if each.num_rows == num_live_rows(each.file)]
     return Touched(
-        matched=[*matched, *whole],
-        mixed=[each for each in found if each.num_rows != num_live_rows(each.file)],
+        matched=[*matched, *(each.file for each in found if each.is_whole)],
+        mixed=[each for each in found if not each.is_whole],
         num_rows=num_rows if len(known) == len(matched) else None,
     )
 
@@ -70,6 +71,12 @@ def _count(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFi
     columns = condition.columns or [snapshot.schema.fields[0].name]
     if condition.is_implied:
         batches = read_files(snapshot, [file], columns, condition.implied)
-        return TouchedFile(file=file, num_rows=sum(map(len, batches)))
-    masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
-    return TouchedFile(file=file, num_rows=sum(pc.sum(mask).as_py() or 0 for mask in masks))
+        num_rows = sum(map(len, batches))
+    else:
+        masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
+        num_rows = sum(pc.sum(mask).as_py() or 0 for mask in masks)
+    # Statistics may be wrong: rows that are lost by them would be lost for good.
+    is_whole = num_rows == num_live_rows(file) and num_rows == sum(
+        map(len, read_files(snapshot, [file], columns))
+    )
+    return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)

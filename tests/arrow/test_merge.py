@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
+from delta_ops.arrow.merge_source import cover_keys
 from delta_ops.errors import CommitConflictError, InvalidRequestError
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.predicate import Or, to_arrow
 from tests.arrow.test_delete import data, last_info, two_partitions
 from tests.tables import live_paths, rows, rows_by_deltalake
 
@@ -405,6 +409,30 @@ def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
     log = two_partitions(tmp_path, appendOnly="true")
     with pytest.raises(InvalidRequestError, match="append-only"):
         upsert(log, data(2))
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [
+        *(pa.int8(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        *(pa.string(), pa.binary(), pa.decimal128(20, 2), pa.float64(), pa.bool_()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("count", [0, 3, 500])
+def test_files_are_chosen_by_ranges_that_hold_every_key(data_type: pa.DataType, count: int) -> None:
+    random = Random(count)
+    numbers = pa.array([random.choice([7, 1_000]) * random.randrange(10**5) for _ in range(count)])
+    if data_type in (pa.int8(), pa.bool_()):
+        numbers = pa.array([random.randrange(2) for _ in range(count)], pa.int64())
+    by_text = data_type in (pa.string(), pa.binary(), pa.decimal128(20, 2))
+    width = pa.int32() if data_type == pa.date32() else pa.int64()
+    keys = numbers.cast(pa.string() if by_text else width).cast(data_type)
+    rows_of_keys = pa.table({"k": keys})
+    predicate = cover_keys([("k",)], [pa.concat_arrays([keys, pa.nulls(1, data_type)])])
+    kept = rows_of_keys.filter(to_arrow(predicate, schema_from_arrow(rows_of_keys.schema)))
+    assert len(kept) == count
+    assert not isinstance(predicate, Or) or len(predicate.operands) == 64
 
 
 def test_a_file_of_several_groups_of_rows_is_merged_in_one(tmp_path: Path) -> None:
