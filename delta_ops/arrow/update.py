@@ -106,7 +106,7 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
         rewriter.write(file, _changed_rows(snapshot, planned, updated, file), moves=moves)
 
     adds, _ = write_again(transaction, files, process)
-    changed.add(adds, definition.row_rules)  # old rows keep them, and the new ones are checked
+    changed.add(adds, planned.checks)
     changed.remove(files)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
     return {

@@ -60,7 +60,7 @@ def typed(listed: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(listed), schema=ARROW_SCHEMA)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     predicates(),
     st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
