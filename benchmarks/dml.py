@@ -4,8 +4,8 @@
                              [--only TEXT]
 
 What counts is from the call that opens the table to the commit; imports, that of the parser of SQL
-among them, and the making of the source do not count. Peak memory is the process's with its imports. Ratios below one are in our
-favour.
+among them, and the making of the source do not count. Peak memory is the process's with its
+imports. Ratios below one are in our favour.
 """
 
 from __future__ import annotations
