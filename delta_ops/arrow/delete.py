@@ -87,7 +87,7 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
         rewriter.write(file, _survivors(snapshot, condition, file), moves=False)
 
     adds, _ = write_again(transaction, mixed, process)
-    changed.add(adds, transaction.definition.row_rules)  # rows that stay have kept them
+    changed.add(adds, transaction.definition.row_rules)
     changed.remove([*touched.matched, *mixed])
     num_copied = sum(num_live_rows(add) or 0 for add in adds)
     return {

@@ -34,6 +34,8 @@ class TouchedFile:
     file: AddFile
     num_rows: int
     """The rows that match."""
+    is_whole: bool
+    """Whether all rows do."""
     rows: BitMap64 | None = None
     """Their numbers, from 0 in the order of the file; None where nobody asked for them."""
 
@@ -94,10 +96,9 @@ def _find(
     of_matched = [num_live_rows(each) for each in matched]
     known = [each for each in of_matched if each is not None]
     num_rows = sum(known) + sum(each.num_rows for each in found)
-    whole = [each.file for each in found if each.num_rows == num_live_rows(each.file)]
     return Touched(
-        matched=[*matched, *whole],
-        mixed=[each for each in found if each.num_rows != num_live_rows(each.file)],
+        matched=[*matched, *(each.file for each in found if each.is_whole)],
+        mixed=[each for each in found if not each.is_whole],
         num_rows=num_rows if len(known) == len(matched) else None,
     )
 
@@ -106,9 +107,15 @@ def _count(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFi
     columns = condition.columns or [snapshot.schema.fields[0].name]
     if condition.is_implied:
         batches = read_files(snapshot, [file], columns, condition.implied)
-        return TouchedFile(file=file, num_rows=sum(map(len, batches)))
-    masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
-    return TouchedFile(file=file, num_rows=sum(pc.sum(mask).as_py() or 0 for mask in masks))
+        num_rows = sum(map(len, batches))
+    else:
+        masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
+        num_rows = sum(pc.sum(mask).as_py() or 0 for mask in masks)
+    # Statistics may be wrong: rows that are lost by them would be lost for good.
+    is_whole = num_rows == num_live_rows(file) and num_rows == sum(
+        map(len, read_files(snapshot, [file], columns))
+    )
+    return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
 
 
 def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFile:
@@ -121,5 +128,7 @@ def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedF
         numbers = pc.add(places, pa.scalar(first, pa.uint64()))
         rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
         first += len(batch)
-    rows -= deleted_rows(snapshot, file)
-    return TouchedFile(file=file, num_rows=len(rows), rows=rows)
+    deleted = deleted_rows(snapshot, file)
+    rows -= deleted
+    is_whole = len(rows) == first - len(deleted)
+    return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, rows=rows)

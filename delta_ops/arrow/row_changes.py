@@ -27,7 +27,7 @@ from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_write import discard_vectors
 from delta_ops.protocol.actions import AddFile, DeletionVector
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.row_rules import RowRule
+from delta_ops.protocol.row_rules import RowRule, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
@@ -78,8 +78,14 @@ class Changed:
         self.num_vectors_removed += sum(each.deletion_vector is not None for each in files)
         self.removed_bytes += sum(each.size for each in files)
 
-    def add(self, adds: Sequence[AddFile], row_rules: Iterable[RowRule]) -> None:
-        """Add files whose rows keep these rules."""
+    def add(self, adds: Sequence[AddFile], checked: Iterable[RowRule]) -> None:
+        """Add files.
+
+        Args:
+            adds: Their rows have no null where none may be.
+            checked: Other rules that every new or changed row was held against; rows that were
+                there before have kept them.
+        """
         self.written += adds
         definition = self.transaction.definition
         staged = Staged(
@@ -87,7 +93,7 @@ class Changed:
             schema=definition.schema,
             partition_columns=definition.partition_columns,
             num_rows=0,
-            row_rules=frozenset(row_rules),
+            row_rules=frozenset((*not_null_rules(definition.schema), *checked)),
         )
         self.transaction.stage(staged)
 

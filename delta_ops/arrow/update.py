@@ -113,7 +113,7 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
         rewriter.write(file, _changed_rows(snapshot, planned, updated, file), moves=moves)
 
     adds, _ = write_again(transaction, files, process)
-    changed.add(adds, definition.row_rules)  # old rows keep them, and the new ones are checked
+    changed.add(adds, planned.checks)
     changed.remove(files)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
     return {
@@ -132,7 +132,7 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
     touched = find_rows(snapshot, planned.condition)
     files = [*touched.matched, *(each.file for each in touched.mixed)]
     adds = write_rows(transaction, _new_rows(snapshot, planned, files))
-    changed.add(adds, definition.row_rules)
+    changed.add(adds, planned.checks)
     mark_deleted(changed, snapshot, touched.mixed)
     changed.remove(touched.matched)
     return {

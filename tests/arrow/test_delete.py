@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from delta_ops.errors import (
     StorageError,
     TableNotFoundError,
 )
+from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.storage import open_storage
@@ -58,7 +60,7 @@ def typed(listed: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(listed), schema=ARROW_SCHEMA)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     predicates(),
     st.lists(st.lists(random_rows, min_size=1, max_size=4), min_size=1, max_size=3),
@@ -222,3 +224,14 @@ def test_a_char_column_is_compared_as_readers_see_it(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"c": ["a", "b"]}))
     da.delete(tmp_path, col("c") == "a")
     assert da.to_table(tmp_path)["c"].to_pylist() == ["b  "]
+
+
+def test_a_file_with_more_rows_than_its_statistics_say_keeps_them(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    (add,) = (
+        each for each in log.snapshot().add_files() if '"maxValues":{"id":4}' in str(each.stats)
+    )
+    told = replace(add, stats='{"numRecords":1}', data_change=False)
+    create_commit(log.storage, log.log_directory, 3, [told])
+    da.delete(log, col("id") == 3)
+    assert da.count_rows(log, col("id") == 4) == 1

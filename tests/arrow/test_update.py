@@ -64,7 +64,7 @@ def updated(row: Row, models: dict[str, Any]) -> Row:
     return {**row, **{name: m(row) if callable(m) else m for name, m in models.items()}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     assignments(),
     predicates(),

@@ -22,9 +22,6 @@ pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
 
-STRICTER = frozenset({"n / 3"})
-"""Texts of which we refuse values that Spark rounds."""
-
 
 def frame_of(spark: SparkSession, listed: Sequence[Row]) -> DataFrame:
     table = pa.Table.from_pylist(list(listed), schema=ARROW_SCHEMA)
@@ -70,5 +67,5 @@ def test_expressions_come_to_what_spark_makes_of_them(spark: SparkSession) -> No
         if not pa.types.is_timestamp(ours.type):  # whose zone is the session's
             assert (text, ours.type) == (text, of_spark.type)
         assert (text, shown(ours.to_pylist())) == (text, shown(of_spark.to_pylist()))
-        if broken and text not in STRICTER:
+        if broken:
             assert (text, fails(spark, text, broken[0])) == (text, True)
