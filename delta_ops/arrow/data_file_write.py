@@ -70,7 +70,8 @@ class DataFileWriter:
         self._floats = dict(_float_columns(file_schema))
         self._has_rules = bool(not_null_rules(definition.schema))
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
-        self._stored = stored_schema(definition)
+        is_plain = not definition.is_mapped and not definition.has("materializePartitionColumns")
+        self._stored = file_schema if is_plain else stored_schema(definition)
         self._new_path = _new_change_path if is_of_changes else _new_path
         self._settings = replace(definition.stats_settings, always=clustered_by)
         # Rows come without the partition columns, which files of some tables have all the same.

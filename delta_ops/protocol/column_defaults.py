@@ -15,7 +15,7 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.literals import literal_of_type
-from delta_ops.protocol.predicate.sql import literal_from_sql
+from delta_ops.protocol.predicate import parse_literal
 from delta_ops.protocol.schema import CURRENT_DEFAULT, DATE, TIMESTAMP, StructField, StructType
 
 _NOW = re.compile(r"(?:current_timestamp|now)\s*(?:\(\s*\))?", re.IGNORECASE)
@@ -46,7 +46,7 @@ def default_value(field: StructField, now_ms: int, table: str) -> Any:
     if field.data_type == DATE and _TODAY.fullmatch(text):
         return now.date()
     try:
-        value = literal_from_sql(text)
+        value = parse_literal(text)
         if value is None:
             return None
         if field.data_type == TIMESTAMP and not _HAS_ZONE.search(text):

@@ -43,7 +43,7 @@ def set_schema(
         InvalidRequestError: A name cannot be used.
         UnsupportedFeatureError: A type needs a feature that the table does not have.
     """
-    validate_names(schema, transaction.schema)
+    validate_names(schema, transaction.schema, is_mapped=transaction.definition.is_mapped)
     metadata = replace(transaction.metadata, schema_string=schema_to_json(schema))
     if configuration is not None:
         metadata = replace(metadata, configuration=configuration)

@@ -51,7 +51,7 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
                 f"{table}: column {field.name!r} is {_text(columns[field.name].data_type)} in the "
                 f"table and {_text(field.data_type)} in the data; cast it"
             )
-        if definition.is_mapped and _stored_shape(columns[field.name]) != _stored_shape(field):
+        if definition.is_mapped and _names_in_files(columns[field.name]) != _names_in_files(field):
             raise InvalidRequestError(
                 f"{table}: column {field.name!r} is another one since the files were written, with "
                 "another name in files; write the rows again"
@@ -204,7 +204,7 @@ def _shape(data_type: object) -> object:
     return arrow_type_from_type(data_type)  # type: ignore[arg-type]
 
 
-def _stored_shape(field: StructField) -> object:
+def _names_in_files(field: StructField) -> object:
     """The field as files have it, with the names in it."""
     return _shape(rename_columns(StructType((field,)), physical_name))
 

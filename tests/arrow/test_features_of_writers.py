@@ -13,7 +13,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import DomainMetadata, Metadata, Protocol
@@ -155,3 +155,19 @@ def test_a_schema_without_a_clustering_column_is_refused(tmp_path: Path) -> None
     with pytest.raises(InvalidRequestError, match="column v would be gone"):
         da.write(tmp_path, DATA.select(["id"]), "overwrite", overwrite_schema=True)
     da.write(tmp_path, DATA.select(["v"]), "overwrite", overwrite_schema=True)
+
+
+@pytest.mark.parametrize(("reader", "writer"), [(1, 4), (2, 5), (1, 6)])
+def test_a_table_of_old_versions_is_written_unless_a_column_is_generated(
+    tmp_path: Path, reader: int, writer: int
+) -> None:
+    log = DeltaLog(tmp_path)
+    protocol = Protocol(min_reader_version=reader, min_writer_version=writer)
+    create_commit(log.storage, log.log_directory, 0, [protocol, metadata()])
+    da.write(tmp_path, pa.table({"id": [1]}))
+    assert log.snapshot().protocol == protocol
+    transaction = begin(log)
+    generated = StructField("id", LONG, metadata={"delta.generationExpression": "1"})
+    changed = metadata(schema_string=schema_to_json(StructType((generated,))))
+    with pytest.raises(UnsupportedFeatureError, match="generated column id"):
+        transaction.set_metadata(changed)

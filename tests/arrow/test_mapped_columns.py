@@ -24,6 +24,7 @@ from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.schema import (
     LONG,
     ArrayType,
+    DataType,
     StructField,
     StructType,
     schema_from_json,
@@ -241,19 +242,21 @@ def test_a_name_that_a_renamed_column_leaves_is_free(tmp_path: Path) -> None:
 
 
 _NAMES = st.sampled_from(["a", "b", "c", "d e"])
-_TYPES = st.recursive(
-    st.just(LONG),
-    lambda inner: st.one_of(
-        st.builds(ArrayType, inner),
-        st.dictionaries(_NAMES, inner, min_size=1).map(
-            lambda fields: StructType(tuple(StructField(n, t) for n, t in fields.items()))
-        ),
-    ),
-    max_leaves=6,
-)
-_SCHEMAS = st.dictionaries(_NAMES, _TYPES, min_size=1).map(
-    lambda fields: StructType(tuple(StructField(n, t) for n, t in fields.items()))
-)
+
+
+def structs_of(types: st.SearchStrategy[DataType]) -> st.SearchStrategy[StructType]:
+    """Structs of one field or more, of these types."""
+    return st.dictionaries(_NAMES, types, min_size=1).map(
+        lambda fields: StructType(tuple(StructField(n, t) for n, t in fields.items()))
+    )
+
+
+def nested(types: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
+    """Types, and arrays and structs of them."""
+    return st.one_of(types, types.map(ArrayType), structs_of(types))
+
+
+_SCHEMAS = structs_of(nested(nested(st.just(LONG))))
 
 
 @settings(max_examples=60, deadline=None)

@@ -88,6 +88,18 @@ def parse_predicate(text: str) -> Predicate:
     return predicate_from_sql(text)
 
 
+def parse_literal(text: str) -> Any:
+    """The value of a literal of Spark SQL; None is null.
+
+    Raises:
+        InvalidRequestError: The text is no literal.
+    """
+    with importing():  # for the same reason
+        from delta_ops.protocol.predicate.sql import literal_from_sql
+
+    return literal_from_sql(text)
+
+
 class Column:
     """One side of a comparison; comparing it gives a predicate."""
 
