@@ -128,7 +128,7 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
 
 
 def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
-    transaction, definition = changed.transaction, snapshot.definition
+    transaction = changed.transaction
     touched = find_rows(snapshot, planned.condition)
     files = [*touched.matched, *(each.file for each in touched.mixed)]
     adds = write_rows(transaction, _new_rows(snapshot, planned, files))
