@@ -8,10 +8,8 @@ metadata, id and physical name.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
@@ -23,13 +21,8 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
     find_field,
-    map_structs,
-    walk,
 )
 from delta_ops.protocol.stats import ColumnPath
-
-_ID = "delta.columnMapping.id"
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 ChangeFields = Callable[[tuple[StructField, ...]], Sequence[StructField]]
 """Takes the fields of one struct and gives those that it shall have."""
@@ -161,36 +154,6 @@ def set_metadata_key(field: StructField, key: str, value: Any) -> StructField:
     """The field with a key of its metadata set, or removed where the value is None."""
     kept: Mapping[str, Any] = {k: v for k, v in field.metadata.items() if k != key}
     return replace(field, metadata=kept if value is None else {**kept, key: value})
-
-
-def highest_id(schema: StructType, configuration: Mapping[str, str]) -> int:
-    """The highest id that a column of a mapped table has, or had before it was dropped."""
-    structs = [schema, *(each for _, each in walk(schema) if isinstance(each, StructType))]
-    ids = [field.metadata.get(_ID) for struct in structs for field in struct.fields]
-    kept = configuration.get("delta.columnMapping.maxColumnId", "0")
-    return max(int(kept), *(each for each in ids if type(each) is int), 0)
-
-
-def map_field(field: StructField, after: int) -> tuple[StructField, int]:
-    """A new field of a mapped table with ids and physical names at every depth, and its last id.
-
-    Source: PROTOCOL.md, "Writer Requirements for Column Mapping" (a new column gets an id that none
-    had before, and a name that none has).
-    """
-    ids = count(after + 1)
-    last = after
-
-    def identify(struct: StructType) -> StructType:
-        return StructType(tuple(map(give_names, struct.fields)))
-
-    def give_names(each: StructField) -> StructField:
-        nonlocal last
-        last = next(ids)
-        names = {_ID: last, _PHYSICAL_NAME: f"col-{uuid.uuid4()}"}
-        return replace(each, metadata={**each.metadata, **names})
-
-    named = give_names(replace(field, data_type=map_structs(field.data_type, identify)))
-    return named, last
 
 
 def _find_member(data_type: DataType, part: str, path: ColumnPath) -> tuple[DataType, str]:

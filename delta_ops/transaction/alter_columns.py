@@ -25,9 +25,8 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema_changes import (
     add_field,
+    find_by_path,
     find_struct,
-    highest_id,
-    map_field,
     order_fields,
     set_metadata_key,
 )
@@ -38,9 +37,6 @@ from delta_ops.transaction.column_changes import change_field, field_json, find_
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.transaction import Transaction
-
-MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
-"""The property of the highest id that a column was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,19 +79,21 @@ def add_columns(
         raise InvalidRequestError("no column is given; name one to add")
 
     def change(transaction: Transaction) -> Alteration:
-        definition = transaction.definition
-        schema, configuration = definition.schema, dict(definition.metadata.configuration)
-        said = []
+        schema = transaction.schema
+        paths = []
         for column in columns:
             *parent, name = path_of_name(column.name, StructType())
-            field = _new_field(name, column)
-            if definition.is_mapped:
-                field, last = map_field(field, highest_id(schema, configuration))
-                configuration[MAX_COLUMN_ID] = str(last)
             _, spelt = find_struct(schema, tuple(parent))
+            field = _new_field(name, column)
             schema = add_field(schema, spelt, field, first=column.first, after=column.after)
-            said.append({"column": field_json(spelt, field), **_position(column)})
-        set_schema(transaction, schema, configuration)
+            paths.append((*spelt, name))
+        set_schema(transaction, schema)
+        # As they are now, with ids where the table is mapped.
+        fields = [find_by_path(transaction.schema, path)[1] for path in paths]
+        said = [
+            {"column": field_json(path[:-1], field), **_position(column)}
+            for path, field, column in zip(paths, fields, columns, strict=True)
+        ]
         return Alteration(operation="ADD COLUMNS", parameters={"columns": said})
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)

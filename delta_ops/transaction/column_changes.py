@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.column_names import name_of_path, path_of_name
 from delta_ops.protocol.schema import (
     ArrayType,
@@ -49,7 +50,7 @@ def set_schema(
         metadata = replace(metadata, configuration=configuration)
     if partition_columns is not None:
         metadata = replace(metadata, partition_columns=partition_columns)
-    transaction.set_metadata(metadata)
+    transaction.set_metadata(assign_column_ids(metadata, transaction.metadata, transaction.log.uri))
 
 
 def change_field(

@@ -20,10 +20,8 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
 )
 from delta_ops.log.commit_file import create_commit
-from delta_ops.protocol import features
 from delta_ops.protocol.actions import CommitInfo, Protocol
-from delta_ops.protocol.schema import LONG, STRING, StructField, schema_to_json
-from delta_ops.protocol.schema_changes import map_field
+from delta_ops.protocol.schema import LONG, STRING, StructType, schema_to_json
 from delta_ops.transaction import (
     NewColumn,
     add_columns,
@@ -245,32 +243,8 @@ def test_an_append_that_was_prepared_before_is_refused_and_one_after_goes_on(log
     da.write(log, more)
 
 
-@pytest.fixture
-def mapped_tables_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Column mapping as a feature that the Arrow engine writes."""
-    changed = tuple(
-        features.Feature(
-            name=each.name,
-            for_readers=True,
-            legacy_reader_version=each.legacy_reader_version,
-            legacy_writer_version=each.legacy_writer_version,
-            operations=each.operations | {"restore"},
-            read_by=each.read_by,
-            written_by=frozenset({"arrow"}),
-        )
-        if each.name == "columnMapping"
-        else each
-        for each in features.FEATURES
-    )
-    monkeypatch.setattr(features, "FEATURES", changed)
-
-
 @pytest.fixture(params=["name", "id"])
-def mapped(
-    log: DeltaLog,
-    request: pytest.FixtureRequest,
-    mapped_tables_are_written: None,
-) -> DeltaLog:
+def mapped(log: DeltaLog, request: pytest.FixtureRequest) -> DeltaLog:
     """The table, mapped since its files were written: their names are the physical ones."""
     mode: Literal["name", "id"] = request.param
     snapshot = log.snapshot()
@@ -294,7 +268,7 @@ def mapped(
 
 
 def _map_by_own_names(schema: Any) -> tuple[Any, int]:
-    from delta_ops.protocol.schema import StructType, map_structs
+    from delta_ops.protocol.schema import map_structs
 
     number = 0
 
@@ -358,7 +332,7 @@ def test_every_field_of_a_new_column_gets_an_id(mapped: DeltaLog) -> None:
     field = mapped.snapshot().schema.fields[-1]
     inner = field.data_type.element_type.fields  # type: ignore[union-attr]
     ids = [each.metadata["delta.columnMapping.id"] for each in (*inner, field)]
-    assert ids == [9, 10, 11]
+    assert sorted(ids) == [9, 10, 11]
     assert mapped.snapshot().metadata.configuration["delta.columnMapping.maxColumnId"] == "11"
 
 
@@ -412,9 +386,18 @@ def test_without_column_mapping_it_is_said_what_to_switch_on(log: DeltaLog, drop
         drop_columns(log, ["id"]) if drop else rename_column(log, "id", "key")
 
 
-def test_a_new_field_gets_ids_after_the_last_one() -> None:
-    field, last = map_field(StructField("a", LONG), 4)
-    assert (field.metadata["delta.columnMapping.id"], last) == (5, 5)
+def test_a_new_field_gets_ids_after_the_last_one(mapped: DeltaLog) -> None:
+    key = "delta.columnMapping.maxColumnId"
+    last = int(mapped.snapshot().metadata.configuration[key])
+    add_columns(mapped, [NewColumn(name="a", data_type="struct<b: int>")])
+    snapshot = mapped.snapshot()
+    field = snapshot.schema.fields[-1]
+    assert isinstance(field.data_type, StructType)
+    ids = [each.metadata["delta.columnMapping.id"] for each in (field, *field.data_type.fields)]
+    assert sorted(ids) == [last + 1, last + 2]
+    assert snapshot.metadata.configuration[key] == str(last + 2)
+    (said,) = parameters(mapped)[1]["columns"]
+    assert said["column"]["metadata"] == field.metadata
 
 
 ADD_Z = [NewColumn(name="z", data_type="int")]
