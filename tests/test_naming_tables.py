@@ -14,13 +14,33 @@ import delta_ops.arrow as da
 import delta_ops.maintenance as dm
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.transaction import NewColumn, set_properties
 from tests.test_arguments import public_functions
 
 NEEDED: dict[str, Any] = {
     "restore": {"version": 0},
     "revert": {"version": 1},
     "read_changes": {"start_version": 0},
+    "add_columns": {"columns": [NewColumn(name="more", data_type="int")]},
+    "add_constraint": {"name": "few", "condition": "id < 9"},
+    "add_feature": {"name": "v2Checkpoint"},
+    "drop_columns": {"columns": ["n"]},
+    "drop_constraint": {"name": "few", "if_exists": True},
+    "drop_feature": {"name": "v2Checkpoint"},
+    "drop_not_null": {"column": "id"},
+    "drop_table": {"name": "t"},
+    "rename_column": {"column": "n", "name": "number"},
+    "rename_table": {"name": "numbers"},
+    "reorder_columns": {"columns": ["n"]},
+    "set_comment": {"column": "n", "comment": "a number"},
+    "set_not_null": {"column": "id"},
+    "set_properties": {"properties": {"delta.columnMapping.mode": "name"}},
+    "set_table_comment": {"comment": "numbers"},
+    "merge": {"source": pa.table({"id": [1]}), "predicate": "target.id = source.id"},
+    "update": {"assignments": {"n": 1}},
 }
+MAPPED = ("drop_columns", "rename_column")
+"""Functions of tables with column mapping."""
 OF_TABLES = [
     function
     for function in public_functions(da)
@@ -32,7 +52,7 @@ OF_TABLES = [
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     for number in range(3):
-        da.write(tmp_path / "t", pa.table({"id": [number]}))
+        da.write(tmp_path / "t", pa.table({"id": [number], "n": [number]}))
     return tmp_path / "t"
 
 
@@ -42,6 +62,7 @@ def called(function: Callable[..., Any], place: Any, folder: Path) -> Any:
     arguments = {first: [place] if first == "tables" else place}
     arguments |= {"data": pa.table({"id": [9]})} if "data" in others else {}
     arguments |= {"path": folder / "schema.parquet"} if "path" in others else {}
+    arguments |= {"target": folder / "clone"} if "target" in others else {}
     found = function(**arguments, **NEEDED.get(function.__name__, {}))
     return list(found) if hasattr(found, "__next__") else found
 
@@ -52,6 +73,10 @@ def test_the_functions_of_tables_are_these() -> None:
         *("create_checkpoint", "export_schema", "fleet_health", "health", "maintain"),
         *("maintain_fleet", "optimize", "plan_maintenance", "read_changes", "repair", "restore"),
         *("revert", "stage_write", "to_batches", "to_table", "vacuum", "write"),
+        *("add_columns", "add_constraint", "add_feature", "convert", "delete", "drop_columns"),
+        *("drop_constraint", "drop_feature", "drop_not_null", "drop_table", "generate_manifest"),
+        *("merge", "rename_column", "rename_table", "reorder_columns", "set_comment"),
+        *("set_not_null", "set_properties", "set_table_comment", "shallow_clone", "update"),
     }
 
 
@@ -64,6 +89,8 @@ def test_a_table_has_the_same_names_everywhere(
         with pytest.raises(InvalidRequestError, match=f"{table}: .*delta.enableChangeDataFeed"):
             called(function, kind(table), table.parent)
         return
+    if function.__name__ in MAPPED:
+        set_properties(table, {"delta.columnMapping.mode": "name"})
     result = called(function, kind(table), table.parent)
     if function.__name__ in ("fleet_health", "maintain_fleet"):
         assert result[0].failure is None

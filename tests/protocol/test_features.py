@@ -144,7 +144,7 @@ def test_a_refusal_names_the_table_what_was_asked_and_every_feature() -> None:
                 3, 7, ["deletionVectors", "quantum"], ["deletionVectors", "quantum", "liquid"]
             ),
             ("quantum",),
-            ("quantum", "liquid"),
+            ("deletionVectors", "quantum", "liquid"),
             id="unknown features are named too",
         ),
         pytest.param(
