@@ -29,11 +29,11 @@ def upsert(target: Any, source: pa.Table, on: str = "target.id = source.id", **o
 def test_the_first_clause_whose_condition_holds_decides(tmp_path: Path) -> None:
     da.write(tmp_path, data(*range(6)))
     merge = da.merge(tmp_path, data(*range(9)), "target.id = source.id")
-    merge = merge.when_matched_update({"p": "first"}, "source.id < 2")
-    merge = merge.when_matched_update({"p": "second"}, "source.id < 3")
+    merge = merge.when_matched_update({"p": lit("first")}, "source.id < 2")
+    merge = merge.when_matched_update({"p": lit("second")}, "source.id < 3")
     merge = merge.when_matched_delete("source.id = 3").when_matched_delete("source.id = 4")
-    merge = merge.when_not_matched_insert({"id": 100, "p": "one"}, "source.id < 8")
-    merge.when_not_matched_insert({"id": 100, "p": "other"}).execute()
+    merge = merge.when_not_matched_insert({"id": 100, "p": lit("one")}, "source.id < 8")
+    merge.when_not_matched_insert({"id": 100, "p": lit("other")}).execute()
     assert da.to_table(tmp_path)["p"].to_pylist() == [
         *("first", "first", "second", "a", "one", "one", "other")
     ]

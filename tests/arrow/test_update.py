@@ -44,7 +44,8 @@ def assignments(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     new = draw(random_rows)
     others = [f.name for f in SCHEMA.fields if f.name not in by_expression]
     for name in draw(st.lists(st.sampled_from(others), unique=True, min_size=1)):
-        given[name] = models[name] = new[name]
+        models[name] = new[name]
+        given[name] = lit(new[name]) if isinstance(new[name], str) else new[name]
     return given, models
 
 
