@@ -137,6 +137,8 @@ class Draft:
     """In the order in which they were asked for."""
     added: list[AddFile] = field(default_factory=list)
     """Files that no version has named yet."""
+    vectored: list[AddFile] = field(default_factory=list)
+    """Files with a deletion vector that no version has named yet, and its time for theirs."""
     num_rows: int = 0
     rearranged: list[AddFile] = field(default_factory=list)
     """Removed files whose rows are in others, and files of which something else is said."""
@@ -172,6 +174,10 @@ class Draft:
                 self.rearranged += files
             case ReplaceVector(file=file, vector=vector, now_ms=now_ms):
                 stats = file.stats if vector is None else widen_stats(file.stats)
+                if vector is not None:
+                    self.vectored.append(
+                        replace(file, deletion_vector=vector, modification_time=now_ms)
+                    )
                 self.files += (
                     tombstone(file, now_ms, data_change=True),
                     replace(file, deletion_vector=vector, data_change=True, stats=stats),

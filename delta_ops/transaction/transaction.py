@@ -530,9 +530,9 @@ class Transaction:
         if done is not None:
             return done
         self.validate()
-        if self.snapshot is not None and self._draft.added:
+        if self.snapshot is not None and (new := [*self._draft.added, *self._draft.vectored]):
             horizon_ms = self.clock() - self.properties.deleted_file_retention_ms
-            validate_added(self._draft.added, self.snapshot, horizon_ms=horizon_ms)
+            validate_added(new, self.snapshot, horizon_ms=horizon_ms)
         counted = file_metrics(self._draft.files, self._draft.num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)

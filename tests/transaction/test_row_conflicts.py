@@ -9,6 +9,7 @@ import pytest
 from pyroaring import BitMap64
 
 from delta_ops import DeltaLog, begin, col
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.log.deletion_vector_write import write_deletion_vectors
@@ -149,6 +150,23 @@ def test_a_file_that_ours_rewrites_is_a_conflict(tmp_path: Path) -> None:
     deleting(log, "a", {4}, all_changed=True).commit(operation="DELETE")
     with pytest.raises(CommitConflictError):
         later.commit(operation="DELETE")
+
+
+def test_a_vector_that_a_vacuum_took_before_its_commit_is_not_named(tmp_path: Path) -> None:
+    log = table(tmp_path, "a")
+    (tmp_path / "a").touch()
+    days = 0
+    txn = begin(log, operation="restore", clock=lambda: system_clock() + days * DAY_MS)
+    assert txn.snapshot
+    (vector,) = write_deletion_vectors(log.storage, [BitMap64([1])])
+    txn.replace_vector(txn.snapshot.add_files()[0], vector)
+    (file,) = tmp_path.glob("deletion_vector_*.bin")
+    file.unlink()
+    days = 8
+    with pytest.raises(CommitConflictError, match="a vacuum has deleted 1 of the files") as raised:
+        txn.commit(operation="DELETE")
+    assert raised.value.kind == "vacuum"
+    assert deleted_rows(log) == {"a": []}
 
 
 def test_rows_that_the_winner_added_count_as_ever(tmp_path: Path) -> None:
