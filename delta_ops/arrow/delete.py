@@ -111,7 +111,7 @@ def _delete_by_vectors(
     snapshot: Snapshot, condition: Condition, changed: Changed
 ) -> dict[str, int]:
     touched = find_rows(snapshot, condition)
-    mark_deleted(changed, snapshot, touched.mixed)
+    mark_deleted(changed, touched.mixed)
     changed.remove(touched.matched)
     return {
         "numRemovedFiles": changed.num_removed,

@@ -36,8 +36,9 @@ class TouchedFile:
     """The rows that match."""
     is_whole: bool
     """Whether all rows do."""
-    rows: BitMap64 | None = None
-    """Their numbers, from 0 in the order of the file; None where nobody asked for them."""
+    gone: BitMap64 | None = None
+    """Numbers of these rows and of those that are deleted already, from 0 in the order of the file;
+    None where nobody asked for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +69,6 @@ def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
         DataFileError: A file or its deletion vector is gone or cannot be read.
     """
     return _find(snapshot, condition, _number)
-
-
-def deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
-    """The numbers of a file's rows that its deletion vector marks.
-
-    Raises:
-        DataFileError: The vector is gone, or contradicts its descriptor.
-    """
-    if file.deletion_vector is None:
-        return BitMap64()
-    path = canonical_path(file.path, snapshot.uri)
-    return load_deletion_vector(snapshot.table_files, snapshot.version, path, file.deletion_vector)
 
 
 def _find(
@@ -128,7 +117,14 @@ def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedF
         numbers = pc.add(places, pa.scalar(first, pa.uint64()))
         rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
         first += len(batch)
-    deleted = deleted_rows(snapshot, file)
+    deleted = _deleted_rows(snapshot, file)
     rows -= deleted
     is_whole = len(rows) == first - len(deleted)
-    return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, rows=rows)
+    return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
+
+
+def _deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
+    if file.deletion_vector is None:
+        return BitMap64()
+    path = canonical_path(file.path, snapshot.uri)
+    return load_deletion_vector(snapshot.table_files, snapshot.version, path, file.deletion_vector)

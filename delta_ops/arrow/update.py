@@ -133,7 +133,7 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
     files = [*touched.matched, *(each.file for each in touched.mixed)]
     adds = write_rows(transaction, _new_rows(snapshot, planned, files))
     changed.add(adds, planned.checks)
-    mark_deleted(changed, snapshot, touched.mixed)
+    mark_deleted(changed, touched.mixed)
     changed.remove(touched.matched)
     return {
         "numRemovedFiles": changed.num_removed,

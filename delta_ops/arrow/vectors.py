@@ -10,26 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delta_ops.arrow.matching import TouchedFile, deleted_rows
+from delta_ops.arrow.matching import TouchedFile
 from delta_ops.arrow.row_changes import Changed
-from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_write import write_deletion_vectors
 
 
-def mark_deleted(changed: Changed, snapshot: Snapshot, files: Sequence[TouchedFile]) -> None:
+def mark_deleted(changed: Changed, files: Sequence[TouchedFile]) -> None:
     """Give files vectors with the rows that match, beside those that are deleted already.
 
     Args:
         changed: The change that the vectors are part of.
-        snapshot: The table that the files are live in.
-        files: Files with the numbers of some of their rows.
+        files: Live files, as `find_rows` found them.
 
     Raises:
-        DataFileError: A vector is gone, or contradicts its descriptor.
         StorageError: The store failed.
     """
-    rows = [deleted_rows(snapshot, each.file) | each.rows for each in files if each.rows]
-    vectors = write_deletion_vectors(snapshot.storage, rows)
+    rows = [each.gone for each in files if each.gone]
+    vectors = write_deletion_vectors(changed.transaction.log.storage, rows)
     changed.vectors += vectors
     for each, vector in zip(files, vectors, strict=True):
         changed.transaction.replace_vector(each.file, vector)
