@@ -207,13 +207,20 @@ class DataFileWriter:
             return paths
         return {physical_path(path, self._definition.schema) for path in paths}
 
+    def _with_dictionary(self, dictionaries: bool | list[int]) -> bool | list[str]:
+        """The columns as files call them; those of one value, which come last, are among them."""
+        if isinstance(dictionaries, bool):
+            return dictionaries
+        of_one_value = range(len(self._schema), len(self._stored))
+        return [self._stored.names[i] for i in (*dictionaries, *of_one_value)]
+
     def _encode(
         self,
         tables: Iterable[pa.Table],
         sink: Any,
         codec: str,
         free_of_nan: set[ColumnPath],
-        dictionaries: bool | list[str],
+        dictionaries: bool | list[int],
         partition_values: Mapping[str, str | None],
     ) -> pq.FileMetaData:
         """The footer of what was written; columns with NaN are taken out of `free_of_nan`."""
@@ -223,7 +230,7 @@ class DataFileWriter:
                 sink,
                 self._stored,
                 compression=_ARROW_CODECS.get(codec, codec),
-                use_dictionary=dictionaries,
+                use_dictionary=self._with_dictionary(dictionaries),
                 store_schema=False,
                 metadata_collector=footers,
             )
