@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+settings.register_profile("as long as it takes", deadline=None)  # how long says nothing here
+settings.load_profile("as long as it takes")
 
 pytest_plugins = [
     "tests.servers.s3",

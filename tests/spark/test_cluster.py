@@ -85,7 +85,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             for process in reversed(processes):
                 process.terminate()
             for process in processes:
-                process.wait(START_S)
+                end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that was told to end, and kill it if it does not."""
+    try:
+        process.wait(START_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def spark_home() -> str:
