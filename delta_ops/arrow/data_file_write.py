@@ -207,7 +207,7 @@ class DataFileWriter:
             return paths
         return {physical_path(path, self._definition.schema) for path in paths}
 
-    def _with_dictionary(self, dictionaries: bool | list[int]) -> bool | list[str]:
+    def _dictionary_columns(self, dictionaries: bool | list[int]) -> bool | list[str]:
         """The columns as files call them; those of one value, which come last, are among them."""
         if isinstance(dictionaries, bool):
             return dictionaries
@@ -230,7 +230,7 @@ class DataFileWriter:
                 sink,
                 self._stored,
                 compression=_ARROW_CODECS.get(codec, codec),
-                use_dictionary=self._with_dictionary(dictionaries),
+                use_dictionary=self._dictionary_columns(dictionaries),
                 store_schema=False,
                 metadata_collector=footers,
             )
