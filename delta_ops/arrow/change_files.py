@@ -1,4 +1,4 @@
-"""Change files: which rows an overwrite took away and which it brought, for the change data feed.
+"""Change files: which rows a commit took away, changed and brought, for the change data feed.
 
 Source: PROTOCOL.md, "Change Data Files", "Add CDC File".
 
@@ -26,8 +26,8 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import STRING, StructField, StructType, schema_to_json
 from delta_ops.protocol.table_definition import TableDefinition
 
-_CHANGE_TYPE = "_change_type"
-_FEED_COLUMNS = (_CHANGE_TYPE, "_commit_version", "_commit_timestamp")
+CHANGE_TYPE = "_change_type"
+_FEED_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
 
 
 def validate_feed_columns(definition: TableDefinition, table: str) -> None:
@@ -68,10 +68,29 @@ def write_change_files(
     except BaseException:  # an interrupt too would leave files that nobody names
         discard(snapshot.storage, (*deleted.adds, *inserted.adds))
         raise
+    return change_files(deleted.adds, inserted.adds)
+
+
+def change_files(*adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:
+    """What a commit says of files that were written as `feed_definition` has it."""
     return tuple(
         AddCdcFile(path=each.path, size=each.size, partition_values=each.partition_values)
-        for each in (*deleted.adds, *inserted.adds)
+        for each in chain(*adds)
     )
+
+
+def feed_definition(definition: TableDefinition) -> TableDefinition:
+    """The table with the column that only files of changes have; it has no id."""
+    column = StructField(CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: CHANGE_TYPE})
+    schema = StructType((*definition.schema.fields, column))
+    metadata = replace(definition.metadata, schema_string=schema_to_json(schema))
+    return replace(definition, metadata=metadata)
+
+
+def mark_rows(batch: pa.RecordBatch, change_type: str) -> pa.RecordBatch:
+    """The rows with what became of them: insert, delete, update_preimage or update_postimage."""
+    types = pa.repeat(pa.scalar(change_type), len(batch))
+    return batch.append_column(CHANGE_TYPE, types)
 
 
 class _FeedWriter:
@@ -80,7 +99,7 @@ class _FeedWriter:
     def __init__(self, snapshot: Snapshot, definition: TableDefinition, change_type: str) -> None:
         self._snapshot, self._definition, self._type = snapshot, definition, change_type
         self._names = [each.name for each in definition.data_schema.fields]
-        stored = _add_change_type(definition)
+        stored = feed_definition(definition)
         schema = arrow_schema_from_schema(stored.data_schema)
         self._writer = DataFileWriter(snapshot.storage, schema, stored, is_of_changes=True)
         self.adds: list[AddFile] = []
@@ -101,8 +120,7 @@ class _FeedWriter:
         rows = read_files(self._snapshot, files, self._names, predicate, self._definition)
         for batch in rows:
             if len(batch):
-                types = pa.repeat(pa.scalar(self._type), len(batch))
-                yield batch.append_column(_CHANGE_TYPE, types)
+                yield mark_rows(batch, self._type)
 
 
 def _group_by_partition(files: Iterable[AddFile]) -> Mapping[object, list[AddFile]]:
@@ -116,11 +134,3 @@ def _logical_values(
     definition: TableDefinition, stored: Mapping[str, str | None]
 ) -> dict[str, str | None]:
     return {name: stored.get(in_log) for name, in_log in definition.partition_names.items()}
-
-
-def _add_change_type(definition: TableDefinition) -> TableDefinition:
-    """The table with the column that only files of changes have; it has no id."""
-    column = StructField(_CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: _CHANGE_TYPE})
-    schema = StructType((*definition.schema.fields, column))
-    metadata = replace(definition.metadata, schema_string=schema_to_json(schema))
-    return replace(definition, metadata=metadata)

@@ -26,12 +26,6 @@ def validate_changeable(definition: TableDefinition, table: str, verb: str) -> N
             f"{table} is append-only (delta.appendOnly = true), so that no row can be {verb}; "
             "append instead, or unset the property"
         )
-    if definition.has_change_feed:
-        raise InvalidRequestError(
-            f"{table} has a change data feed (delta.enableChangeDataFeed = true), in which rows "
-            f"that are {verb} would have to be told; this engine does so for overwrites only. "
-            "Overwrite the rows with replace_where, or switch the feed off"
-        )
 
 
 def validate_new_rows(definition: TableDefinition, table: str, verb: str) -> None:

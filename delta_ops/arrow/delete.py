@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.conditions import Condition, condition_of
-from delta_ops.arrow.matching import find_rows, find_touched
+from delta_ops.arrow.matching import Touched, find_rows, find_touched
 from delta_ops.arrow.row_changes import (
     Changed,
     Rewriter,
@@ -83,19 +84,20 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
     touched = find_touched(snapshot, condition)
     mixed = [each.file for each in touched.mixed]
 
-    def process(rewriter: Rewriter, file: AddFile) -> None:
+    def write(file: AddFile, rewriter: Rewriter) -> None:
         rewriter.write(file, _survivors(snapshot, condition, file), moves=False)
 
-    adds, _ = write_again(transaction, mixed, process)
+    adds, _ = write_again(transaction, [(each, partial(write, each)) for each in mixed])
     changed.add(adds, transaction.definition.row_rules)
     changed.remove([*touched.matched, *mixed])
+    _tell(snapshot, condition, touched, changed)
     num_copied = sum(num_live_rows(add) or 0 for add in adds)
     return {
         "numRemovedFiles": changed.num_removed,
         "numRemovedBytes": changed.removed_bytes,
         "numAddedFiles": len(adds),
         "numAddedBytes": changed.added_bytes,
-        "numAddedChangeFiles": 0,
+        "numAddedChangeFiles": len(changed.change_files),
         "numCopiedRows": num_copied,
         # As the reference has it: not told where a file without statistics is removed as a whole.
         **({} if touched.num_rows is None else {"numDeletedRows": touched.num_rows}),
@@ -113,16 +115,31 @@ def _delete_by_vectors(
     touched = find_rows(snapshot, condition)
     mark_deleted(changed, touched.mixed)
     changed.remove(touched.matched)
+    _tell(snapshot, condition, touched, changed)
     return {
         "numRemovedFiles": changed.num_removed,
         "numRemovedBytes": changed.removed_bytes,
         "numAddedFiles": 0,
         "numAddedBytes": 0,
-        "numAddedChangeFiles": 0,
+        "numAddedChangeFiles": len(changed.change_files),
         "numCopiedRows": 0,
         **({} if touched.num_rows is None else {"numDeletedRows": touched.num_rows}),
         **vector_metrics(changed, touched.mixed),
     }
+
+
+def _tell(snapshot: Snapshot, condition: Condition, touched: Touched, changed: Changed) -> None:
+    """Tell of the deleted rows; where only whole files go, their actions tell it."""
+    if touched.mixed:
+        files = [*touched.matched, *(each.file for each in touched.mixed)]
+        changed.tell((each, _deleted_rows(snapshot, condition, each)) for each in files)
+
+
+def _deleted_rows(
+    snapshot: Snapshot, condition: Condition, file: AddFile
+) -> Iterator[pa.RecordBatch]:
+    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
+        yield mark_rows(batch.filter(condition.mask(batch)), "delete")
 
 
 def _survivors(snapshot: Snapshot, condition: Condition, file: AddFile) -> Iterator[pa.RecordBatch]:

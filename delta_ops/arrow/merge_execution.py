@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.merge_clauses import Clause, PlannedClause, plan_clause, taken_columns
 from delta_ops.arrow.merge_columns import TARGET, MergeColumns, localize, names_of
 from delta_ops.arrow.merge_keys import load_keys, split_condition
@@ -22,6 +24,7 @@ from delta_ops.arrow.row_changes import (
     write_again,
 )
 from delta_ops.arrow.row_checks import plan_checks
+from delta_ops.arrow.scan import read_files
 from delta_ops.arrow.write import reader_of, write_rows
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
@@ -35,6 +38,7 @@ from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.schema import ArrayType, MapType, StructType
 from delta_ops.protocol.schema_evolution import validate_given_once
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Hook, Txn
 from delta_ops.transaction.write import Target, merge_columns
 
@@ -111,16 +115,18 @@ def execute_merge(
         for each in matching.clauses
     )
 
-    def process(rewriter: Rewriter, file: AddFile) -> FileMatches:
+    def write(file: AddFile, rewriter: Rewriter) -> FileMatches:
         matches = match_file(matching, snapshot, file)
         if len(matches.rows):
             rewriter.write(file, rows.changed_rows(file, matches), moves=moves)
         return matches
 
     files = plan_scan(snapshot, read)
-    adds, found = write_again(transaction, files, process)
+    adds, found = write_again(transaction, [(each, partial(write, each)) for each in files])
     changed.add(adds, checks)
-    changed.remove([f for f, each in zip(files, found, strict=True) if len(each.rows)])
+    touched = [(f, each) for f, each in zip(files, found, strict=True) if len(each.rows)]
+    changed.remove([file for file, _ in touched])
+    changed.tell(((file, rows.images(file, each)) for file, each in touched), moves=moves)
     inserts = [each for each in planned if each.occasion == "not matched"]
     num_inserted = 0
     if inserts:
@@ -128,9 +134,20 @@ def execute_merge(
         inserted = write_rows(transaction, rows.inserted_rows(inserts, unmet))
         changed.add(inserted, checks)
         num_inserted = sum(num_live_rows(add) or 0 for add in inserted)
+        if touched:  # else the files that are added tell it
+            changed.tell((each, _inserted_rows(snapshot, definition, each)) for each in inserted)
     num_rewritten = sum(num_live_rows(add) or 0 for add in adds)
     counts = _count_clauses(matching.clauses, found)
     return _metrics(changed, len(source), num_inserted, num_rewritten, counts)
+
+
+def _inserted_rows(
+    snapshot: Snapshot, definition: TableDefinition, file: AddFile
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a new file, for the change data feed."""
+    names = definition.arrow_schema.names
+    for batch in read_files(snapshot, [file], names, None, definition):
+        yield mark_rows(batch, "insert")
 
 
 def _new_columns(clauses: Sequence[Clause], source: StructType, target: StructType) -> StructType:
@@ -210,7 +227,8 @@ def _metrics(
         "numTargetFilesRemoved": changed.num_removed,
         "numTargetBytesAdded": changed.added_bytes,
         "numTargetBytesRemoved": changed.removed_bytes,
-        "numTargetChangeFilesAdded": 0,
+        "numTargetChangeFilesAdded": len(changed.change_files),
+        "numTargetChangeFileBytes": sum(each.size for each in changed.change_files),
         "numTargetDeletionVectorsAdded": 0,
         "numTargetDeletionVectorsRemoved": 0,
         "numTargetDeletionVectorsUpdated": 0,

@@ -72,6 +72,13 @@ class FileMatches(NamedTuple):
     met: pa.Int64Array
     """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
 
+    def part(self, first: int, start: int, end: int) -> FileMatches:
+        """The rows that change between two places of `rows`, numbered from a row of the file."""
+        rows, source_rows, clauses = (
+            each.slice(start, end - start) for each in (self.rows, self.source_rows, self.clauses)
+        )
+        return FileMatches(pc.subtract(rows, first), source_rows, clauses, self.met)
+
 
 class _Pairs(NamedTuple):
     rows: pa.Int64Array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, replace_values
 from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.merge_columns import SOURCE
@@ -48,17 +49,23 @@ class MergedRows:
 
     def changed_rows(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
         """The rows of a file, those that stay as they are among them."""
+        for batch, part in self._batches(file, matches):
+            yield from self._fit(batch) if part is None else [self._change(batch, part)]
+
+    def images(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
+        """The rows of a file that change, as they were and as they are, for the change feed."""
+        for batch, part in self._batches(file, matches):
+            if part is not None:
+                yield from self._images(batch, part)
+
+    def _batches(
+        self, file: AddFile, matches: FileMatches
+    ) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
+        """The batches of a file, each with its rows that change, numbered from its first one."""
         first = done = 0
         for batch in read_files(self._snapshot, [file], self._snapshot.arrow_schema.names):
             end = bisect_left(matches.rows, first + len(batch), done, key=_number)
-            if end == done:
-                yield from self._fit(batch)
-            else:
-                count = end - done
-                rows = pc.subtract(matches.rows.slice(done, count), first)
-                source_rows = matches.source_rows.slice(done, count)
-                clauses = matches.clauses.slice(done, count)
-                yield self._change(batch, rows, source_rows, clauses)
+            yield batch, None if end == done else matches.part(first, done, end)
             first, done = first + len(batch), end
 
     def inserted_rows(
@@ -85,34 +92,65 @@ class MergedRows:
         self._validate(batch)
         return batch
 
-    def _change(
-        self,
-        batch: pa.RecordBatch,
-        rows: pa.Int64Array,
-        source_rows: pa.Int64Array,
-        clauses: pa.Int8Array,
-    ) -> pa.RecordBatch:
+    def _change(self, batch: pa.RecordBatch, matches: FileMatches) -> pa.RecordBatch:
         numbers = pa.arange(0, len(batch))
-        fitted = pa.Table.from_batches(self._fit(batch), self._schema)
-        columns = {name: join_chunks(fitted[name]) for name in self._schema.names}
+        columns = self._fitted(batch)
         stays = None
-        for number in pc.unique(clauses).to_pylist():
-            clause, is_chosen = self._clauses[number], pc.equal(clauses, number)
-            chosen = rows.filter(is_chosen)
+        for clause, chosen, source_rows in self._by_clause(matches):
             mask = pc.is_in(numbers, value_set=chosen)
             if clause.assignments is None:
                 kept = pc.invert(mask)
                 stays = kept if stays is None else pc.and_(stays, kept)
                 continue
-            column = partial(self._column, batch, chosen, source_rows.filter(is_chosen))
-            values = clause.assignments.evaluate(Rows(column, len(chosen)))
-            for name, new in zip(clause.assignments.names, values, strict=True):
+            values = self._values(clause.assignments, batch, chosen, source_rows)
+            for name, new in values.items():
                 columns[name] = replace_values(columns[name], mask, new)
             if self._checks:
-                changed = pa.RecordBatch.from_arrays(list(columns.values()), schema=self._schema)
-                self._validate(changed.filter(mask))
-        merged = pa.RecordBatch.from_arrays(list(columns.values()), schema=self._schema)
+                self._validate(self._batch(columns).filter(mask))
+        merged = self._batch(columns)
         return merged if stays is None else merged.filter(stays)
+
+    def _images(self, batch: pa.RecordBatch, matches: FileMatches) -> Iterator[pa.RecordBatch]:
+        whole = self._batch(self._fitted(batch))
+        for clause, chosen, source_rows in self._by_clause(matches):
+            before = whole.take(chosen)
+            if clause.assignments is None:
+                yield mark_rows(before, "delete")
+                continue
+            yield mark_rows(before, "update_preimage")
+            columns = dict(zip(self._schema.names, before.columns, strict=True))
+            columns |= self._values(clause.assignments, batch, chosen, source_rows)
+            yield mark_rows(self._batch(columns), "update_postimage")
+
+    def _by_clause(
+        self, matches: FileMatches
+    ) -> Iterator[tuple[PlannedClause, pa.Int64Array, pa.Int64Array]]:
+        """Each clause that applies, with its rows and those of the source that they meet."""
+        for number in pc.unique(matches.clauses).to_pylist():
+            is_chosen = pc.equal(matches.clauses, number)
+            rows, source_rows = (
+                each.filter(is_chosen) for each in (matches.rows, matches.source_rows)
+            )
+            yield self._clauses[number], rows, source_rows
+
+    def _fitted(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The columns of rows that were there before, as the table has them now."""
+        fitted = pa.Table.from_batches(self._fit(batch), self._schema)
+        return {name: join_chunks(fitted[name]) for name in self._schema.names}
+
+    def _values(
+        self,
+        assignments: Assignments,
+        batch: pa.RecordBatch,
+        rows: pa.Int64Array,
+        source_rows: pa.Int64Array,
+    ) -> dict[str, pa.Array]:
+        column = partial(self._column, batch, rows, source_rows)
+        values = assignments.evaluate(Rows(column, len(rows)))
+        return dict(zip(assignments.names, values, strict=True))
+
+    def _batch(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._schema)
 
     def _column(
         self,

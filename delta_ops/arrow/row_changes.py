@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from delta_ops.arrow.change_files import change_files, feed_definition, validate_feed_columns
 from delta_ops.arrow.changeable import validate_changeable
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.write import write_rows
@@ -25,7 +26,7 @@ from delta_ops.errors import TableNotFoundError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_write import discard_vectors
-from delta_ops.protocol.actions import AddFile, DeletionVector
+from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.row_rules import RowRule, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
@@ -66,6 +67,8 @@ class Changed:
     """`operationMetrics` of rows."""
     vectors: list[DeletionVector] = field(default_factory=list)
     """Vectors whose files are deleted again if nothing is committed."""
+    change_files: list[AddCdcFile] = field(default_factory=list)
+    """Files of the change data feed; they too."""
     num_removed: int = 0
     num_vectors_removed: int = 0
     """Vectors of the files that are removed."""
@@ -97,6 +100,27 @@ class Changed:
         )
         self.transaction.stage(staged)
 
+    def tell(
+        self, changes: Iterable[tuple[AddFile, Iterable[pa.RecordBatch]]], *, moves: bool = False
+    ) -> None:
+        """Tell readers of the change data feed of rows; nobody, if the table has none.
+
+        Args:
+            changes: Files, old or new, each with the rows of it that change, as `mark_rows` marks
+                them; taken in threads.
+            moves: Whether rows may be of other partitions than their file.
+        """
+        if not self.transaction.definition.has_change_feed:
+            return
+        writes = [
+            (file, partial(Rewriter.write, file=file, batches=rows, moves=moves))
+            for file, rows in changes
+        ]
+        adds, _ = write_again(self.transaction, writes, is_of_changes=True)
+        told = change_files(adds)
+        self.change_files += told
+        self.transaction.add_change_files(told)
+
     @property
     def added_bytes(self) -> int:
         """Bytes of the files that are added."""
@@ -115,7 +139,7 @@ def open_for_change(
         verb: What is done to rows, for messages.
 
     Raises:
-        InvalidRequestError: The table is append-only, or has a change data feed.
+        InvalidRequestError: The table is append-only.
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table uses what the engine cannot write.
     """
@@ -123,6 +147,7 @@ def open_for_change(
     if transaction.snapshot is None:
         raise TableNotFoundError(transaction.log.uri)
     validate_changeable(transaction.definition, transaction.log.uri, verb)
+    validate_feed_columns(transaction.definition, transaction.log.uri)
     validate_distinct(transaction.schema, transaction.log.uri)
     return transaction, transaction.snapshot
 
@@ -164,7 +189,7 @@ def commit_change(
         )
     finally:
         if not transaction.may_be_committed:
-            discard(transaction.log.storage, changed.written)
+            discard(transaction.log.storage, [*changed.written, *changed.change_files])
             discard_vectors(transaction.log.storage, changed.vectors)
 
 
@@ -177,23 +202,26 @@ def num_live_rows(add: AddFile) -> int | None:
 
 
 def write_again(
-    transaction: Transaction, files: Sequence[AddFile], process: Callable[[Rewriter, AddFile], R]
+    transaction: Transaction,
+    writes: Iterable[tuple[AddFile, Callable[[Rewriter], R]]],
+    *,
+    is_of_changes: bool = False,
 ) -> tuple[tuple[AddFile, ...], list[R]]:
     """Write files again, several at a time; all or none.
 
     Args:
         transaction: On the files' table.
-        files: Live ones.
-        process: Called with each file, in threads, to write its rows by the rewriter.
+        writes: Files, each with what writes its rows by the rewriter; called in threads.
+        is_of_changes: The new files are those of the change data feed.
 
     Returns:
-        The new files, and what was returned for each file, in their order.
+        The new files, and what each call returned, in their order.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    rewriter = Rewriter(transaction)
-    calls = ((add.size * _DECODED, partial(rewriter.attempt, process, add)) for add in files)
+    rewriter = Rewriter(transaction, is_of_changes)
+    calls = ((add.size * _DECODED, partial(rewriter.attempt, write)) for add, write in writes)
     is_local = transaction.log.storage.has_native_input
     try:
         max_calls = _LOCAL_WRITES if is_local else MAX_CONCURRENCY
@@ -212,12 +240,19 @@ class Rewriter:
     A file that is finished later is deleted by the thread that wrote it.
     """
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, is_of_changes: bool = False) -> None:
         definition = transaction.definition
+        definition = feed_definition(definition) if is_of_changes else definition
         self._transaction, self._storage = transaction, transaction.log.storage
         self._file_schema = arrow_schema_from_schema(definition.data_schema)
-        clustered_by = transaction.clustering_columns
-        self._writer = DataFileWriter(self._storage, self._file_schema, definition, clustered_by)
+        self._is_of_changes = is_of_changes
+        self._writer = DataFileWriter(
+            self._storage,
+            self._file_schema,
+            definition,
+            transaction.clustering_columns,
+            is_of_changes=is_of_changes,
+        )
         self._lock = threading.Lock()
         self._adds: list[AddFile] = []
         self._failures: list[BaseException] = []
@@ -239,7 +274,8 @@ class Rewriter:
         # A batch can be empty, as those are of which every row is deleted.
         batches = (batch for batch in batches if len(batch))
         if moves:
-            self._keep(write_rows(self._transaction, batches))
+            is_of_changes = self._is_of_changes
+            self._keep(write_rows(self._transaction, batches, is_of_changes=is_of_changes))
         elif first := list(islice(batches, 1)):
             names = self._file_schema.names
             rows = (batch.select(names) for batch in chain(first, batches))
@@ -247,12 +283,12 @@ class Rewriter:
             values = {name: file.partition_values.get(stored) for name, stored in columns.items()}
             self._keep([self._writer.write(row_groups(rows), values, data_change=True)])
 
-    def attempt(self, process: Callable[[Rewriter, AddFile], R], file: AddFile) -> tuple[R] | None:
-        """Process a file; nothing after a failure, which is kept."""
+    def attempt(self, write: Callable[[Rewriter], R]) -> tuple[R] | None:
+        """Let a file be written; nothing after a failure, which is kept."""
         if self._failures or self._is_given_up:
             return None
         try:
-            return (process(self, file),)
+            return (write(self),)
         except BaseException as error:
             self._failures.append(error)
             return None

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
+from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.changeable import validate_new_rows
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.expressions import rows_of_batch
@@ -100,28 +101,29 @@ def update(
 
 
 def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
-    transaction, definition = changed.transaction, snapshot.definition
+    transaction = changed.transaction
     transaction.read_to_change(planned.condition.implied)
     if transaction.properties.deletion_vectors:
         return _update_by_vectors(snapshot, planned, changed)
     touched = find_touched(snapshot, planned.condition)
     files = [*touched.matched, *(each.file for each in touched.mixed)]
-    moves = not set(definition.partition_columns).isdisjoint(planned.assignments.names)
+    moves = _moves(snapshot, planned)
     updated: list[int] = []  # by batch; threads append to it
 
-    def process(rewriter: Rewriter, file: AddFile) -> None:
+    def write(file: AddFile, rewriter: Rewriter) -> None:
         rewriter.write(file, _changed_rows(snapshot, planned, updated, file), moves=moves)
 
-    adds, _ = write_again(transaction, files, process)
+    adds, _ = write_again(transaction, [(each, partial(write, each)) for each in files])
     changed.add(adds, planned.checks)
     changed.remove(files)
+    changed.tell(((each, _images(snapshot, planned, each)) for each in files), moves=moves)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
     return {
         "numRemovedFiles": changed.num_removed,
         "numRemovedBytes": changed.removed_bytes,
         "numAddedFiles": len(adds),
         "numAddedBytes": changed.added_bytes,
-        "numAddedChangeFiles": 0,
+        "numAddedChangeFiles": len(changed.change_files),
         "numUpdatedRows": sum(updated),
         "numCopiedRows": num_written - sum(updated),
     }
@@ -135,16 +137,34 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
     changed.add(adds, planned.checks)
     mark_deleted(changed, touched.mixed)
     changed.remove(touched.matched)
+    images = ((each, _images(snapshot, planned, each)) for each in files)
+    changed.tell(images, moves=_moves(snapshot, planned))
     return {
         "numRemovedFiles": changed.num_removed,
         "numRemovedBytes": changed.removed_bytes,
         "numAddedFiles": len(adds),
         "numAddedBytes": changed.added_bytes,
-        "numAddedChangeFiles": 0,
+        "numAddedChangeFiles": len(changed.change_files),
         "numUpdatedRows": sum(num_live_rows(add) or 0 for add in adds),
         "numCopiedRows": 0,
         **vector_metrics(changed, touched.mixed),
     }
+
+
+def _moves(snapshot: Snapshot, planned: _Update) -> bool:
+    """Whether rows may come to other partitions."""
+    names = planned.assignments.names
+    return not set(snapshot.definition.partition_columns).isdisjoint(names)
+
+
+def _images(snapshot: Snapshot, planned: _Update, file: AddFile) -> Iterator[pa.RecordBatch]:
+    """The rows that match, as they were and as they are, for the change data feed."""
+    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
+        before = batch.filter(planned.condition.mask(batch))
+        if len(before):
+            yield mark_rows(before, "update_preimage")
+            after = _update_batch(planned, before, pa.repeat(True, len(before)))
+            yield mark_rows(after, "update_postimage")
 
 
 def _new_rows(

@@ -16,7 +16,11 @@ import pyarrow.types as pt
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
-from delta_ops.arrow.change_files import validate_feed_columns, write_change_files
+from delta_ops.arrow.change_files import (
+    feed_definition,
+    validate_feed_columns,
+    write_change_files,
+)
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
@@ -195,16 +199,29 @@ class ArrowWrite:
         discard(self._transaction.log.storage, adds)
 
 
-def write_rows(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> tuple[AddFile, ...]:
+def write_rows(
+    transaction: Transaction, batches: Iterable[pa.RecordBatch], *, is_of_changes: bool = False
+) -> tuple[AddFile, ...]:
     """Write rows of the table's schema to new files; all of them or none.
+
+    Args:
+        is_of_changes: The rows have the schema of `feed_definition`, and the files are those of
+            the change data feed.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
     definition, storage = transaction.definition, transaction.log.storage
+    definition = feed_definition(definition) if is_of_changes else definition
     schema, partition_columns = definition.schema, definition.partition_columns
     file_schema = arrow_schema_from_schema(definition.data_schema)
-    writer = DataFileWriter(storage, file_schema, definition, transaction.clustering_columns)
+    writer = DataFileWriter(
+        storage,
+        file_schema,
+        definition,
+        transaction.clustering_columns,
+        is_of_changes=is_of_changes,
+    )
     adds: list[AddFile] = []
     # Where there may be many files, to make each of them durable would take most of the time.
     is_durable = not partition_columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from deltalake import DeltaTable
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import optimize, vacuum
 from tests.tables import rows
 
 FEED = {"delta.enableChangeDataFeed": "true"}
+Change = Callable[[Path], Any]
 
 
 def data(*ids: int, part: str = "a") -> pa.Table:
@@ -37,6 +39,49 @@ def feed_by_deltalake(root: Path, version: int) -> list[tuple[int, str, str]]:
 
 def change_files(root: Path) -> list[Path]:
     return list(root.glob("_change_data/**/*.parquet"))
+
+
+def delete(place: Path) -> Any:
+    return da.delete(place, col("id") >= 2)
+
+
+def update(place: Path) -> Any:
+    return da.update(place, {"p": "concat(p, 'x')"}, col("id") >= 3)
+
+
+def merge(place: Path) -> Any:
+    source = pa.table({"id": [1, 2, 4, 9], "p": ["m", "gone", "m", "new"]})
+    return (
+        da.merge(place, source, "target.id = source.id")
+        .when_matched_delete("source.p = 'gone'")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_delete("target.id = 3")
+        .execute()
+    )
+
+
+TOLD = {
+    delete: [(2, "a", "delete"), (3, "a", "delete"), (4, "b", "delete"), (5, "b", "delete")],
+    update: [
+        (3, "a", "update_preimage"),
+        (3, "ax", "update_postimage"),
+        (4, "b", "update_preimage"),
+        (4, "bx", "update_postimage"),
+        (5, "b", "update_preimage"),
+        (5, "bx", "update_postimage"),
+    ],
+    merge: [
+        (1, "a", "update_preimage"),
+        (1, "m", "update_postimage"),
+        (2, "a", "delete"),
+        (3, "a", "delete"),
+        (4, "b", "update_preimage"),
+        (4, "m", "update_postimage"),
+        (9, "new", "insert"),
+    ],
+}
+"""Changes of `table`, each with what the feed tells of it."""
 
 
 @pytest.fixture(params=["none", "name", "id"])
@@ -64,6 +109,67 @@ def test_rows_that_stay_are_no_change(table: Path) -> None:
     assert feed(table, 2) == sorted([*gone, (4, "c", "insert"), (9, "c", "insert")])
     assert all(each.name.startswith("cdc-") for each in change_files(table))
     assert len(change_files(table)) == 3
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"], ids=["files", "vectors"])
+@pytest.mark.parametrize("partition_by", [None, ["p"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("change", list(TOLD))
+def test_changes_of_rows_are_told(
+    tmp_path: Path, change: Change, mode: str, partition_by: list[str] | None, vectors: str
+) -> None:
+    properties = {"delta.columnMapping.mode": mode, "delta.enableDeletionVectors": vectors}
+    rows_before = data(1, 2, 3), data(4, 5, part="b")
+    for each in rows_before:
+        da.write(tmp_path, each, partition_by=partition_by, configuration={**FEED, **properties})
+    result = change(tmp_path)
+    assert feed(tmp_path, 2) == TOLD[change]
+    metrics = result.metrics
+    number = metrics.get("numAddedChangeFiles", metrics.get("numTargetChangeFilesAdded"))
+    assert number == len(change_files(tmp_path)) > 0
+    if mode == "none" and vectors == "false":
+        assert feed_by_deltalake(tmp_path, 2) == TOLD[change]
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"], ids=["files", "vectors"])
+def test_files_that_go_as_a_whole_tell_it_themselves(tmp_path: Path, vectors: str) -> None:
+    properties = {**FEED, "delta.enableDeletionVectors": vectors}
+    da.write(tmp_path, data(1, 2), configuration=properties)
+    da.delete(tmp_path)
+    source = data(7)
+    da.merge(tmp_path, source, "target.id = source.id").when_not_matched_insert_all().execute()
+    assert feed(tmp_path, 1) == [(1, "a", "delete"), (2, "a", "delete")]
+    assert feed(tmp_path, 2) == [(7, "a", "insert")]
+    assert change_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"], ids=["files", "vectors"])
+@pytest.mark.parametrize("change", list(TOLD))
+def test_changes_that_are_not_committed_leave_no_file(
+    tmp_path: Path, change: Change, vectors: str
+) -> None:
+    properties = {**FEED, "delta.enableDeletionVectors": vectors}
+    da.write(tmp_path, data(1, 2, 3), configuration=properties)
+    da.write(tmp_path, data(4, 5, part="b"))
+    begun = begin(DeltaLog(tmp_path))
+    da.delete(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CommitConflictError):
+        change(begun)  # type: ignore[arg-type]
+    assert [each for each in sorted(tmp_path.rglob("*")) if each.is_file()] == [
+        each for each in before if each.is_file()
+    ]
+
+
+def test_two_who_change_other_rows_of_a_file_are_both_told(tmp_path: Path) -> None:
+    properties = {**FEED, "delta.enableDeletionVectors": "true"}
+    da.write(tmp_path, data(1, 2, 3, 4), configuration=properties)
+    begun = begin(DeltaLog(tmp_path))
+    da.delete(tmp_path, col("id") == 1)
+    da.update(begun, {"p": "'z'"}, col("id") == 4)
+    assert feed(tmp_path, 1) == [(1, "a", "delete")]
+    assert feed(tmp_path, 2) == [(4, "a", "update_preimage"), (4, "z", "update_postimage")]
+    assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == [2, 3, 4]
 
 
 def test_new_columns_are_in_the_feed_of_the_rows_that_bring_them(table: Path) -> None:

@@ -74,15 +74,6 @@ def test_rows_of_mapped_tables_are_changed(
     assert len(names) == len(partition_by or ())
 
 
-@CHANGES
-def test_tables_with_a_feed_are_refused(tmp_path: Path, change: Change) -> None:
-    da.write(tmp_path, DATA, configuration={"delta.enableChangeDataFeed": "true"})
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InvalidRequestError, match="has a change data feed"):
-        change(tmp_path)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
 @pytest.mark.parametrize("change", [update, merge])
 def test_columns_that_are_counted_are_refused(tmp_path: Path, change: Change) -> None:
     create(tmp_path, StructField("n", LONG, metadata=IDENTITY))

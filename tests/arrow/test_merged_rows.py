@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, lit, parse_expression
 from delta_ops.errors import InvalidRequestError
+from delta_ops.transaction import CommitResult
 from tests.tables import rows, rows_by_deltalake
 
 Row = dict[str, Any]
@@ -191,6 +193,7 @@ def table_of(listed: Sequence[Row]) -> pa.Table:
     st.sampled_from(ON),
     CLAUSES,
     st.booleans(),
+    st.booleans(),
 )
 def test_a_merge_comes_to_what_its_clauses_say_of_each_row(
     files: list[list[Row]],
@@ -198,22 +201,49 @@ def test_a_merge_comes_to_what_its_clauses_say_of_each_row(
     on: Condition,
     clauses: list[Clause],
     is_partitioned: bool,
+    has_feed: bool,
 ) -> None:
+    properties = {"delta.enableChangeDataFeed": "true"} if has_feed else None
+    partition_by = ["t"] if is_partitioned else None
     with tempfile.TemporaryDirectory() as root:
         for listed in files:
-            da.write(root, table_of(listed), partition_by=["t"] if is_partitioned else None)
+            da.write(root, table_of(listed), partition_by=partition_by, configuration=properties)
+        before = [row for each in files for row in each]
         assert on.text
         merge = da.merge(root, table_of(sources), on.text)
         for each in clauses:
             merge = add_clause(merge, each)
         try:
-            expected = model([row for each in files for row in each], sources, on, clauses)
+            expected = model(before, sources, on, clauses)
         except AmbiguousError:
             with pytest.raises(InvalidRequestError, match="rows of the source"):
                 merge.execute()
             assert DeltaLog(root).snapshot().version == len(files) - 1
             return
-        merge.execute()
+        result = merge.execute()
         found = rows(da.to_table(root))
         assert found == rows(table_of(expected))
         assert rows_by_deltalake(Path(root)) == found
+        if has_feed and result.version is not None:
+            assert_told(root, result, table_of(before), found)
+
+
+def assert_told(root: str, result: CommitResult, before: pa.Table, after: Sequence[Row]) -> None:
+    """The feed makes of the rows before those after, and tells as many as the metrics."""
+    assert result.version is not None
+    told: dict[str, list[Row]] = {}
+    columns = [*SCHEMA.names, "_change_type"]
+    changes = da.read_changes(root, result.version, result.version, columns=columns)
+    for row in rows(pa.table(changes)):
+        told.setdefault(row.pop("_change_type"), []).append(row)
+    gone = [*told.get("delete", ()), *told.get("update_preimage", ())]
+    came = [*told.get("insert", ()), *told.get("update_postimage", ())]
+    assert Counter(map(str, rows(before))) + Counter(map(str, came)) == Counter(
+        map(str, after)
+    ) + Counter(map(str, gone))
+    metrics = result.metrics
+    assert [len(told.get(each, ())) for each in ("delete", "update_preimage", "insert")] == [
+        metrics["numTargetRowsDeleted"],
+        metrics["numTargetRowsUpdated"],
+        metrics["numTargetRowsInserted"],
+    ]

@@ -285,6 +285,55 @@ def test_the_change_data_feed_is_the_same(
     assert [row["id"] for row in same_rows(delta_spark, table)] == [3, 9]
 
 
+MERGED = (
+    "MERGE INTO delta.`{0}` AS target "
+    "USING (SELECT * FROM VALUES (1L, 'c'), (4L, 'gone'), (9L, 'new') AS s(id, p)) AS source "
+    "ON target.id = source.id WHEN MATCHED AND source.p = 'gone' THEN DELETE "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+    "WHEN NOT MATCHED BY SOURCE AND target.id = 5 THEN DELETE"
+)
+
+
+def merge(table: Path) -> Any:
+    source = pa.table({"id": [1, 4, 9], "p": ["c", "gone", "new"]})
+    return (
+        da.merge(table, source, "target.id = source.id")
+        .when_matched_delete("source.p = 'gone'")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_delete("target.id = 5")
+        .execute()
+    )
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_changes_of_rows_are_told_as_the_reference_tells_them(
+    tmp_path: Path, delta_spark: DeltaSpark, mode: str, vectors: str
+) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    properties = {
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableDeletionVectors": vectors,
+        MODE: mode,
+    }
+    for table in (theirs, ours):
+        first = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]})
+        da.write(table, first, partition_by=["p"], configuration=properties)
+        da.write(table, pa.table({"id": [4, 5, 6], "p": ["b", "b", "b"]}))
+    delta_spark.sql(f"DELETE FROM delta.`{theirs}` WHERE id = 2")
+    da.delete(ours, col("id") == 2)
+    delta_spark.sql(f"UPDATE delta.`{theirs}` SET p = 'z' WHERE id IN (3, 6)")
+    da.update(ours, {"p": "'z'"}, col("id").isin([3, 6]))
+    delta_spark.sql(MERGED.format(theirs))
+    merge(ours)
+    compared = ["id", "p", "_change_type", "_commit_version"]
+    told = delta_spark.changes(theirs, startingVersion="2").select(compared)
+    assert rows(pa.table(da.read_changes(ours, 2)).select(compared)) == rows(told)
+    assert rows(delta_spark.changes(ours, startingVersion="2").select(compared)) == rows(told)
+    assert same_rows(delta_spark, ours) == rows(da.to_table(theirs))
+
+
 def test_a_table_of_old_versions_stays_one(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     table = tmp_path / "t"
     delta_spark.sql(
