@@ -1,14 +1,15 @@
-"""Changeable: whether this engine may change rows of a table, and make new ones from them.
+"""Changeable: whether rows of a table may be changed, and which of their columns.
 
-Source: PROTOCOL.md, "Requirements for Writers". What a feature asks of whoever changes rows, and
-this engine does not do, is refused by name before a file is written.
+Source: PROTOCOL.md, "Append-only Tables", "Identity Columns".
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.column_defaults import column_defaults
-from delta_ops.protocol.row_rules import Generated, Identity
+from delta_ops.protocol.identity_columns import is_identity
+from delta_ops.protocol.schema import StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
 
 
@@ -28,30 +29,18 @@ def validate_changeable(definition: TableDefinition, table: str, verb: str) -> N
         )
 
 
-def validate_new_rows(definition: TableDefinition, table: str, verb: str) -> None:
-    """Refuse tables with columns whose values in changed rows this engine cannot make.
+def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> None:
+    """Refuse new values of identity columns, which no row ever changes.
+
+    Args:
+        names: Columns of the table that rows which are there get values in.
 
     Raises:
         InvalidRequestError: With the column.
     """
-    for rule in definition.row_rules:
-        if isinstance(rule, Generated | Identity):
+    for name in names:
+        if is_identity(find_field(schema, name)):
             raise InvalidRequestError(
-                f"{table}: {rule} makes values that rows which are {verb} would need anew; this "
-                "engine does not make them. Overwrite the rows with replace_where, or use an "
-                "engine that does"
+                f"{table}: {name} is an identity column, whose value a row keeps; leave it out of "
+                "what is updated (except_cols of a merge), or delete the row and insert another"
             )
-
-
-def validate_inserts(definition: TableDefinition, table: str) -> None:
-    """Refuse merges that insert into tables with column defaults.
-
-    Raises:
-        InvalidRequestError: With the columns.
-    """
-    defaults = column_defaults(definition.schema) if definition.has("allowColumnDefaults") else {}
-    if defaults:
-        raise InvalidRequestError(
-            f"{table} has column defaults ({', '.join(defaults)}), which this engine fills in for "
-            "appends only; append the new rows by a write, or drop the defaults"
-        )

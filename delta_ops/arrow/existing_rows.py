@@ -8,25 +8,22 @@ these only the columns that it is about. A few batches are in memory at a time.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.row_checks import plan_checks, validate_rows
+from delta_ops.arrow.row_checks import describe_row, plan_check, validate_rows
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.predicate import Predicate, col, parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import In, IsNull, Not, Or, leaves_of
-from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull, not_null_rules
+from delta_ops.protocol.row_rules import Check, NotNull, not_null_rules
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 
-_SHOWN_COLUMNS = 20
 _Validate = Callable[[pa.RecordBatch], None]
 
 
@@ -54,10 +51,7 @@ def check_rows(
 
 
 def _hold_check(rule: Check, snapshot: Snapshot, definition: TableDefinition) -> None:
-    alone = {f"{CONSTRAINTS}{rule.name}": rule.expression}
-    metadata = replace(definition.metadata, configuration=alone)
-    only_it = TableDefinition(protocol=definition.protocol, metadata=metadata)
-    validate = plan_checks(only_it, snapshot.uri)[rule]
+    validate = plan_check(rule, definition, snapshot.uri)
     broken = _rows_that_may_break(rule.expression, snapshot.schema)
     columns = None if broken is None else _columns_of(broken, snapshot.schema)
     row = _find_broken_row(snapshot, columns, broken, validate)
@@ -113,16 +107,7 @@ def _find_broken_row(
     everything = [field.name for field in snapshot.schema.fields]
     if next(_find_broken(snapshot, columns or everything, broken, validate), None) is None:
         return None
-    row = next(_find_broken(snapshot, everything, broken, validate))
-    shown = [f"{n} = {_text(row[n][0])}" for n in everything[:_SHOWN_COLUMNS]]
-    return ", ".join(shown) + (", ..." if len(everything) > _SHOWN_COLUMNS else "")
-
-
-def _text(value: pa.Scalar) -> str:
-    try:
-        return reprlib.repr(value.as_py())
-    except (OverflowError, ValueError):  # of a value that Python's types cannot hold
-        return reprlib.repr(value)
+    return describe_row(next(_find_broken(snapshot, everything, broken, validate)))
 
 
 def _find_broken(

@@ -192,7 +192,8 @@ def _compare(name: str) -> Callable[[Any, Any], Any]:
     return apply
 
 
-def _equal_null_safely(left: Any, right: Any) -> Any:
+def equal_null_safely(left: Any, right: Any) -> Any:
+    """Where two columns of one type are equal or both null; NaN equals NaN."""
     one, other = left.is_null(), right.is_null()
     equal = pc.fill_null(_CALLS["="](left, right), False)
     return pc.if_else(pc.or_(one, other), pc.and_(one, other), equal)
@@ -234,7 +235,7 @@ def _concat(*texts: Any) -> Any:
 
 _CALLS: Mapping[str, Callable[..., Any]] = {
     **{name: _compare(name) for name in ("=", "!=", "<", "<=", ">", ">=")},
-    "<=>": _equal_null_safely,
+    "<=>": equal_null_safely,
     "not": pc.invert,
     "is null": lambda values: values.is_null(),
     "+": _on_decimals(pc.add, pc.add_checked),

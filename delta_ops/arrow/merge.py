@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.changeable import validate_inserts, validate_new_rows
 from delta_ops.arrow.merge_clauses import Clause
 from delta_ops.arrow.merge_execution import MergeRequest, execute_merge
 from delta_ops.arrow.row_changes import (
@@ -209,9 +208,6 @@ class Merge:
         transaction, snapshot = open_for_change(
             request.target, request.storage_options, request.on_event, "merged"
         )
-        validate_new_rows(snapshot.definition, snapshot.uri, "merged")
-        if any(each.action == "insert" for each in clauses):
-            validate_inserts(snapshot.definition, snapshot.uri)
         change = RowChange(
             operation="MERGE",
             parameters={

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.change_files import mark_rows
+from delta_ops.arrow.changeable import validate_assigned
 from delta_ops.arrow.merge_clauses import Clause, PlannedClause, plan_clause, taken_columns
 from delta_ops.arrow.merge_columns import TARGET, MergeColumns, localize, names_of
 from delta_ops.arrow.merge_keys import load_keys, split_condition
@@ -36,6 +37,7 @@ from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
+from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import ArrayType, MapType, StructType
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
@@ -108,12 +110,12 @@ def execute_merge(
     )
     read = _read_rows(merge_keys.covering, others, columns)
     transaction.read(read)
-    rows = MergedRows(snapshot, definition, source, matching.clauses, checks)
-    partitions = set(definition.partition_columns)
-    moves = any(
-        each.assignments and not partitions.isdisjoint(each.assignments.names)
-        for each in matching.clauses
-    )
+    inserts = [each for each in planned if each.occasion == "not matched"]
+    now_ms = transaction.clock()
+    rows = MergedRows(snapshot, definition, source, matching.clauses, inserts, checks, now_ms)
+    updated = _updated_columns(matching.clauses, definition)
+    validate_assigned(updated, definition.schema, table)
+    moves = not updated.isdisjoint(definition.partition_columns)
 
     def write(file: AddFile, rewriter: Rewriter) -> FileMatches:
         matches = match_file(matching, snapshot, file)
@@ -127,18 +129,25 @@ def execute_merge(
     touched = [(f, each) for f, each in zip(files, found, strict=True) if len(each.rows)]
     changed.remove([file for file, _ in touched])
     changed.tell(((file, rows.images(file, each)) for file, each in touched), moves=moves)
-    inserts = [each for each in planned if each.occasion == "not matched"]
     num_inserted = 0
     if inserts:
         unmet = _unmet_rows(len(source), found)
-        inserted = write_rows(transaction, rows.inserted_rows(inserts, unmet))
-        changed.add(inserted, checks)
+        inserted = write_rows(transaction, rows.inserted_rows(unmet))
+        changed.add(inserted, checks, rows.counted_values)
         num_inserted = sum(num_live_rows(add) or 0 for add in inserted)
         if touched:  # else the files that are added tell it
             changed.tell((each, _inserted_rows(snapshot, definition, each)) for each in inserted)
     num_rewritten = sum(num_live_rows(add) or 0 for add in adds)
     counts = _count_clauses(matching.clauses, found)
     return _metrics(changed, len(source), num_inserted, num_rewritten, counts)
+
+
+def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefinition) -> set[str]:
+    """The columns that may have other values in rows that are there."""
+    updates = [each.assignments for each in clauses if each.assignments]
+    generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
+    assigned = {name for each in updates for name in each.names}
+    return assigned | generated if updates else assigned
 
 
 def _inserted_rows(

@@ -14,14 +14,17 @@ from delta_ops.arrow.assignments import Assignments, replace_values
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.expressions import Rows, field_of
+from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.merge_columns import SOURCE
 from delta_ops.arrow.merge_matching import FileMatches
 from delta_ops.arrow.merge_source import Source, join_chunks, rows_of_source
+from delta_ops.arrow.missing_columns import Complete, MissingColumns
 from delta_ops.arrow.row_checks import Checks
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.identity_columns import Counted
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
@@ -33,6 +36,9 @@ class MergedRows:
 
     Args:
         definition: The table as the commit will leave it, which may have more columns.
+        clauses: For rows of the table, in the order of their numbers.
+        inserts: For rows of the source that meet none.
+        now_ms: Time of the merge, in milliseconds since the Unix epoch.
     """
 
     def __init__(
@@ -41,11 +47,24 @@ class MergedRows:
         definition: TableDefinition,
         source: Source,
         clauses: Sequence[PlannedClause],
+        inserts: Sequence[PlannedClause],
         checks: Checks,
+        now_ms: int,
     ) -> None:
         self._snapshot, self._schema = snapshot, definition.arrow_schema
         self._source, self._clauses, self._checks = source, clauses, checks
         self._fit = plan_fit(snapshot.arrow_schema, self._schema, snapshot.uri)
+        self._generated = GeneratedColumns(definition, snapshot.uri)
+        self._missing = MissingColumns(definition, now_ms, snapshot.uri)
+        self._inserts = inserts
+        self._complete = [
+            self._missing.plan(each.assignments.names) for each in inserts if each.assignments
+        ]
+
+    @property
+    def counted_values(self) -> tuple[Counted, ...]:
+        """The values of identity columns that inserted rows have taken."""
+        return self._missing.counted_values()
 
     def changed_rows(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
         """The rows of a file, those that stay as they are among them."""
@@ -68,27 +87,28 @@ class MergedRows:
             yield batch, None if end == done else matches.part(first, done, end)
             first, done = first + len(batch), end
 
-    def inserted_rows(
-        self, clauses: Sequence[PlannedClause], numbers: pa.Int64Array
-    ) -> Iterator[pa.RecordBatch]:
+    def inserted_rows(self, numbers: pa.Int64Array) -> Iterator[pa.RecordBatch]:
         """The rows that clauses make of rows of the source, by the numbers of these."""
         for start in range(0, len(numbers), _INSERTED_ROWS):
             part = numbers.slice(start, _INSERTED_ROWS)
-            chosen = choose_clauses(clauses, rows_of_source(self._source, part, SOURCE))
-            for number, clause in enumerate(clauses):
+            chosen = choose_clauses(self._inserts, rows_of_source(self._source, part, SOURCE))
+            for number, clause in enumerate(self._inserts):
                 taken = part.filter(pc.fill_null(pc.equal(chosen, number), False))
                 if len(taken):
                     assert clause.assignments
-                    yield self._insert(clause.assignments, taken)
+                    yield self._insert(clause.assignments, self._complete[number], taken)
 
-    def _insert(self, assignments: Assignments, numbers: pa.Int64Array) -> pa.RecordBatch:
+    def _insert(
+        self, assignments: Assignments, complete: Complete, numbers: pa.Int64Array
+    ) -> pa.RecordBatch:
         values = assignments.evaluate(rows_of_source(self._source, numbers, SOURCE))
-        columns = dict(zip(assignments.names, values, strict=True))
-        arrays = [
-            columns[f.name] if f.name in columns else pa.nulls(len(numbers), f.type)
+        given = complete(pa.RecordBatch.from_arrays(values, names=list(assignments.names)))
+        names = given.schema.names
+        columns = {
+            f.name: given[f.name] if f.name in names else pa.nulls(len(numbers), f.type)
             for f in self._schema
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        }
+        batch = self._recompute(columns, assignments)
         self._validate(batch)
         return batch
 
@@ -105,6 +125,9 @@ class MergedRows:
             values = self._values(clause.assignments, batch, chosen, source_rows)
             for name, new in values.items():
                 columns[name] = replace_values(columns[name], mask, new)
+            if self._generated.names:
+                changed = self._recompute(columns, clause.assignments, mask)
+                columns = dict(zip(self._schema.names, changed.columns, strict=True))
             if self._checks:
                 self._validate(self._batch(columns).filter(mask))
         merged = self._batch(columns)
@@ -120,7 +143,8 @@ class MergedRows:
             yield mark_rows(before, "update_preimage")
             columns = dict(zip(self._schema.names, before.columns, strict=True))
             columns |= self._values(clause.assignments, batch, chosen, source_rows)
-            yield mark_rows(self._batch(columns), "update_postimage")
+            after = self._recompute(columns, clause.assignments)
+            yield mark_rows(after, "update_postimage")
 
     def _by_clause(
         self, matches: FileMatches
@@ -148,6 +172,16 @@ class MergedRows:
         column = partial(self._column, batch, rows, source_rows)
         values = assignments.evaluate(Rows(column, len(rows)))
         return dict(zip(assignments.names, values, strict=True))
+
+    def _recompute(
+        self,
+        columns: Mapping[str, pa.Array],
+        assignments: Assignments,
+        mask: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
+        """The rows with generated columns that follow from the values assigned."""
+        left_out = self._generated.left_out(assignments.names)
+        return self._generated.fill(self._batch(columns), left_out, mask)
 
     def _batch(self, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self._schema)

@@ -19,65 +19,65 @@ from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.column_defaults import column_defaults, default_value
 from delta_ops.protocol.identity_columns import (
     Counted,
-    IdentityColumn,
     count_on,
     identity_columns,
 )
 from delta_ops.protocol.schema import find_field
 from delta_ops.protocol.table_definition import TableDefinition
 
+Complete = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Puts the columns that a batch lacks behind its own."""
 _Values = Callable[[int], Any]
 """Makes as many values as are asked for."""
 
 
 class MissingColumns:
-    """Gives batches of one schema the columns that they lack.
+    """Gives batches the columns that they lack.
 
     Args:
-        names: Columns that the data have, in any case.
         now_ms: Time of the write, in milliseconds since the Unix epoch.
         table: For messages.
-
-    Raises:
-        InvalidRequestError: The data have a column that is always counted, or a default needs
-            another engine.
     """
 
-    def __init__(
-        self, names: Collection[str], definition: TableDefinition, now_ms: int, table: str
-    ) -> None:
+    def __init__(self, definition: TableDefinition, now_ms: int, table: str) -> None:
+        self._definition, self._now_ms, self._table = definition, now_ms, table
+        self._begun = {each.name: each for each in identity_columns(definition.schema)}
+        self._reached = dict(self._begun)
+        has_defaults = definition.has("allowColumnDefaults")
+        self._defaults = column_defaults(definition.schema) if has_defaults else {}
+
+    def plan(self, names: Collection[str]) -> Complete:
+        """How to complete batches.
+
+        Args:
+            names: Columns that they have, in any case.
+
+        Raises:
+            InvalidRequestError: They have a column that is always counted, or a default needs
+                another engine.
+        """
         given = {name.lower() for name in names}
-        self._table = table
-        self._begun: dict[str, IdentityColumn] = {}
-        self._reached: dict[str, IdentityColumn] = {}
-        self._columns: dict[str, tuple[pa.DataType, _Values]] = {}
-        for column in identity_columns(definition.schema):
+        values: dict[str, _Values] = {}
+        for column in self._begun.values():
             if column.name.lower() not in given:
-                self._begun[column.name] = self._reached[column.name] = column
-                self._columns[column.name] = pa.int64(), self._counting(column.name)
+                values[column.name] = self._counting(column.name)
             elif not column.allows_given_values:
                 raise InvalidRequestError(
-                    f"{table}: the values of identity column {column.name} are always generated; "
-                    "drop it from the data"
+                    f"{self._table}: the values of identity column {column.name} are always "
+                    "generated; drop it from the data"
                 )
-        for name in column_defaults(definition.schema) if _has_defaults(definition) else ():
-            if name.lower() not in given and name not in self._columns:
-                field = find_field(definition.schema, name)
-                data_type = arrow_type_from_type(field.data_type)
-                value = default_value(field, now_ms, table)
-                self._columns[name] = data_type, _repeating(value, data_type)
+        for name in self._defaults:
+            if name.lower() not in given and name not in values:
+                field = find_field(self._definition.schema, name)
+                value = default_value(field, self._now_ms, self._table)
+                values[name] = _repeating(value, arrow_type_from_type(field.data_type))
 
-    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the columns behind its own."""
-        for name, (_, values) in self._columns.items():
-            batch = batch.append_column(name, values(len(batch)))
-        return batch
+        def complete(batch: pa.RecordBatch) -> pa.RecordBatch:
+            for name, make in values.items():
+                batch = batch.append_column(name, make(len(batch)))
+            return batch
 
-    def schema_with(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of batches with the columns behind their own."""
-        for name, (data_type, _) in self._columns.items():
-            schema = schema.append(pa.field(name, data_type))
-        return schema
+        return complete
 
     def counted_values(self) -> tuple[Counted, ...]:
         """The values of identity columns that were taken."""
@@ -100,10 +100,6 @@ class MissingColumns:
             return pa.array(values, pa.int64())
 
         return take
-
-
-def _has_defaults(definition: TableDefinition) -> bool:
-    return definition.has("allowColumnDefaults")
 
 
 def _repeating(value: Any, data_type: pa.DataType) -> _Values:

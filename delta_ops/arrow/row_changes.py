@@ -28,7 +28,8 @@ from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_write import discard_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.row_rules import RowRule, not_null_rules
+from delta_ops.protocol.identity_columns import Counted
+from delta_ops.protocol.row_rules import Identity, RowRule, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
@@ -81,22 +82,31 @@ class Changed:
         self.num_vectors_removed += sum(each.deletion_vector is not None for each in files)
         self.removed_bytes += sum(each.size for each in files)
 
-    def add(self, adds: Sequence[AddFile], checked: Iterable[RowRule]) -> None:
+    def add(
+        self,
+        adds: Sequence[AddFile],
+        checked: Iterable[RowRule],
+        counted: tuple[Counted, ...] = (),
+    ) -> None:
         """Add files.
 
         Args:
-            adds: Their rows have no null where none may be.
+            adds: Their rows have no null where none may be, and keep their values in identity
+                columns, or have counted ones.
             checked: Other rules that every new or changed row was held against; rows that were
                 there before have kept them.
+            counted: The values that the rows have taken of identity columns.
         """
         self.written += adds
         definition = self.transaction.definition
+        identities = (each for each in definition.row_rules if isinstance(each, Identity))
         staged = Staged(
             adds=tuple(adds),
             schema=definition.schema,
             partition_columns=definition.partition_columns,
             num_rows=0,
-            row_rules=frozenset((*not_null_rules(definition.schema), *checked)),
+            row_rules=frozenset((*not_null_rules(definition.schema), *identities, *checked)),
+            counted=counted,
         )
         self.transaction.stage(staged)
 

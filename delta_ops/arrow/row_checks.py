@@ -1,32 +1,48 @@
 """Row checks: the rules that every row must keep, in Arrow data.
 
-Source: PROTOCOL.md, "Column Invariants" (NOT NULL), `protocol.row_rules`.
+Source: PROTOCOL.md, "Column Invariants" (NOT NULL), "Generated Columns", `protocol.row_rules`.
 
 The nullability of the Arrow types is not asked, only the values. What must not be null may be so
 where its parent is null. Bytes that are no text can stand in an Arrow column of text, and Parquet
 takes them: a file could be written that other readers fail on.
 
-Conditions of constraints and invariants are checked where they are among those that a predicate as
-text may say, which mean the same to Spark; the rest is refused before a file is written.
+Expressions of constraints, invariants and generated columns are those of `docs/predicates.md` and
+`docs/dml.md`, which mean the same to Spark; the rest is refused before a file is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import reprlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from delta_ops.arrow.assignments import Assignments, plan_assignments
+from delta_ops.arrow.expressions import (
+    Rows,
+    equal_null_safely,
+    evaluate_condition,
+    field_of,
+    rows_of_batch,
+)
 from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
 from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
 from delta_ops.protocol.predicate.stored import stored_predicate
-from delta_ops.protocol.row_rules import Check, Invariant, not_null_rules
-from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+from delta_ops.protocol.row_rules import Check, Generated, Invariant, not_null_rules
+from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
-Checks = Mapping[Check | Invariant, Callable[[pa.RecordBatch], None]]
+ExpressionRule = Check | Invariant | Generated
+Checks = Mapping[ExpressionRule, Callable[[pa.RecordBatch], None]]
 """What refuses batches in which a row breaks a rule, by the rule."""
+_Filter = Callable[[pa.RecordBatch], pa.RecordBatch]
+_SHOWN_COLUMNS = 20
 
 
 def validate_values(rows: pa.RecordBatch, table: str) -> None:
@@ -52,41 +68,128 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
 
 
 def plan_checks(definition: TableDefinition, table: str) -> Checks:
-    """What refuses batches in which a row breaks a CHECK constraint or an invariant, by the rule.
+    """What refuses batches in which a row breaks a rule that is an expression, by the rule.
 
     Args:
         table: For messages.
 
     Raises:
-        InvalidRequestError: A condition is none that this engine can evaluate.
+        InvalidRequestError: An expression is none that this engine can evaluate.
     """
-    rules = [rule for rule in definition.row_rules if isinstance(rule, Check | Invariant)]
-    return {rule: _plan_check(rule, definition, table) for rule in rules}
+    rules = [rule for rule in definition.row_rules if isinstance(rule, ExpressionRule)]
+    return {rule: plan_check(rule, definition, table) for rule in rules}
 
 
-def _plan_check(
-    rule: Check | Invariant, definition: TableDefinition, table: str
+def plan_check(
+    rule: ExpressionRule, definition: TableDefinition, table: str
 ) -> Callable[[pa.RecordBatch], None]:
-    schema = definition.schema
+    """What refuses batches in which a row breaks a rule.
+
+    Args:
+        definition: The rule is about its columns.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: Its expression is none that this engine can evaluate.
+    """
+    find_broken = _plan_filter(rule, definition, table)
+    is_generated = isinstance(rule, Generated)
+    said = "has another value than its expression makes" if is_generated else "is not true"
+    cure = "leave the column out" if is_generated else "correct these rows or leave them out"
+
+    def validate(rows: pa.RecordBatch) -> None:
+        broken = find_broken(rows)
+        if len(broken):
+            raise InvalidRequestError(
+                f"{table}: {rule} ({rule.expression}) {said} (rows: {len(broken)} of a batch of "
+                f"{len(rows)}, the first: {describe_row(broken)}); {cure}, nothing was committed"
+            )
+
+    return validate
+
+
+def _plan_filter(rule: ExpressionRule, definition: TableDefinition, table: str) -> _Filter:
+    """Keeps the rows that break a rule."""
     try:
-        predicate = parse_predicate(rule.expression or "")
-        stored = stored_predicate(predicate, schema, definition.partition_columns)
-        is_kept = to_arrow(resolve(stored, schema), schema)
+        if isinstance(rule, Generated):
+            return _plan_comparison(rule, definition, table)
+        return _plan_condition(rule.expression or "", definition)
     except InvalidRequestError as error:
         raise InvalidRequestError(
             f"{table}: {rule} ({rule.expression}) needs the Spark engine: {error} Write with "
             "delta_ops.spark"
         ) from error
 
-    def validate(rows: pa.RecordBatch) -> None:
-        num_broken = len(rows) - len(rows.filter(is_kept))
-        if num_broken:
-            raise InvalidRequestError(
-                f"{table}: {rule} ({rule.expression}) is not true; correct these rows or leave "
-                f"them out, nothing was committed (rows: {num_broken} of a batch of {len(rows)})"
-            )
 
-    return validate
+def _plan_condition(text: str, definition: TableDefinition) -> _Filter:
+    """Keeps the rows for which a condition is false or null, once they are in the table."""
+    schema = definition.schema
+    try:
+        predicate = parse_predicate(text)
+        stored = stored_predicate(predicate, schema, definition.partition_columns)
+        holds = to_arrow(resolve(stored, schema), schema)
+    except InvalidRequestError:
+        node = resolve_condition(parse_expression(text).root, finder_of(schema))
+        emptied = frozenset(definition.partition_columns)
+
+        def find_broken(rows: pa.RecordBatch) -> pa.RecordBatch:
+            return rows.filter(pc.invert(evaluate_condition(node, _stored_rows(rows, emptied))))
+
+        return find_broken
+    is_broken = ~pc.if_else(pc.is_null(holds), pa.scalar(False), holds)
+    return lambda rows: rows.filter(is_broken)
+
+
+def _stored_rows(rows: pa.RecordBatch, partition_columns: Collection[str]) -> Rows:
+    """The rows as they are read back: an empty partition value is stored as null."""
+
+    def column(path: ColumnPath) -> pa.Array:
+        values = rows.column(path[0])
+        if path[0] not in partition_columns or not _is_text(values.type):
+            return field_of(values, path[1:])
+        return pc.if_else(pc.equal(pc.binary_length(values), 0), None, values)
+
+    return Rows(column, len(rows))
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
+
+
+def _plan_comparison(rule: Generated, definition: TableDefinition, table: str) -> _Filter:
+    """Keeps the rows with another value than an expression makes."""
+    values = plan_generated(rule, definition, table)
+
+    def find_broken(rows: pa.RecordBatch) -> pa.RecordBatch:
+        [made] = values.evaluate(rows_of_batch(rows))
+        return rows.filter(pc.invert(equal_null_safely(rows.column(rule.column), made)))
+
+    return find_broken
+
+
+def plan_generated(rule: Generated, definition: TableDefinition, table: str) -> Assignments:
+    """How the values of a generated column are made of rows of the table.
+
+    Raises:
+        InvalidRequestError: The expression is none that this engine can evaluate.
+    """
+    node = parse_expression(rule.expression or "").root
+    find = finder_of(definition.schema)
+    return plan_assignments({rule.column: node}, find, definition.schema, table)
+
+
+def describe_row(rows: pa.RecordBatch | pa.Table) -> str:
+    """The first row, for messages."""
+    names = rows.schema.names
+    shown = [f"{name} = {_text(rows[name][0])}" for name in names[:_SHOWN_COLUMNS]]
+    return ", ".join(shown) + (", ..." if len(names) > _SHOWN_COLUMNS else "")
+
+
+def _text(value: pa.Scalar) -> str:
+    try:
+        return reprlib.repr(value.as_py())
+    except (OverflowError, ValueError):  # of a value that Python's types cannot hold
+        return reprlib.repr(value)
 
 
 def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
@@ -103,12 +206,31 @@ def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
     for field in schema.fields:
         if not not_null_rules(StructType((field,))) or field.name not in rows.column_names:
             continue
-        for chunk in rows[field.name].chunks:
-            for path in _find_nulls(chunk, field.data_type, field.nullable, field.name):
-                raise InvalidRequestError(
-                    f"{table}: column {path} has a null, and the table says NOT NULL; fill it or "
-                    "leave the row out"
-                )
+        if (path := _first_null(rows[field.name], field)) is not None:
+            broken = _first_broken(rows, field)
+            raise InvalidRequestError(
+                f"{table}: column {path} has a null, and the table says NOT NULL "
+                f"(the first such row: {describe_row(broken)}); fill it or leave the row out"
+            )
+
+
+def _first_null(column: pa.ChunkedArray, field: StructField) -> str | None:
+    """The path of a null that must not be."""
+    found = (
+        path
+        for chunk in column.chunks
+        for path in _find_nulls(chunk, field.data_type, field.nullable, field.name)
+    )
+    return next(found, None)
+
+
+def _first_broken(rows: pa.Table, field: StructField) -> pa.Table:
+    """The first row with such a null, of some that have one."""
+    while len(rows) > 1:
+        half = rows.slice(0, len(rows) // 2)
+        is_there = _first_null(half[field.name], field) is not None
+        rows = half if is_there else rows.slice(len(half))
+    return rows
 
 
 def _find_nulls(array: Any, data_type: DataType, nullable: bool, path: str) -> Iterator[str]:

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.change_files import mark_rows
-from delta_ops.arrow.changeable import validate_new_rows
+from delta_ops.arrow.changeable import validate_assigned
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.expressions import rows_of_batch
+from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.matching import find_rows, find_touched
 from delta_ops.arrow.row_changes import (
     Changed,
@@ -42,7 +43,15 @@ from delta_ops.transaction.write import Target
 class _Update(NamedTuple):
     condition: Condition
     assignments: Assignments
+    generated: GeneratedColumns
+    recomputed: Sequence[str]
+    """Generated columns that are given no value: they follow from the new ones."""
     checks: Checks
+
+    @property
+    def changed_columns(self) -> Sequence[str]:
+        """The columns that may have other values."""
+        return (*self.assignments.names, *self.recomputed)
 
 
 def update(
@@ -82,12 +91,15 @@ def update(
     validate_arguments(update, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "updated")
     schema, table = snapshot.schema, snapshot.uri
-    validate_new_rows(snapshot.definition, table, "updated")
     condition = condition_of(predicate, schema)
     nodes = nodes_of(assignments, schema, table)
+    validate_assigned(nodes, schema, table)
+    generated = GeneratedColumns(snapshot.definition, table)
     planned = _Update(
         condition,
         plan_assignments(nodes, finder_of(schema), schema, table),
+        generated,
+        generated.left_out(nodes),
         plan_checks(snapshot.definition, table),
     )
     change = RowChange(
@@ -153,8 +165,7 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
 
 def _moves(snapshot: Snapshot, planned: _Update) -> bool:
     """Whether rows may come to other partitions."""
-    names = planned.assignments.names
-    return not set(snapshot.definition.partition_columns).isdisjoint(names)
+    return not set(snapshot.definition.partition_columns).isdisjoint(planned.changed_columns)
 
 
 def _images(snapshot: Snapshot, planned: _Update, file: AddFile) -> Iterator[pa.RecordBatch]:
@@ -196,7 +207,8 @@ def _update_batch(planned: _Update, batch: pa.RecordBatch, mask: pa.BooleanArray
     new = dict(zip(planned.assignments.names, planned.assignments.evaluate(rows), strict=True))
     for name, values in new.items():
         columns[name] = replace_values(columns[name], mask, values)
-    written = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+    assigned = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
+    written = planned.generated.fill(assigned, planned.recomputed, mask)
     for validate in planned.checks.values():
         validate(written.filter(mask))
     return written

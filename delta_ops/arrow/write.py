@@ -22,6 +22,7 @@ from delta_ops.arrow.change_files import (
     write_change_files,
 )
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
@@ -159,17 +160,13 @@ class ArrowWrite:
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
-        schema, table = self._transaction.schema, self._transaction.log.uri
+        table = self._transaction.log.uri
         # What the transaction makes of the table may be for another engine.
         validate(self._transaction.definition, "write", table=table, engine="arrow")
         validate_feed_columns(self._transaction.definition, table)
-        missing = MissingColumns(
-            self._reader.schema.names,
-            self._transaction.definition,
-            self._transaction.clock(),
-            table,
-        )
-        rows = _fit_batches(self._reader, missing, schema, table, must_match)
+        definition = self._transaction.definition
+        missing = MissingColumns(definition, self._transaction.clock(), table)
+        rows = _fit_batches(self._reader, missing, definition, table, must_match)
         return replace(_stage_batches(self._transaction, rows), counted=missing.counted_values())
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
@@ -331,15 +328,21 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
 def _fit_batches(
     reader: pa.RecordBatchReader,
     missing: MissingColumns,
-    schema: StructType,
+    definition: TableDefinition,
     table: str,
     must_match: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""
-    fit = plan_fit(missing.schema_with(reader.schema), arrow_schema_from_schema(schema), table)
+    schema = definition.schema
+    complete = missing.plan(reader.schema.names)
+    generated = GeneratedColumns(definition, table)
+    left_out = generated.left_out(reader.schema.names)
+    no_rows = pa.RecordBatch.from_pylist([], schema=reader.schema)
+    fit = plan_fit(complete(no_rows).schema, definition.arrow_schema, table)
     condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
     for batch in reader:
-        for fitted in fit(missing.add_to(batch)):
+        for rows in fit(complete(batch)):
+            fitted = generated.fill(rows, left_out)
             validate_values(fitted, table)
             if condition is not None and len(fitted.filter(condition)) < len(fitted):
                 raise InvalidRequestError(

@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.file_paths import place_of
-from delta_ops.protocol.row_rules import Check, Generated, Identity, Invariant, NotNull
+from delta_ops.protocol.row_rules import (
+    GENERATION_EXPRESSION,
+    Check,
+    Generated,
+    Identity,
+    Invariant,
+    NotNull,
+)
 from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.stats import num_records
 from delta_ops.storage.addresses import local_path_of
@@ -27,9 +34,9 @@ from delta_ops.transaction import CommitResult
 STORAGE_KIND = "deltalake"
 _MAX_COUNTED_FILES = 50_000
 """Live files up to which the rows of a table are counted: the statistics of each are read."""
-_GENERATED, _COLUMN_ID = "delta.generationExpression", "delta.columnMapping.id"
+_COLUMN_ID = "delta.columnMapping.id"
 _SAID_OF_COLUMNS = {
-    _GENERATED: "generated as",
+    GENERATION_EXPRESSION: "generated as",
     "CURRENT_DEFAULT": "default",
     "__CHAR_VARCHAR_TYPE_STRING": "declared as",
 }
@@ -191,7 +198,7 @@ def _tags(
 ) -> Mapping[str, str]:
     claims = {
         "partition": field.name in partition_columns,
-        "generated": _GENERATED in field.metadata,
+        "generated": GENERATION_EXPRESSION in field.metadata,
         "identity": any(isinstance(rule, Identity) for rule in rules),
     }
     mapped = {"column_id": str(field.metadata[_COLUMN_ID])} if _COLUMN_ID in field.metadata else {}

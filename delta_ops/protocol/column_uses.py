@@ -17,14 +17,13 @@ from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.predicate import parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
-from delta_ops.protocol.row_rules import CONSTRAINTS, Invariant
+from delta_ops.protocol.row_rules import CONSTRAINTS, GENERATION_EXPRESSION, Invariant
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field, walk
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
 CLUSTERING = "delta.clustering"
 """The domain that holds the clustering columns, by their physical names."""
-_GENERATED = "delta.generationExpression"
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
 
@@ -44,7 +43,7 @@ def uses_in_expressions(definition: TableDefinition, path: ColumnPath) -> Iterat
     structs: list[tuple[ColumnPath, DataType]] = [((), schema), *walk(schema)]
     for parent, struct in structs:
         for field in struct.fields if isinstance(struct, StructType) else ():
-            generation = field.metadata.get(_GENERATED)
+            generation = field.metadata.get(GENERATION_EXPRESSION)
             is_itself = (*parent, field.name) == path
             if not isinstance(generation, str) or is_itself:
                 continue

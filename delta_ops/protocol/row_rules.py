@@ -23,6 +23,8 @@ from delta_ops.protocol.schema import (
     walk,
 )
 
+GENERATION_EXPRESSION = "delta.generationExpression"
+"""The key in the metadata of a column under which the expression of its values stands."""
 CONSTRAINTS = "delta.constraints."
 """How the property of a CHECK constraint begins; its name follows."""
 
@@ -67,6 +69,9 @@ class Generated:
     """A column whose values follow from others."""
 
     column: str
+    """Dotted; other engines make top-level ones only."""
+    expression: str | None
+    """Of Spark SQL over the table's columns; None where it cannot be read."""
 
     def __str__(self) -> str:
         return f"generated column {self.column}"
@@ -109,8 +114,9 @@ def rules_of_expressions(
         column = ".".join(path)
         if "delta.invariants" in field.metadata:
             yield Invariant(column, _invariant(field.metadata["delta.invariants"]))
-        if "delta.generationExpression" in field.metadata:
-            yield Generated(column)
+        if GENERATION_EXPRESSION in field.metadata:
+            expression = field.metadata[GENERATION_EXPRESSION]
+            yield Generated(column, expression if isinstance(expression, str) else None)
         if any(key.startswith("delta.identity.") for key in field.metadata):
             yield Identity(column)
 

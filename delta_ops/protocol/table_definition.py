@@ -40,6 +40,7 @@ from delta_ops.protocol.known_properties import CHANGE_DATA_FEED
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.row_rules import (
     Check,
+    Generated,
     Identity,
     Invariant,
     NotNull,
@@ -296,6 +297,7 @@ def _lost_rules(
 ) -> Iterator[RowRule]:
     """The rules that an operation might break, or lose; rows that were there have kept them."""
     counted = {each.name for each in identity_columns(definition.schema)}
+    names = {each.name for each in definition.schema.fields}
     for rule in definition.row_rules:
         match rule:
             case Identity(column=column):
@@ -303,8 +305,10 @@ def _lost_rules(
                 is_kept = column in counted and (engine == "arrow" or operation == "restore")
             case _ if operation == "restore":
                 is_kept = True
-            case Invariant(expression=None):
+            case Invariant(expression=None) | Generated(expression=None):
                 is_kept = False
+            case Generated(column=column):
+                is_kept = engine == "arrow" and column in names
             case _:
                 is_kept = isinstance(rule, _ENFORCED)
         if not is_kept:

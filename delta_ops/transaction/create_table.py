@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.generated_columns import validate_generated
 from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
 from delta_ops.protocol.schema import (
@@ -47,6 +48,7 @@ def new_metadata(
             raise InvalidRequestError(f"the table's {what} is {text!r}; give a text or None")
     validate_names(schema, is_mapped=_asks_for_mapping(configuration or {}))
     _validate_partitioning(schema, partition_by)
+    validate_generated(schema)
     return Metadata(
         id=str(uuid.uuid4()),
         name=name,

@@ -61,7 +61,7 @@ def merge(place: Path) -> Any:
     )
 
 
-TOLD = {
+TOLD: dict[Change, list[tuple[int, str, str]]] = {
     delete: [(2, "a", "delete"), (3, "a", "delete"), (4, "b", "delete"), (5, "b", "delete")],
     update: [
         (3, "a", "update_preimage"),

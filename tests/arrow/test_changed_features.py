@@ -11,7 +11,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from tests.tables import rows
 
@@ -74,13 +74,58 @@ def test_rows_of_mapped_tables_are_changed(
     assert len(names) == len(partition_by or ())
 
 
-@pytest.mark.parametrize("change", [update, merge])
-def test_columns_that_are_counted_are_refused(tmp_path: Path, change: Change) -> None:
+def test_rows_keep_their_counted_values_and_inserted_ones_count_on(tmp_path: Path) -> None:
     create(tmp_path, StructField("n", LONG, metadata=IDENTITY))
     da.write(tmp_path, DATA)
-    with pytest.raises(InvalidRequestError, match="n"):
-        change(tmp_path)
-    assert DeltaLog(tmp_path).snapshot().version == 1
+    update(tmp_path)
+    merge(tmp_path)
+    found = sorted((row["id"], row["p"], row["n"]) for row in rows(da.to_table(tmp_path)))
+    assert found == [(1, "a", 1), (2, "x", 2), (3, "b", 3), (9, "y", 4)]
+    da.write(tmp_path, pa.table({"id": [10]}))
+    assert max(da.to_table(tmp_path)["n"].to_pylist()) == 5
+
+
+def test_clauses_that_insert_other_columns_count_the_same_column(tmp_path: Path) -> None:
+    create(tmp_path, StructField("n", LONG, metadata=IDENTITY))
+    source = pa.table({"id": [1, 2, 3, 4], "p": ["a", "b", "a", "b"]})
+    merge = da.merge(tmp_path, source, "target.id = source.id")
+    merge = merge.when_not_matched_insert({"id": "source.id"}, "source.p = 'a'")
+    merge.when_not_matched_insert_all().execute()
+    found = da.to_table(tmp_path)
+    assert sorted(found["n"].to_pylist()) == [1, 2, 3, 4]
+    assert sorted(found["p"].to_pylist(), key=str) == [None, None, "b", "b"]
+
+
+def test_counted_values_are_not_assigned(tmp_path: Path) -> None:
+    create(tmp_path, StructField("n", LONG, metadata=IDENTITY))
+    da.write(tmp_path, DATA)
+    with pytest.raises(InvalidRequestError, match="n is an identity column"):
+        da.update(tmp_path, {"N": 7})
+    source = pa.table({"id": [1], "n": [7]})
+    with pytest.raises(InvalidRequestError, match="n is an identity column"):
+        da.merge(tmp_path, source, "target.id = source.id").when_matched_update_all().execute()
+    da.merge(
+        tmp_path, pa.table({"id": [8], "n": [80]}), "target.id = source.id"
+    ).when_not_matched_insert_all().execute()
+    assert sorted(da.to_table(tmp_path)["n"].to_pylist()) == [1, 2, 3, 80]
+    always = {**IDENTITY, "delta.identity.allowExplicitInsert": False}
+    strict = tmp_path / "strict"
+    create(strict, StructField("n", LONG, metadata=always))
+    before = sorted(strict.rglob("*"))
+    with pytest.raises(InvalidRequestError, match="always generated"):
+        da.merge(strict, source, "target.id = source.id").when_not_matched_insert_all().execute()
+    assert sorted(strict.rglob("*")) == before
+
+
+def test_two_merges_at_once_count_no_value_twice(tmp_path: Path) -> None:
+    create(tmp_path, StructField("n", LONG, metadata=IDENTITY))
+    begun = begin(DeltaLog(tmp_path))
+    source = pa.table({"id": [7], "p": ["x"]})
+    da.merge(tmp_path, source, "target.id = source.id").when_not_matched_insert_all().execute()
+    late = da.merge(begun, pa.table({"id": [8], "p": ["x"]}), "target.id = source.id")
+    with pytest.raises(CommitConflictError):
+        late.when_not_matched_insert_all().execute()
+    assert da.to_table(tmp_path)["n"].to_pylist() == [1]
 
 
 def test_rows_with_columns_that_are_counted_can_be_deleted(tmp_path: Path) -> None:
@@ -90,11 +135,15 @@ def test_rows_with_columns_that_are_counted_can_be_deleted(tmp_path: Path) -> No
     assert da.to_table(tmp_path)["n"].to_pylist() == [1, 3]
 
 
-def test_merged_rows_get_no_defaults_and_are_refused(tmp_path: Path) -> None:
+def test_inserted_rows_get_the_defaults_of_columns_that_they_lack(tmp_path: Path) -> None:
     field = StructField("d", LONG, metadata={"CURRENT_DEFAULT": "7"})
     create(tmp_path, field, **{"delta.feature.allowColumnDefaults": "supported"})
     da.write(tmp_path, DATA)
-    with pytest.raises(InvalidRequestError, match="column defaults"):
-        merge(tmp_path)
+    da.update(tmp_path, {"d": 1})
     update(tmp_path)
-    assert da.to_table(tmp_path)["d"].to_pylist() == [7, 7, 7]
+    merge(tmp_path)
+    found = sorted((row["id"], row["d"]) for row in rows(da.to_table(tmp_path)))
+    assert found == [(1, 1), (2, 1), (3, 1), (9, 7)]
+    given = pa.table({"id": [10], "d": pa.array([None], pa.int64())})
+    da.merge(tmp_path, given, "target.id = source.id").when_not_matched_insert_all().execute()
+    assert None in da.to_table(tmp_path)["d"].to_pylist()

@@ -69,7 +69,22 @@ def test_a_constraint_is_held_against_what_is_stored(tmp_path: Path) -> None:
         da.write(tmp_path, data(1, p=""))
 
 
-@pytest.mark.parametrize("expression", ["length(p) = 1", "id + 1 > 0", "id > 0 OR", "z > 1", ""])
+@pytest.mark.parametrize("expression", ["length(p) = 1", "id + 1 > 0", "id % 2 = 1 OR p = 'b'"])
+def test_expressions_are_checked(tmp_path: Path, expression: str) -> None:
+    da.write(tmp_path, data(1), configuration=rule(expression))
+    with pytest.raises(InvalidRequestError, match=r"is not true \(rows: [12] of a batch of 2"):
+        da.write(tmp_path, data(1, -2, p="bb" if "length" in expression else "a"))
+    assert rows(da.to_table(tmp_path)) == rows(data(1))
+
+
+def test_an_expression_is_held_against_what_is_stored(tmp_path: Path) -> None:
+    """An empty partition value is read back as null."""
+    da.write(tmp_path, data(1), partition_by=["p"], configuration=rule("length(p) < 3"))
+    with pytest.raises(InvalidRequestError, match="is not true"):
+        da.write(tmp_path, data(1, p=""))
+
+
+@pytest.mark.parametrize("expression", ["xxhash64(id) > 0", "rand() < 2", "id > 0 OR", "z > 1", ""])
 def test_what_only_spark_can_check_is_left_to_it(tmp_path: Path, expression: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"c \(.*\) needs the Spark engine: .*ops\.spark"):
         da.write(tmp_path, data(1), configuration=rule(expression))

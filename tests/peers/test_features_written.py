@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,16 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import Protocol
-from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
+from delta_ops.protocol.schema import (
+    DATE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    StructField,
+    StructType,
+)
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 from tests.tables import rows
 
@@ -283,6 +293,53 @@ def test_the_change_data_feed_is_the_same(
     compared = ["id", "p", "_change_type", "_commit_version"]
     assert rows(ours.select(compared)) == rows(theirs.select(compared))
     assert [row["id"] for row in same_rows(delta_spark, table)] == [3, 9]
+
+
+GENERATED = {
+    "day": (DATE, "CAST(ts AS DATE)"),
+    "month": (INTEGER, "MONTH(ts)"),
+    "key": (STRING, "concat(upper(p), '-', id)"),
+    "twice": (LONG, "id * 2"),
+}
+
+
+@pytest.mark.parametrize("by", [(), ("day",)], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_generated_columns_are_written_in_turn(
+    tmp_path: Path, delta_spark: DeltaSpark, mode: str, by: tuple[str, ...]
+) -> None:
+    table = tmp_path / "t"
+    given = (StructField("id", LONG), StructField("ts", TIMESTAMP), StructField("p", STRING))
+    made = (
+        StructField(name, data_type, metadata={"delta.generationExpression": text})
+        for name, (data_type, text) in GENERATED.items()
+    )
+    txn = begin(DeltaLog(table))
+    txn.create_table(StructType((*given, *made)), partition_by=by, configuration={MODE: mode})
+    txn.commit(operation="CREATE TABLE")
+    times = [datetime(2026, 1, 31, 23, tzinfo=UTC), datetime(2026, 2, 1, 1, tzinfo=UTC)]
+    ts = pa.array([*times, None], pa.timestamp("us", "UTC"))
+    da.write(table, pa.table({"id": [1, 2, 3], "ts": ts, "p": ["a", None, "c"]}))
+    delta_spark.write(table, pa.table({"id": [4, 5], "ts": ts[:2], "p": ["d", "e"]}))
+    with pytest.raises(DeltaSparkError, match="Generated Column"):
+        wrong = pa.table({"id": [6], "ts": ts[:1], "p": ["f"], "twice": [1]})
+        delta_spark.write(table, wrong)
+    delta_spark.sql(f"UPDATE delta.`{table}` SET id = 40 WHERE id = 4")
+    da.update(table, {"id": "50L", "ts": times[0]}, col("id") == 5)
+    clauses = {"SET *": "SET p = source.p", "INSERT *": "INSERT (id, p) VALUES (source.id, source.p)"}
+    merge_by_sql = MERGED.format(table)
+    for every, some in clauses.items():
+        merge_by_sql = merge_by_sql.replace(every, some)
+    delta_spark.sql(merge_by_sql)
+    source = pa.table({"id": [2, 60], "p": ["z", "y"]})
+    merged = da.merge(table, source, "target.id = source.id").when_matched_update_all()
+    merged.when_not_matched_insert_all().execute()
+    found = same_rows(delta_spark, table)
+    assert sorted(row["id"] for row in found) == [1, 2, 3, 4, 9, 40, 50, 60]
+    assert [row for row in found if row["twice"] != 2 * row["id"]] == []
+    checked = " AND ".join(f"{name} <=> ({text})" for name, (_, text) in GENERATED.items())
+    kept = delta_spark.sql(f"SELECT count(*) AS n FROM delta.`{table}` WHERE {checked}")
+    assert kept == [{"n": len(found)}]
 
 
 MERGED = (

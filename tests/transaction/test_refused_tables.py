@@ -47,7 +47,7 @@ ASKS: Mapping[str, tuple[Protocol, dict[str, Any]]] = {
     ),
     "a writer version to come": (Protocol(min_reader_version=1, min_writer_version=8), {}),
     "invariant": (PROTOCOL, {"schema_string": schema_with(**{"delta.invariants": "{}"})}),
-    "generated": (PROTOCOL, {"schema_string": schema_with(**{"delta.generationExpression": "1"})}),
+    "generated": (PROTOCOL, {"schema_string": schema_with(**{"delta.generationExpression": 1})}),
     "identity": (PROTOCOL, {"schema_string": schema_with(**{"delta.identity.start": 1})}),
 }
 

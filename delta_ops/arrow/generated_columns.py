@@ -1,0 +1,68 @@
+"""Generated columns in Arrow data: their values are made where they are left out.
+
+Source: PROTOCOL.md, "Generated Columns".
+
+Expressions are those of `docs/dml.md`, in UTC. Where a value is given it is checked, see
+`row_checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
+
+from delta_ops.arrow.assignments import replace_values
+from delta_ops.arrow.expressions import rows_of_batch
+from delta_ops.arrow.row_checks import plan_generated
+from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.table_definition import TableDefinition
+
+
+class GeneratedColumns:
+    """The generated columns of a table.
+
+    Args:
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: An expression is none that this engine can evaluate.
+    """
+
+    def __init__(self, definition: TableDefinition, table: str) -> None:
+        rules = [each for each in definition.row_rules if isinstance(each, Generated)]
+        self._values = {each.column: plan_generated(each, definition, table) for each in rules}
+
+    @property
+    def names(self) -> Collection[str]:
+        """The columns, as the table spells them."""
+        return self._values.keys()
+
+    def left_out(self, given: Iterable[str]) -> list[str]:
+        """The columns that are not among these, which are in any case."""
+        folded = {name.lower() for name in given}
+        return [name for name in self._values if name.lower() not in folded]
+
+    def fill(
+        self,
+        rows: pa.RecordBatch,
+        names: Collection[str],
+        mask: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
+        """The rows with new values in generated columns.
+
+        Args:
+            rows: In the table's columns.
+            names: Generated columns.
+            mask: The rows that get them; None: all.
+
+        Raises:
+            InvalidRequestError: An expression has no value for a row.
+        """
+        for name in names:
+            place = rows.schema.get_field_index(name)
+            mask = pa.repeat(True, len(rows)) if mask is None else mask
+            [made] = self._values[name].evaluate(rows_of_batch(rows).narrow(mask))
+            values = replace_values(rows.column(place), mask, made)
+            rows = rows.set_column(place, rows.schema.field(place), values)
+        return rows
