@@ -117,7 +117,7 @@ FEATURES: tuple[Feature, ...] = (
         legacy_writer_version=4,
         rules=(Generated,),
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="columnMapping",

@@ -308,7 +308,7 @@ def _lost_rules(
             case Invariant(expression=None) | Generated(expression=None):
                 is_kept = False
             case Generated(column=column):
-                is_kept = engine == "arrow" and column in names
+                is_kept = column in names
             case _:
                 is_kept = isinstance(rule, _ENFORCED)
         if not is_kept:

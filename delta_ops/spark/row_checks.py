@@ -21,12 +21,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.row_rules import Check, Invariant, NotNull, RowRule
-from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
+from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.schema import spark_schema_from_schema
 
+ExpressionRule = Check | Invariant | Generated
 _IsBroken = Callable[[Column], Column]
 _OF_SESSION = frozenset(
     {
@@ -87,31 +88,46 @@ def null_checks(schema: StructType) -> Iterator[RowCheck]:
 def expression_checks(
     definition: TableDefinition, spark: SparkSession, table: str
 ) -> Iterator[RowCheck]:
-    """A check for each CHECK constraint and invariant of the table.
+    """A check for each CHECK constraint, invariant and generated column of the table.
 
     Raises:
         InvalidRequestError: One cannot be evaluated over the table's columns alone, the same in
             every session.
     """
-    rules = [rule for rule in definition.row_rules if isinstance(rule, Check | Invariant)]
+    rules = [each for each in definition.row_rules if isinstance(each, ExpressionRule)]
     if not rules:
         return
     empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
     for rule in rules:
-        text = rule.expression or ""
-        if reason := _why_unusable(text, empty):
+        condition = _condition_of(rule, definition)
+        if reason := _why_unusable(condition, empty):
             raise InvalidRequestError(
-                f"{table}: {rule} ({text}) cannot be checked: {reason}. Drop it, or write with the "
-                "engine that added it"
+                f"{table}: {rule} ({rule.expression}) cannot be checked: {reason}. Drop it, or "
+                "write with the engine that added it"
             )
+        is_generated = isinstance(rule, Generated)
+        said = "has another value than its expression makes" if is_generated else "is not true"
+        cure = "leave the column out" if is_generated else "correct these rows or leave them out"
         yield RowCheck(
-            num_broken=sf.count_if(~sf.coalesce(sf.expr(text), sf.lit(False))),
-            message=(
-                f"{rule} ({text}) is not true; correct these rows or leave them out, nothing was "
-                "committed"
-            ),
+            num_broken=sf.count_if(~sf.coalesce(sf.expr(condition), sf.lit(False))),
+            message=f"{rule} ({rule.expression}) {said}; {cure}, nothing was committed",
             rule=rule,
         )
+
+
+def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
+    """What must be true of a row that keeps the rule."""
+    if isinstance(rule, Generated):
+        name = rule.column.replace("`", "``")
+        return f"`{name}` <=> {generated_text(rule, definition)}"
+    return rule.expression or ""
+
+
+def generated_text(rule: Generated, definition: TableDefinition) -> str:
+    """The expression of a generated column, in the column's type, as Spark reads it."""
+    field = find_field(definition.schema, rule.column)
+    spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
+    return f"CAST(({rule.expression}) AS {spark_type.simpleString()})"
 
 
 def _why_unusable(text: str, empty: DataFrame) -> str:

@@ -9,14 +9,14 @@ that do not fit are made null here and counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.row_rules import Check, Invariant
+from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import (
     BINARY,
     BYTE,
@@ -37,7 +37,7 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
-from delta_ops.spark.row_checks import RowCheck
+from delta_ops.spark.row_checks import ExpressionRule, RowCheck, generated_text
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 
 _DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
@@ -103,12 +103,31 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     )
 
 
+def generate_columns(
+    frame: DataFrame, given: Iterable[str], definition: TableDefinition
+) -> DataFrame:
+    """The rows with values in the generated columns that the data leave out.
+
+    Args:
+        frame: Has the table's columns.
+        given: Columns of the data, in any case.
+        definition: The table's.
+    """
+    folded = {name.lower() for name in given}
+    made = {
+        rule.column: sf.expr(generated_text(rule, definition))
+        for rule in definition.row_rules
+        if isinstance(rule, Generated) and rule.column.lower() not in folded
+    }
+    return frame.withColumns(made) if made else frame
+
+
 def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
     """The rows as readers will see them, where an expression of the table may look at them.
 
     An empty partition value is stored as null. What must not be null is refused as empty later.
     """
-    if not any(isinstance(rule, Check | Invariant) for rule in definition.row_rules):
+    if not any(isinstance(rule, ExpressionRule) for rule in definition.row_rules):
         return frame
     return frame.withColumns(
         {

@@ -30,7 +30,7 @@ from delta_ops.spark.read import read_files
 from delta_ops.spark.row_checks import RowCheck, checked_rules, expression_checks, null_checks
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.session import session_time_zone
-from delta_ops.spark.table_columns import fit, stored_rows
+from delta_ops.spark.table_columns import fit, generate_columns, stored_rows
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -186,9 +186,8 @@ class SparkWrite:
             *_match_checks(must_match, schema),
         ]
         target = TableTarget(storage=transaction.log.storage, definition=definition)
-        written = write_rows(
-            stored_rows(rows.frame, definition), checks, target, transaction.on_event
-        )
+        frame = generate_columns(rows.frame, df.columns, definition)
+        written = write_rows(stored_rows(frame, definition), checks, target, transaction.on_event)
         return Staged(
             adds=written.adds,
             schema=schema,

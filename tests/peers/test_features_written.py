@@ -321,16 +321,14 @@ def test_generated_columns_are_written_in_turn(
     ts = pa.array([*times, None], pa.timestamp("us", "UTC"))
     da.write(table, pa.table({"id": [1, 2, 3], "ts": ts, "p": ["a", None, "c"]}))
     delta_spark.write(table, pa.table({"id": [4, 5], "ts": ts[:2], "p": ["d", "e"]}))
+    wrong = pa.table({"id": [6], "ts": ts[:1], "p": ["f"], "twice": [1]})
     with pytest.raises(DeltaSparkError, match="Generated Column"):
-        wrong = pa.table({"id": [6], "ts": ts[:1], "p": ["f"], "twice": [1]})
         delta_spark.write(table, wrong)
     delta_spark.sql(f"UPDATE delta.`{table}` SET id = 40 WHERE id = 4")
     da.update(table, {"id": "50L", "ts": times[0]}, col("id") == 5)
-    clauses = {"SET *": "SET p = source.p", "INSERT *": "INSERT (id, p) VALUES (source.id, source.p)"}
-    merge_by_sql = MERGED.format(table)
-    for every, some in clauses.items():
-        merge_by_sql = merge_by_sql.replace(every, some)
-    delta_spark.sql(merge_by_sql)
+    update, insert = "SET p = source.p", "INSERT (id, p) VALUES (source.id, source.p)"
+    by_sql = MERGED.format(table).replace("SET *", update).replace("INSERT *", insert)
+    delta_spark.sql(by_sql)
     source = pa.table({"id": [2, 60], "p": ["z", "y"]})
     merged = da.merge(table, source, "target.id = source.id").when_matched_update_all()
     merged.when_not_matched_insert_all().execute()

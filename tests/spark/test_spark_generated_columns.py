@@ -1,0 +1,96 @@
+"""Generated columns, made and checked in the pass in which Spark writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, begin, col
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
+from tests.spark.frames import files_under
+from tests.tables import rows
+
+pytestmark = pytest.mark.spark
+
+EXPRESSIONS = {
+    "day": (DATE, "CAST(ts AS DATE)"),
+    "key": (STRING, "upper(concat(name, '-', the_id))"),
+    "twice": (LONG, "the_id * 2"),
+}
+ROWS = (
+    "SELECT * FROM VALUES (1L, TIMESTAMP '2026-01-31 23:00:00Z', 'a'), (2L, null, null) "
+    "AS t(the_id, ts, name)"
+)
+
+
+@pytest.fixture(params=[(), ("day",)], ids=["whole", "partitioned"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    given = (StructField("the_id", LONG), StructField("ts", TIMESTAMP), StructField("name", STRING))
+    made = (
+        StructField(name, kind, metadata={"delta.generationExpression": text})
+        for name, (kind, text) in EXPRESSIONS.items()
+    )
+    txn = begin(DeltaLog(tmp_path / "t"))
+    txn.create_table(StructType((*given, *made)), partition_by=request.param)
+    txn.commit(operation="CREATE TABLE")
+    return tmp_path / "t"
+
+
+def data(spark: SparkSession, extra: str = "") -> DataFrame:
+    return spark.sql(ROWS.replace("SELECT *", f"SELECT *{extra}"))
+
+
+def test_both_engines_make_the_same_values(table: Path, spark: SparkSession) -> None:
+    by_spark = data(spark)
+    ds.write(by_spark, table)
+    of_spark = rows(da.to_table(table))
+    arrow = by_spark.toArrow()
+    da.write(table, arrow, "overwrite")
+    assert rows(da.to_table(table)) == of_spark
+    assert sorted(row["twice"] for row in of_spark) == [2, 4]
+
+
+def test_what_is_given_is_checked(table: Path, spark: SparkSession) -> None:
+    ds.write(data(spark, ", the_id * 2 AS TWICE"), table)
+    before = files_under(table)
+    with pytest.raises(InvalidRequestError, match=r"twice .* has another value"):
+        ds.write(data(spark, ", 2L AS twice"), table)
+    with pytest.raises(InvalidRequestError, match=r"twice .* has another value"):
+        ds.write(data(spark, ", CAST(null AS BIGINT) AS twice"), table)
+    assert files_under(table) == before
+
+
+def test_rows_that_an_overwrite_leaves_keep_their_values(table: Path, spark: SparkSession) -> None:
+    ds.write(data(spark), table)
+    new = spark.sql("SELECT 2L AS the_id, 'n' AS name")
+    ds.write(new, table, "overwrite", replace_where=col("twice") == 4)
+    found = rows(da.to_table(table).select(["the_id", "key", "twice"]))
+    assert found == rows(pa.table({"the_id": [1, 2], "key": ["A-1", "N-2"], "twice": [2, 4]}))
+
+
+@pytest.mark.parametrize("text", ["rand()", "(SELECT max(id) FROM range(3))", "nope + 1L"])
+def test_what_is_not_of_the_row_is_refused(tmp_path: Path, spark: SparkSession, text: str) -> None:
+    field = StructField("g", LONG, metadata={"delta.generationExpression": f"xxhash64({text})"})
+    txn = begin(DeltaLog(tmp_path))
+    txn.create_table(StructType((StructField("id", LONG), field)))
+    txn.commit(operation="CREATE TABLE")
+    before = files_under(tmp_path)
+    with pytest.raises(InvalidRequestError, match=r"generated column g .*cannot be checked"):
+        ds.write(spark.range(3), tmp_path)
+    assert files_under(tmp_path) == before
+
+
+def test_spark_evaluates_what_arrow_does_not(tmp_path: Path, spark: SparkSession) -> None:
+    field = StructField("g", LONG, metadata={"delta.generationExpression": "xxhash64(id)"})
+    txn = begin(DeltaLog(tmp_path))
+    txn.create_table(StructType((StructField("id", LONG), field)))
+    txn.commit(operation="CREATE TABLE")
+    ds.write(spark.range(3), tmp_path)
+    expected = spark.range(3).selectExpr("id", "xxhash64(id) AS g").toArrow()
+    assert rows(da.to_table(tmp_path)) == rows(expected)
