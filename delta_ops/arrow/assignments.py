@@ -18,6 +18,7 @@ from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
+from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
@@ -35,13 +36,16 @@ class Assignments(NamedTuple):
     """Makes the values, an array for each name, in the types of the table."""
 
 
-def nodes_of(given: Mapping[str, Any], schema: StructType, table: str) -> dict[str, Node]:
+def nodes_of(
+    given: Mapping[str, Any], schema: StructType, table: str, now_ms: int
+) -> dict[str, Node]:
     """The expression of each column, by the name that the table has for it.
 
     Args:
         given: Expressions, texts of SQL or other Python values by the names of columns.
         schema: The table's.
         table: For messages.
+        now_ms: Time of the statement, in milliseconds since the Unix epoch.
 
     Raises:
         InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
@@ -57,7 +61,7 @@ def nodes_of(given: Mapping[str, Any], schema: StructType, table: str) -> dict[s
             raise InvalidRequestError(
                 f"{table}: column {found.name} is given a value twice (case does not count)"
             )
-        nodes[found.name] = _node(value, found, table)
+        nodes[found.name] = bind_time(_node(value, found, table), now_ms)
     return nodes
 
 

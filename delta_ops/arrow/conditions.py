@@ -14,8 +14,9 @@ from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptio
 from delta_ops.arrow.expressions import evaluate_condition, rows_of_batch
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.nodes import Node, columns_of
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
+from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate, columns, resolve, to_arrow
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
@@ -37,14 +38,19 @@ class Condition(Protocol):
         """Where the condition is true; false where it is null."""
 
 
-def condition_of(given: Predicate | Expression | None, schema: StructType) -> Condition:
+def condition_of(
+    given: Predicate | Expression | None, schema: StructType, now_ms: int
+) -> Condition:
     """The condition that a caller gives; None: all rows.
+
+    Args:
+        now_ms: Time of the statement, in milliseconds since the Unix epoch.
 
     Raises:
         InvalidRequestError: It does not fit the table.
     """
     if isinstance(given, Expression):
-        return _ByExpression(given, schema)
+        return _ByExpression(given.text, bind_time(given.root, now_ms), schema)
     return _ByPredicate(TRUE if given is None else given, schema)
 
 
@@ -69,10 +75,10 @@ class _ByPredicate:
 class _ByExpression:
     is_implied = False
 
-    def __init__(self, expression: Expression, schema: StructType) -> None:
-        self._node = resolve_condition(expression.root, finder_of(schema))
-        self.implied = implied_predicate(expression.root, schema)
-        self.text = expression.text
+    def __init__(self, text: str, root: Node, schema: StructType) -> None:
+        self._node = resolve_condition(root, finder_of(schema))
+        self.implied = implied_predicate(root, schema)
+        self.text = text
         self.columns: Sequence[str] = sorted({each.path[0] for each in columns_of(self._node)})
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:

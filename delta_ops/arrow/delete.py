@@ -65,7 +65,7 @@ def delete(
     """
     validate_arguments(delete, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted")
-    condition = condition_of(predicate, snapshot.schema)
+    condition = condition_of(predicate, snapshot.schema, transaction.clock())
     change = RowChange(
         operation="DELETE",
         parameters={"predicate": [] if predicate is None else [condition.text]},

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.text_functions import lower, substring, trim, upper
+from delta_ops.arrow.time_functions import format_time, time_of_day, truncate
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression.coercion import FLOATS, INTEGERS
@@ -256,6 +257,12 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "year": lambda days: pc.year(days).cast(pa.int32()),
     "month": lambda days: pc.month(days).cast(pa.int32()),
     "day": lambda days: pc.day(days).cast(pa.int32()),
+    "hour": lambda times: time_of_day(times, "hour"),
+    "minute": lambda times: time_of_day(times, "minute"),
+    "second": lambda times: time_of_day(times, "second"),
+    "date_trunc": truncate,
+    "trunc": truncate,
+    "date_format": format_time,
     "date_add": _add_days,
     "datediff": lambda end, start: pc.subtract_checked(
         end.cast(pa.int32()), start.cast(pa.int32())

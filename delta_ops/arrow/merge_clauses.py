@@ -16,6 +16,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
+from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.schema import StructType, find_field
 
 Occasion = Literal["matched", "not matched", "not matched by source"]
@@ -80,7 +81,7 @@ def taken_columns(clauses: Sequence[Clause], source: StructType) -> StructType:
 
 
 def plan_clause(
-    clause: Clause, columns: MergeColumns, wanted: StructType, table: str
+    clause: Clause, columns: MergeColumns, wanted: StructType, table: str, now_ms: int
 ) -> PlannedClause:
     """The clause with its names found.
 
@@ -89,15 +90,16 @@ def plan_clause(
         columns: The columns of both sides.
         wanted: The columns of the table as the merge leaves it.
         table: For messages.
+        now_ms: Time of the merge, in milliseconds since the Unix epoch.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
     """
     find = columns.finder(SIDES[clause.occasion])
-    given = clause.predicate.root if clause.predicate else None
+    given = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
     assignments = None
     if clause.action != "delete":
-        nodes = _nodes(clause, columns, wanted, table)
+        nodes = _nodes(clause, columns, wanted, table, now_ms)
         assignments = plan_assignments(nodes, find, wanted, table)
     return PlannedClause(
         occasion=clause.occasion,
@@ -127,7 +129,7 @@ def _all_names(clause: Clause, source: StructType) -> list[str]:
 
 
 def _nodes(
-    clause: Clause, columns: MergeColumns, wanted: StructType, table: str
+    clause: Clause, columns: MergeColumns, wanted: StructType, table: str, now_ms: int
 ) -> Mapping[str, Node]:
     if clause.updates is None:
         names = _all_names(clause, columns.source)
@@ -141,7 +143,7 @@ def _nodes(
     plain: dict[str, Any] = {}
     for name, value in clause.updates.items():
         plain[_strip(name, columns.target_alias, wanted)] = value
-    return nodes_of(plain, wanted, table)
+    return nodes_of(plain, wanted, table, now_ms)
 
 
 def _strip(name: Any, alias: str, wanted: StructType) -> Any:

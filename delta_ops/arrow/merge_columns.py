@@ -7,12 +7,11 @@ alias is taken where only one of both sides has such a column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Node, columns_of
-from delta_ops.protocol.expression.nodes import Literal as LiteralNode
+from delta_ops.protocol.expression.nodes import Column, Node, columns_of, map_nodes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
@@ -87,18 +86,6 @@ def names_of(columns: Iterable[Column], side: Side) -> set[str]:
 
 def localize(node: Node, find: Find) -> Node:
     """An unresolved tree over the columns of one side, without its alias."""
-    match node:
-        case Column(path):
-            return Column(find(path).path[1:])
-        case Call(operands=operands):
-            return replace(node, operands=tuple(localize(each, find) for each in operands))
-        case Cast(operand=operand):
-            return replace(node, operand=localize(operand, find))
-        case Case(branches=branches, otherwise=otherwise):
-            return replace(
-                node,
-                branches=tuple((localize(c, find), localize(v, find)) for c, v in branches),
-                otherwise=localize(otherwise, find),
-            )
-        case LiteralNode():
-            return node
+    return map_nodes(
+        node, lambda each: Column(find(each.path).path[1:]) if isinstance(each, Column) else None
+    )

@@ -89,9 +89,10 @@ def execute_merge(
         source_alias=request.source_alias,
     )
     definition = transaction.definition
-    planned = [plan_clause(each, columns, definition.schema, table) for each in clauses]
+    now_ms = transaction.clock()
+    planned = [plan_clause(each, columns, definition.schema, table, now_ms) for each in clauses]
     checks = plan_checks(definition, table)
-    keys, residual = split_condition(request.predicate, columns)
+    keys, residual = split_condition(request.predicate, columns, now_ms)
     resolved = None if residual is None else resolve_condition(residual, columns.finder())
     source = load_source(reader, source_schema, table)
     merge_keys = load_keys(keys, residual, columns, source, table)
@@ -111,7 +112,6 @@ def execute_merge(
     read = _read_rows(merge_keys.covering, others, columns)
     transaction.read(read)
     inserts = [each for each in planned if each.occasion == "not matched"]
-    now_ms = transaction.clock()
     rows = MergedRows(snapshot, definition, source, matching.clauses, inserts, checks, now_ms)
     updated = _updated_columns(matching.clauses, definition)
     validate_assigned(updated, definition.schema, table)

@@ -20,6 +20,7 @@ from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Call, Column, Node, conjuncts_of, join_conjuncts
 from delta_ops.protocol.expression.resolution import Found, locate, resolve_expression
+from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType, collation, find_field
@@ -41,16 +42,19 @@ class MergeKeys:
 
 
 def split_condition(
-    predicate: Expression, columns: MergeColumns
+    predicate: Expression, columns: MergeColumns, now_ms: int
 ) -> tuple[list[tuple[Node, Node]], Node | None]:
     """The equalities of columns of the target and values of the source, and the other conditions.
+
+    Args:
+        now_ms: Time of the merge, in milliseconds since the Unix epoch.
 
     Raises:
         InvalidRequestError: There is no such equality, or a name that is nowhere.
     """
     keys, others = [], []
     find = columns.finder()
-    for each in conjuncts_of(predicate.root):
+    for each in conjuncts_of(bind_time(predicate.root, now_ms)):
         key = _key_of(each, columns)
         if key is None:
             sides_of(each, find)  # finds names that are nowhere

@@ -91,8 +91,9 @@ def update(
     validate_arguments(update, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "updated")
     schema, table = snapshot.schema, snapshot.uri
-    condition = condition_of(predicate, schema)
-    nodes = nodes_of(assignments, schema, table)
+    now_ms = transaction.clock()
+    condition = condition_of(predicate, schema, now_ms)
+    nodes = nodes_of(assignments, schema, table, now_ms)
     validate_assigned(nodes, schema, table)
     generated = GeneratedColumns(snapshot.definition, table)
     planned = _Update(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -200,3 +200,32 @@ def test_an_update_with_a_txn_is_done_once(tmp_path: Path) -> None:
         da.update(log, {"id": parse_expression("id + 100")}, txn=("app", 1))
     assert DeltaLog(tmp_path).snapshot().version == 3
     assert da.count_rows(log, col("id") > 200) == 0
+
+
+def test_the_time_of_a_statement_is_one_for_all_its_rows(tmp_path: Path) -> None:
+    times = pa.array([None, None], pa.timestamp("us", "UTC"))
+    days = pa.array([None, None], pa.date32())
+    da.write(tmp_path, pa.table({"id": [1, 2], "a": times, "b": times, "day": days}))
+    before = datetime.now(UTC).replace(microsecond=0)
+    new = {"a": "current_timestamp()", "b": "now()", "day": "date_sub(current_date(), 1)"}
+    da.update(
+        tmp_path, new, parse_expression("a IS NULL AND now() > TIMESTAMP '2026-01-01 00:00:00Z'")
+    )
+    found = da.to_table(tmp_path).to_pylist()
+    assert len({each["a"] for each in found} | {each["b"] for each in found}) == 1
+    assert before <= found[0]["a"] <= datetime.now(UTC)
+    assert found[0]["day"] == found[0]["a"].date() - timedelta(days=1)
+
+
+def test_rows_are_merged_with_the_time_of_the_merge(tmp_path: Path) -> None:
+    times = pa.array([None], pa.timestamp("us", "UTC"))
+    da.write(tmp_path, pa.table({"id": [1], "at": times}))
+    merge = da.merge(tmp_path, pa.table({"id": [1, 2]}), "target.id = source.id")
+    merge = merge.when_matched_update(
+        {"at": "current_timestamp()"}, "current_date() > '2026-01-01'"
+    )
+    merge.when_not_matched_insert({"id": "source.id", "at": "now()"}).execute()
+    found = da.to_table(tmp_path)["at"].to_pylist()
+    assert len(found) == 2
+    assert found[0] is not None
+    assert found[0] == found[1]

@@ -6,8 +6,8 @@ its type and puts in the casts that Spark would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from delta_ops.protocol.schema import DataType
@@ -83,6 +83,21 @@ def operands_of(node: Node) -> tuple[Node, ...]:
         case Case(branches=branches, otherwise=otherwise):
             return (*(each for branch in branches for each in branch), otherwise)
     return ()
+
+
+def map_nodes(node: Node, change: Callable[[Node], Node | None]) -> Node:
+    """The tree with nodes replaced: what `change` gives for one stands there as it is."""
+    if (changed := change(node)) is not None:
+        return changed
+    match node:
+        case Call(operands=operands):
+            return replace(node, operands=tuple(map_nodes(each, change) for each in operands))
+        case Cast(operand=operand):
+            return replace(node, operand=map_nodes(operand, change))
+        case Case(branches=branches, otherwise=otherwise):
+            mapped = tuple((map_nodes(c, change), map_nodes(v, change)) for c, v in branches)
+            return replace(node, branches=mapped, otherwise=map_nodes(otherwise, change))
+    return node
 
 
 def columns_of(node: Node) -> Iterator[Column]:

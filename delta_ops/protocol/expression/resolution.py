@@ -21,6 +21,7 @@ from delta_ops.protocol.expression.coercion import (
     result_type,
 )
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node
+from delta_ops.protocol.expression.time_patterns import is_known
 from delta_ops.protocol.literals import SqlText, literal_of_type
 from delta_ops.protocol.schema import (
     BINARY,
@@ -44,6 +45,26 @@ from delta_ops.protocol.stats import ColumnPath
 
 _ORDERED = (STRING, BINARY, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _TIMES = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_DATE_UNITS = {
+    "YEAR": "year",
+    "YYYY": "year",
+    "YY": "year",
+    "QUARTER": "quarter",
+    "MONTH": "month",
+    "MM": "month",
+    "MON": "month",
+    "WEEK": "week",
+}
+"""Units of `trunc`, by what Spark calls them."""
+_TIME_UNITS = {
+    **_DATE_UNITS,
+    "DAY": "day",
+    "DD": "day",
+    "HOUR": "hour",
+    "MINUTE": "minute",
+    "SECOND": "second",
+}
+"""Units of `date_trunc`."""
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>"})
 
 
@@ -183,6 +204,15 @@ def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) ->
             return operands[0] if types[0] == DATE else Call(name, tuple(operands), DATE)
         case "year" | "month" | "day":
             return Call(name, (_call("date", operands),), INTEGER)
+        case "hour" | "minute" | "second":
+            _require(name, types, lambda t: t in (TIMESTAMP, TIMESTAMP_NTZ))
+            return Call(name, tuple(operands), INTEGER)
+        case "date_trunc" | "trunc":
+            return _truncation(name, *operands)
+        case "date_format":
+            return _formatting(*operands)
+        case "current_timestamp" | "current_date":
+            raise _refusal(f"{name}() stands where a value must follow from the row alone")
         case "date_add":
             day, days = _call("date", operands[:1]), operands[1]
             _require(name, types[1:], lambda t: t in INTEGERS[:3])
@@ -190,6 +220,25 @@ def _function(name: str, operands: Sequence[Node], types: Sequence[DataType]) ->
         case "datediff":
             return Call(name, tuple(_call("date", [each]) for each in operands), INTEGER)
     raise AssertionError(name)
+
+
+def _truncation(name: str, times: Node, unit: Node) -> Node:
+    is_date = name == "trunc"
+    _require(name, [type_of(times)], lambda t: t == (DATE if is_date else TIMESTAMP))
+    assert isinstance(unit, Literal)
+    known = _DATE_UNITS if is_date else _TIME_UNITS
+    found = known.get(str(unit.value).upper())
+    if found is None:
+        raise _refusal(f"the unit {unit.value!r} of {name} is not supported")
+    return Call(name, (times, Literal(found, STRING)), type_of(times))
+
+
+def _formatting(times: Node, pattern: Node) -> Node:
+    _require("date_format", [type_of(times)], lambda t: t in _TIMES)
+    assert isinstance(pattern, Literal)
+    if not is_known(pattern.value):
+        raise _refusal(f"the pattern {pattern.value!r} of date_format is not supported")
+    return Call("date_format", (times, pattern), STRING)
 
 
 def _arithmetic(name: str, left: Node, right: Node) -> Node:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Expression, Literal, Node
@@ -62,6 +62,9 @@ _UNARY: Mapping[type[exp.Expr], str] = {
     exp.Month: "month",
     exp.Day: "day",
     exp.DayOfMonth: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
 }
 _LITERALS = (
     exp.Literal,
@@ -70,6 +73,7 @@ _LITERALS = (
     exp.RawString,
     exp.HexString,
 )
+_SPARK = Dialect.get_or_raise("spark")
 _ISNULL = {"isnull", "isnotnull"}
 
 
@@ -135,16 +139,41 @@ def _function(node: exp.Expr) -> Node:
         case exp.Substring():
             arguments = (node.args.get("start"), node.args.get("length"))
             return Call("substring", tuple(_node(e) for e in (node.this, *arguments) if e))
+        case exp.Anonymous() if node.name.lower() in _ISNULL and len(node.expressions) == 1:
+            is_null = Call("is null", (_node(node.expressions[0]),))
+            return is_null if node.name.lower() == "isnull" else Call("not", (is_null,))
+    return _time_function(node)
+
+
+def _time_function(node: exp.Expr) -> Node:
+    match node:
         case exp.TsOrDsToDate() if set(_arguments(node)) == {"this"}:
             return Call("date", (_node(node.this),))  # put in by sqlglot, as Spark does
+        case exp.TimestampTrunc():
+            return Call("date_trunc", (_node(node.this), Literal(node.text("unit"), STRING)))
+        case exp.DateTrunc(unit=exp.Literal()):
+            return Call("trunc", (_node(node.this), Literal(node.text("unit"), STRING)))
+        case exp.TimeToStr(this=exp.TimeStrToTime() as times):
+            return Call("date_format", (_node(times.this), _pattern(node)))
+        case exp.CurrentTimestamp() if not _arguments(node):
+            return Call("current_timestamp", ())
+        case exp.Anonymous() if node.name.lower() == "now" and not node.expressions:
+            return Call("current_timestamp", ())
+        case exp.CurrentDate() if not _arguments(node):
+            return Call("current_date", ())
         case exp.TsOrDsAdd() if str(node.args.get("unit")) == "DAY":
             return Call("date_add", (_node(node.this), _node(node.expression)))
         case exp.DateDiff() if node.args.get("unit") is None:
             return Call("datediff", (_node(node.this), _node(node.expression)))
-        case exp.Anonymous() if node.name.lower() in _ISNULL and len(node.expressions) == 1:
-            is_null = Call("is null", (_node(node.expressions[0]),))
-            return is_null if node.name.lower() == "isnull" else Call("not", (is_null,))
     raise refusal(node)
+
+
+def _pattern(node: exp.TimeToStr) -> Literal:
+    """The pattern of `date_format`, which sqlglot keeps in another language, as Spark writes it."""
+    if not isinstance(node.args["format"], exp.Literal):
+        raise refusal(node)
+    written = _SPARK.generator().format_time(node)
+    return Literal(str(written).strip("'"), STRING)
 
 
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
