@@ -114,9 +114,9 @@ class MergedRows:
 
     def _change(self, batch: pa.RecordBatch, matches: FileMatches) -> pa.RecordBatch:
         numbers = pa.arange(0, len(batch))
-        columns = self._fitted(batch)
+        columns = self._fit_columns(batch)
         stays = None
-        for clause, chosen, source_rows in self._by_clause(matches):
+        for clause, chosen, source_rows in self._split_by_clause(matches):
             mask = pc.is_in(numbers, value_set=chosen)
             if clause.assignments is None:
                 kept = pc.invert(mask)
@@ -134,8 +134,8 @@ class MergedRows:
         return merged if stays is None else merged.filter(stays)
 
     def _images(self, batch: pa.RecordBatch, matches: FileMatches) -> Iterator[pa.RecordBatch]:
-        whole = self._batch(self._fitted(batch))
-        for clause, chosen, source_rows in self._by_clause(matches):
+        whole = self._batch(self._fit_columns(batch))
+        for clause, chosen, source_rows in self._split_by_clause(matches):
             before = whole.take(chosen)
             if clause.assignments is None:
                 yield mark_rows(before, "delete")
@@ -146,7 +146,7 @@ class MergedRows:
             after = self._recompute(columns, clause.assignments)
             yield mark_rows(after, "update_postimage")
 
-    def _by_clause(
+    def _split_by_clause(
         self, matches: FileMatches
     ) -> Iterator[tuple[PlannedClause, pa.Int64Array, pa.Int64Array]]:
         """Each clause that applies, with its rows and those of the source that they meet."""
@@ -157,7 +157,7 @@ class MergedRows:
             )
             yield self._clauses[number], rows, source_rows
 
-    def _fitted(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    def _fit_columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns of rows that were there before, as the table has them now."""
         fitted = pa.Table.from_batches(self._fit(batch), self._schema)
         return {name: join_chunks(fitted[name]) for name in self._schema.names}

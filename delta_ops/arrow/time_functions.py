@@ -18,7 +18,7 @@ def truncate(times: Any, unit: Any) -> Any:
 
     Args:
         times: Any.
-        unit: The same in all rows.
+        unit: One that Arrow knows, the same in all rows.
     """
     if not len(times):
         return times
@@ -35,7 +35,7 @@ def format_time(times: Any, pattern: Any) -> Any:
 
     Args:
         times: Any.
-        pattern: One that `time_patterns` knows; the same in all rows.
+        pattern: One that `time_patterns` knows, the same in all rows.
     """
     if not len(times):
         return pa.array([], pa.string())

@@ -71,7 +71,7 @@ class Generated:
     column: str
     """Dotted; other engines make top-level ones only."""
     expression: str | None
-    """Of Spark SQL over the table's columns; None where it cannot be read."""
+    """An expression of Spark SQL over the table's columns; None where it cannot be read."""
 
     def __str__(self) -> str:
         return f"generated column {self.column}"
