@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -121,6 +122,27 @@ def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedF
     rows -= deleted
     is_whole = len(rows) == first - len(deleted)
     return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
+
+
+def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:
+    """The numbers that rows have in a file, and those of the rows that are deleted already.
+
+    Args:
+        snapshot: Of which the file is a live one.
+        file: It.
+        rows: Numbers from 0 among the rows that are not deleted, in the order of the file.
+        num_rows: How many of these there are.
+
+    Raises:
+        DataFileError: The deletion vector is gone or cannot be read.
+    """
+    deleted = _deleted_rows(snapshot, file)
+    numbers = rows.to_numpy()
+    if deleted:
+        is_live = np.ones(num_rows + len(deleted), dtype=bool)
+        is_live[np.frombuffer(array("Q", deleted), dtype=np.uint64)] = False
+        numbers = np.flatnonzero(is_live)[numbers]
+    return BitMap64(array("Q", numbers.astype(np.uint64).tobytes())) | deleted
 
 
 def _deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:

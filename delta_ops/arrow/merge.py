@@ -17,7 +17,8 @@ from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.merge_clauses import Clause
-from delta_ops.arrow.merge_execution import MergeRequest, execute_merge
+from delta_ops.arrow.merge_execution import execute_merge
+from delta_ops.arrow.merge_planning import MergeRequest
 from delta_ops.arrow.row_changes import (
     RowChange,
     commit_change,

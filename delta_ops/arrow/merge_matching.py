@@ -71,13 +71,17 @@ class FileMatches(NamedTuple):
     """The clause that decides about each."""
     met: pa.Int64Array
     """The rows of the source that meet a row of the file, whatever becomes of it; each once."""
+    num_rows: int
+    """The rows of the file that are not deleted."""
 
     def part(self, first: int, start: int, end: int) -> FileMatches:
         """The rows that change between two places of `rows`, numbered from a row of the file."""
         rows, source_rows, clauses = (
             each.slice(start, end - start) for each in (self.rows, self.source_rows, self.clauses)
         )
-        return FileMatches(pc.subtract(rows, first), source_rows, clauses, self.met)
+        return self._replace(
+            rows=pc.subtract(rows, first), source_rows=source_rows, clauses=clauses
+        )
 
 
 class _Pairs(NamedTuple):
@@ -96,10 +100,10 @@ def match_file(matching: Matching, snapshot: Snapshot, file: AddFile) -> FileMat
     for group in _groups(batches):
         found.append(_match_group(matching, group, first, snapshot.uri))
         first += len(group)
-    if not found:
-        found = [FileMatches(*(pa.array([], t) for t in _TYPES))]
-    rows, source_rows, clauses, met = (pa.concat_arrays(each) for each in zip(*found, strict=True))
-    return FileMatches(rows, source_rows, clauses, pc.unique(met))
+    empty = [pa.array([], data_type) for data_type in _TYPES]
+    columns = zip(empty, *(each[:-1] for each in found), strict=True)
+    rows, source_rows, clauses, met = map(pa.concat_arrays, columns)
+    return FileMatches(rows, source_rows, clauses, pc.unique(met), first)
 
 
 _TYPES = (pa.int64(), pa.int64(), pa.int8(), pa.int64())
@@ -131,7 +135,8 @@ def _match_group(matching: Matching, group: pa.Table, first: int, table: str) ->
         order = pc.sort_indices(rows)
         rows, source_rows, clauses = (each.take(order) for each in (rows, source_rows, clauses))
     met = pc.unique(pairs.source_rows)
-    return FileMatches(pc.add(rows, pa.scalar(first, pa.int64())), source_rows, clauses, met)
+    numbers = pc.add(rows, pa.scalar(first, pa.int64()))
+    return FileMatches(numbers, source_rows, clauses, met, len(group))
 
 
 def _join(matching: Matching, group: pa.Table) -> _Pairs:

@@ -11,17 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, replace_values
-from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.casting import Fit, plan_fit
 from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
-from delta_ops.arrow.merge_columns import SOURCE
+from delta_ops.arrow.merge_columns import SOURCE, TARGET, names_of
 from delta_ops.arrow.merge_matching import FileMatches
 from delta_ops.arrow.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.missing_columns import Complete, MissingColumns
 from delta_ops.arrow.row_checks import Checks
 from delta_ops.arrow.scan import read_files
+from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.identity_columns import Counted
@@ -77,12 +78,56 @@ class MergedRows:
             if part is not None:
                 yield from self._images(batch, part)
 
+    def updated_rows(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
+        """The rows of a file that change and are not deleted, as they are then.
+
+        Only the columns are read that keep a value, or from which one is made.
+        """
+        if not self._kept_columns:
+            yield from self._updated(None, matches)
+            return
+        for batch, part in self._batches(file, matches, self._kept_columns):
+            if part is not None:
+                yield from self._updated(batch, part)
+
+    def _updated(
+        self, batch: pa.RecordBatch | None, matches: FileMatches
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch, or rows that keep nothing of those before."""
+        for clause, chosen, source_rows in self._split_by_clause(matches):
+            if clause.assignments is None:
+                continue
+            if batch is None:
+                before = {each.name: pa.nulls(len(chosen), each.type) for each in self._schema}
+            else:
+                before = self._columns_of(self._fit_kept(batch.take(chosen)))
+            values = self._values(clause.assignments, batch, chosen, source_rows)
+            after = self._recompute({**before, **values}, clause.assignments)
+            self._validate(after)
+            yield after
+
+    @lazy
+    def _kept_columns(self) -> list[str]:
+        """The columns of the table that an updated row keeps, or from which it gets values."""
+        updates = [each.assignments for each in self._clauses if each.assignments]
+        names = self._snapshot.arrow_schema.names
+        made = set(self._generated.names)
+        kept = {name for each in updates for name in set(names) - {*each.names} - made}
+        used = {name for each in updates for name in names_of(each.columns, TARGET)}
+        return [name for name in names if name in kept | used]
+
+    @lazy
+    def _fit_kept(self) -> Fit:
+        kept = pa.schema([self._snapshot.arrow_schema.field(name) for name in self._kept_columns])
+        return plan_fit(kept, self._schema, self._snapshot.uri)
+
     def _batches(
-        self, file: AddFile, matches: FileMatches
+        self, file: AddFile, matches: FileMatches, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
         """The batches of a file, each with its rows that change, numbered from its first one."""
         first = done = 0
-        for batch in read_files(self._snapshot, [file], self._snapshot.arrow_schema.names):
+        names = self._snapshot.arrow_schema.names if columns is None else list(columns)
+        for batch in read_files(self._snapshot, [file], names):
             end = bisect_left(matches.rows, first + len(batch), done, key=_number)
             yield batch, None if end == done else matches.part(first, done, end)
             first, done = first + len(batch), end
@@ -159,13 +204,16 @@ class MergedRows:
 
     def _fit_columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns of rows that were there before, as the table has them now."""
-        fitted = pa.Table.from_batches(self._fit(batch), self._schema)
-        return {name: join_chunks(fitted[name]) for name in self._schema.names}
+        return self._columns_of(self._fit(batch))
+
+    def _columns_of(self, batches: Iterator[pa.RecordBatch]) -> dict[str, pa.Array]:
+        whole = pa.Table.from_batches(batches, self._schema)
+        return {name: join_chunks(whole[name]) for name in self._schema.names}
 
     def _values(
         self,
         assignments: Assignments,
-        batch: pa.RecordBatch,
+        batch: pa.RecordBatch | None,
         rows: pa.Int64Array,
         source_rows: pa.Int64Array,
     ) -> dict[str, pa.Array]:
@@ -188,13 +236,14 @@ class MergedRows:
 
     def _column(
         self,
-        batch: pa.RecordBatch,
+        batch: pa.RecordBatch | None,
         rows: pa.Int64Array,
         source_rows: pa.Int64Array,
         path: ColumnPath,
     ) -> pa.Array:
         if path[0] == SOURCE:
             return self._source.take(path[1:], source_rows)
+        assert batch is not None
         return field_of(batch.column(path[1]).take(rows), path[2:])
 
     def _validate(self, rows: pa.RecordBatch) -> None:

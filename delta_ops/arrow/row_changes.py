@@ -231,17 +231,31 @@ def write_again(
         InvalidRequestError: A row breaks a rule of the table.
     """
     rewriter = Rewriter(transaction, is_of_changes)
-    calls = ((add.size * _DECODED, partial(rewriter.attempt, write)) for add, write in writes)
-    is_local = transaction.log.storage.has_native_input
+    calls = ((add, partial(rewriter.attempt, write)) for add, write in writes)
     try:
-        max_calls = _LOCAL_WRITES if is_local else MAX_CONCURRENCY
-        with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as results:
-            returned = [each[0] for each in results if each is not None]
+        results = go_through(transaction, calls)
+        returned = [each[0] for each in results if each is not None]
         rewriter.raise_failure()
     except BaseException:  # an interrupt too would leave files that nobody names
         rewriter.give_up()
         raise
     return rewriter.adds, returned
+
+
+def go_through(
+    transaction: Transaction, calls: Iterable[tuple[AddFile, Callable[[], R]]]
+) -> list[R]:
+    """What the calls return, in their order; as many at once as memory has room for their files.
+
+    Args:
+        transaction: On the files' table.
+        calls: Files, each with what goes through its rows.
+    """
+    is_local = transaction.log.storage.has_native_input
+    sized = ((add.size * _DECODED, call) for add, call in calls)
+    max_calls = _LOCAL_WRITES if is_local else MAX_CONCURRENCY
+    with closing(run_ahead(sized, _AHEAD_BYTES, max_calls)) as results:
+        return list(results)
 
 
 class Rewriter:

@@ -21,6 +21,7 @@ from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, vacuum
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.predicate import Predicate
+from tests.counting_storage import CountingStorage
 from tests.tables import live_paths, rows
 
 ENABLED = {"delta.enableDeletionVectors": "true"}
@@ -234,3 +235,65 @@ def test_rows_can_be_deleted_by_vectors_once_the_table_is_told(tmp_path: Path) -
     da.delete(log, col("id") == 1)
     assert live_paths(log) == before
     assert log.snapshot().protocol.reader_features == ("deletionVectors",)
+
+
+MERGED = pa.table({"id": [2, 3, 9], "value": [200, 300, 900], "odd": [0, 1, 1]})
+
+
+def test_a_merge_marks_the_rows_that_change_and_leaves_their_files(tmp_path: Path) -> None:
+    log = table(tmp_path, [1, 2, 3, 4], [5, 6], [10, 11])
+    da.delete(log, col("id") == 1)
+    files = live_paths(log)
+    merge = da.merge(log, MERGED, "target.id = source.id").when_matched_delete("source.odd = 1")
+    merge = merge.when_matched_update_all().when_not_matched_insert_all()
+    result = merge.when_not_matched_by_source_delete("target.id < 7 AND target.id > 4").execute()
+    assert ids_of(log) == [2, 4, 9, 10, 11]
+    assert rows_by_query(log) == rows(da.to_table(log))
+    kept = vectors_of(log)
+    assert [each.cardinality for each in kept.values()] == [3]
+    assert set(kept) < set(files)
+    metrics = result.metrics
+    named = ("Added", "Removed", "Updated")
+    assert [metrics[f"numTargetDeletionVectors{each}"] for each in named] == [1, 1, 1]
+    assert [metrics[f"numTarget{each}"] for each in ("RowsCopied", "FilesRemoved")] == [0, 1]
+    assert metrics["numOutputRows"] == 2
+
+
+def test_a_merge_of_all_columns_opens_files_for_their_keys_alone(tmp_path: Path) -> None:
+    log = table(tmp_path, range(100), range(100, 200))
+    rows_read: list[str] = []
+
+    def note(_number: int, method: str, path: str, when: str) -> None:
+        if path.endswith(".parquet") and method == "open_input" and when == "before":
+            rows_read.append(path)
+
+    counted = log.over(CountingStorage(log.storage, note))
+    source = pa.table({"id": [7, 8], "value": [1, 2], "odd": [5, 5]})
+    da.merge(counted, source, "target.id = source.id").when_matched_update_all().execute()
+    assert len(rows_read) == 1
+    found = {row["id"]: row["odd"] for row in rows(da.to_table(log))}
+    assert (found[7], found[8], found[9]) == (5, 5, 1)
+
+
+@pytest.mark.parametrize("updates", [{"value": "target.value + source.value"}, {"value": "1L"}])
+def test_a_merge_keeps_the_columns_that_it_does_not_change(
+    tmp_path: Path, updates: dict[str, str]
+) -> None:
+    log = table(tmp_path, range(10))
+    da.delete(log, col("id") < 3)
+    source = pa.table({"id": [2, 5, 6], "value": [1, 1, 1]})
+    da.merge(log, source, "target.id = source.id").when_matched_update(updates).execute()
+    new = {5: 51, 6: 61} if "target" in updates["value"] else {5: 1, 6: 1}
+    expected = [{"id": i, "value": new.get(i, 10 * i), "odd": i % 2} for i in range(3, 10)]
+    assert rows(da.to_table(log)) == rows(pa.Table.from_pylist(expected))
+
+
+def test_two_merges_into_one_file_are_not_both_committed(tmp_path: Path) -> None:
+    log = table(tmp_path, range(10))
+    begun = begin(log)
+    da.delete(log, col("id") == 3)
+    source = pa.table({"id": [5], "value": [1], "odd": [1]})
+    late = da.merge(begun, source, "target.id = source.id").when_matched_update_all()
+    with pytest.raises(CommitConflictError):
+        late.execute()
+    assert len(vector_files(tmp_path)) == 1

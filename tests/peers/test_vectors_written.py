@@ -85,6 +85,37 @@ def test_a_delete_says_what_the_reference_says(
     assert rows(delta_spark.read(ours)) == rows(da.to_table(ours))
 
 
+@pytest.mark.parametrize("clause", ["", "AND target.id <> 7"])
+def test_a_merge_says_what_the_reference_says(
+    delta_spark: DeltaSpark, by_spark: Path, tmp_path: Path, clause: str
+) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    for place in (theirs, ours):
+        shutil.copytree(by_spark, place)
+        da.delete(place, col("id") == 5)
+    delta_spark.sql(
+        f"MERGE INTO delta.`{theirs}` AS target "
+        "USING (SELECT * FROM VALUES (5L, 1d), (7L, 2d), (150L, -1d), (999L, 3d) AS s(id, v)) "
+        f"AS source ON target.id = source.id WHEN MATCHED AND source.v < 0 THEN DELETE "
+        f"WHEN MATCHED {clause} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    source = pa.table({"id": [5, 7, 150, 999], "v": [1.0, 2.0, -1.0, 3.0]})
+    merge = da.merge(ours, source, "target.id = source.id").when_matched_delete("source.v < 0.0D")
+    merge = merge.when_matched_update_all(clause.removeprefix("AND ") or None)
+    merge.when_not_matched_insert_all().execute()
+    mine, other = DeltaLog(ours).snapshot(), DeltaLog(theirs).snapshot()
+    assert deleted_rows(mine) == deleted_rows(other)
+    kept = set(deleted_rows(mine))
+    assert {p: stats_of(mine)[p] for p in kept} == {p: stats_of(other)[p] for p in kept}
+    said, known = (info_of(DeltaLog(each))["operationMetrics"] for each in (ours, theirs))
+    compared = [name for name in known if name.startswith("num") and "Bytes" not in name]
+    written = ("numTargetFilesAdded",)  # it writes new and changed rows together
+    assert {name: said.get(name) for name in compared if name not in written} == {
+        name: known[name] for name in compared if name not in written
+    }
+    assert rows(delta_spark.read(ours)) == rows(da.to_table(theirs))
+
+
 def test_by_turns_each_goes_on_from_the_other(
     delta_spark: DeltaSpark, by_spark: Path, tmp_path: Path
 ) -> None:

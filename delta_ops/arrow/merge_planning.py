@@ -1,0 +1,166 @@
+"""Merge planning: what a merge asks for, over the columns of the table and of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from delta_ops.arrow.changeable import validate_assigned
+from delta_ops.arrow.merge_clauses import Clause, PlannedClause, plan_clause, taken_columns
+from delta_ops.arrow.merge_columns import TARGET, MergeColumns, localize, names_of
+from delta_ops.arrow.merge_keys import load_keys, split_condition
+from delta_ops.arrow.merge_matching import Matching
+from delta_ops.arrow.merge_rows import MergedRows
+from delta_ops.arrow.merge_source import load_source
+from delta_ops.arrow.row_checks import Checks, plan_checks
+from delta_ops.arrow.write import reader_of
+from delta_ops.events import OnEvent
+from delta_ops.log import Snapshot
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.resolution import resolve_condition
+from delta_ops.protocol.predicate import TRUE, Or, Predicate
+from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.schema import ArrayType, MapType, StructType
+from delta_ops.protocol.schema_evolution import validate_given_once
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.transaction import Hook, Transaction, Txn
+from delta_ops.transaction.write import Target, merge_columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """What a merge asks for, beside its clauses."""
+
+    target: Target
+    source: Any
+    predicate: Expression
+    source_alias: str
+    target_alias: str
+    txn: Txn | tuple[str, int] | None
+    merge_schema: bool
+    user_metadata: str | None
+    storage_options: Mapping[str, Any] | None
+    hooks: Sequence[Hook]
+    on_event: OnEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """How the rows of a table and of a source become the table that a merge leaves."""
+
+    definition: TableDefinition
+    """The table as the commit will leave it."""
+    matching: Matching
+    rows: MergedRows
+    checks: Checks
+    read: Predicate
+    """The rows of the table on which the outcome depends."""
+    moves: bool
+    """Whether rows may come to other partitions."""
+    inserts: bool
+    """Whether rows of the source may be inserted."""
+
+
+def plan_merge(
+    request: MergeRequest,
+    clauses: Sequence[Clause],
+    snapshot: Snapshot,
+    transaction: Transaction,
+) -> MergePlan:
+    """Take the source and find what every name means.
+
+    Args:
+        request: What is asked for.
+        clauses: In the order in which they decide.
+        snapshot: The table before.
+        transaction: Gets the columns that the merge adds.
+
+    Raises:
+        InvalidRequestError: A name, type or value does not fit.
+    """
+    table, now_ms = snapshot.uri, transaction.clock()
+    reader = reader_of(request.source)
+    source_schema = schema_from_arrow(reader.schema)
+    validate_given_once(source_schema, table)
+    if request.merge_schema:
+        merge_columns(transaction, _new_columns(clauses, source_schema, snapshot.schema))
+    columns = MergeColumns(
+        target=snapshot.schema,
+        source=source_schema,
+        target_alias=request.target_alias,
+        source_alias=request.source_alias,
+    )
+    definition = transaction.definition
+    planned = [plan_clause(each, columns, definition.schema, table, now_ms) for each in clauses]
+    matched, inserts, others = (
+        [each for each in planned if each.occasion == occasion]
+        for occasion in ("matched", "not matched", "not matched by source")
+    )
+    updated = _updated_columns((*matched, *others), definition)
+    validate_assigned(updated, definition.schema, table)
+    checks = plan_checks(definition, table)
+    keys, residual = split_condition(request.predicate, columns, now_ms)
+    resolved = None if residual is None else resolve_condition(residual, columns.finder())
+    source = load_source(reader, source_schema, table)
+    merge_keys = load_keys(keys, residual, columns, source, table)
+    looked_at = [*(columns_of(resolved) if resolved is not None else ())]
+    looked_at += [c for each in (*matched, *others) for c in each.condition_columns]
+    names = {path[0] for path in merge_keys.paths} | names_of(looked_at, TARGET)
+    matching = Matching(
+        source=source,
+        keys=merge_keys,
+        residual=resolved,
+        matched=matched,
+        not_matched_by_source=others,
+        columns=[name for name in snapshot.arrow_schema.names if name in names],
+    )
+    return MergePlan(
+        definition=definition,
+        matching=matching,
+        rows=MergedRows(snapshot, definition, source, matching.clauses, inserts, checks, now_ms),
+        checks=checks,
+        read=_read_rows(merge_keys.covering, others, columns),
+        moves=not updated.isdisjoint(definition.partition_columns),
+        inserts=bool(inserts),
+    )
+
+
+def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefinition) -> set[str]:
+    """The columns that may have other values in rows that are there."""
+    updates = [each.assignments for each in clauses if each.assignments]
+    generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
+    assigned = {name for each in updates for name in each.names}
+    return assigned | generated if updates else assigned
+
+
+def _new_columns(clauses: Sequence[Clause], source: StructType, target: StructType) -> StructType:
+    """The columns that clauses take, but those whose place in the table is clear."""
+    taken = taken_columns(clauses, source)
+    known = target.fields_by_lower_name
+    return StructType(
+        tuple(
+            field
+            for field in taken.fields
+            if field.name.lower() not in known
+            or isinstance(field.data_type, StructType | ArrayType | MapType)
+        )
+    )
+
+
+def _read_rows(
+    covering: Predicate, others: Sequence[PlannedClause], columns: MergeColumns
+) -> Predicate:
+    """The rows of the table on which the outcome depends."""
+    if not others:
+        return covering
+    find = columns.finder((TARGET,))
+    parts = [covering]
+    for each in others:
+        if each.given_condition is None:
+            return TRUE
+        parts.append(implied_predicate(localize(each.given_condition, find), columns.target))
+    return TRUE if TRUE in parts else Or(tuple(parts))
