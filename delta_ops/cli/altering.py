@@ -124,6 +124,29 @@ def comment(log: DeltaLog, text: str, column: str | None, dry_run: bool) -> Comm
     return ddl.set_comment(log, column, text or None, dry_run=dry_run)
 
 
+@_change_command("default")
+@click.argument("column")
+@click.argument("default", metavar="SQL", required=False)
+def default(log: DeltaLog, column: str, default: str | None, dry_run: bool) -> CommitResult:
+    """Say what a column holds in new rows that leave it out; without SQL, null again."""
+    return ddl.set_default(log, column, default, dry_run=dry_run)
+
+
+@_change_command("type")
+@click.argument("column")
+@click.argument("data_type", metavar="TYPE")
+def change_type(log: DeltaLog, column: str, data_type: str, dry_run: bool) -> CommitResult:
+    """Give a column a wider type; where the table has type widening."""
+    return ddl.change_type(log, column, data_type, dry_run=dry_run)
+
+
+@_change_command("cluster-by")
+@click.argument("columns", nargs=-1)
+def cluster_by(log: DeltaLog, columns: tuple[str, ...], dry_run: bool) -> CommitResult:
+    """Say by which columns the table is clustered; by none if none is named."""
+    return ddl.cluster_by(log, columns, dry_run=dry_run)
+
+
 @_change_command("rename")
 @click.argument("name")
 def rename(log: DeltaLog, name: str, dry_run: bool) -> CommitResult:

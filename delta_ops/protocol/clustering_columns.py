@@ -8,7 +8,7 @@ Any file may lie anywhere: who clusters comes later, and finds by the statistics
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import DomainMetadata
@@ -37,6 +37,13 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
         f"{table}: the domain {_DOMAIN} does not tell the clustering columns "
         f"({domain.configuration[:200]!r}); cluster the table anew with an engine that can"
     )
+
+
+def clustering_domain(columns: Iterable[ColumnPath]) -> DomainMetadata:
+    """The domain that tells the columns, by physical names."""
+    said = {"clusteringColumns": [list(path) for path in columns], "domainName": _DOMAIN}
+    configuration = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    return DomainMetadata(domain=_DOMAIN, configuration=configuration, removed=False)
 
 
 def validate_clustering(

@@ -236,6 +236,12 @@ IN_COMMIT_TIMESTAMP_TIME: Property[int | None] = Property(
     default=None,
     is_for_users=False,
 )
+TYPE_WIDENING: Property[bool] = Property(
+    name="delta.enableTypeWidening",
+    meaning="Columns may get a wider type.",
+    parse=parse_flag,
+    default="false",
+)
 DELETION_VECTORS: Property[bool] = Property(
     name="delta.enableDeletionVectors",
     meaning="Rows may be deleted by vectors, without rewriting their files.",
@@ -277,12 +283,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
         parse=parse_flag,
         default="false",
     ),
-    Property(
-        name="delta.enableTypeWidening",
-        meaning="Columns may get a wider type.",
-        parse=parse_flag,
-        default="false",
-    ),
+    TYPE_WIDENING,
     Property(
         name="delta.enableVariantShredding",
         meaning="Parts of variants are stored in columns of their own.",

@@ -6,6 +6,7 @@ Source: PROTOCOL.md, "Type Widening" (supported type changes).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from delta_ops.protocol.schema import (
     BYTE,
@@ -25,6 +26,7 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 
+_TYPE_CHANGES = "delta.typeChanges"
 _WIDER: Mapping[DataType, tuple[DataType, ...]] = {
     BYTE: (SHORT, INTEGER, LONG, DOUBLE),
     SHORT: (INTEGER, LONG, DOUBLE),
@@ -54,6 +56,19 @@ def unreadable_columns(
         found = by_key.get(key(each))
         if found is not None:
             yield from _find_unreadable(found.data_type, each.data_type, each.name, key)
+
+
+def is_widening(given: DataType, wanted: DataType) -> bool:
+    """Whether every value of one primitive type is one of another, by the protocol's list."""
+    return given not in (wanted, VOID) and _is_same_or_wider(given, wanted)
+
+
+def describe_widening(before: StructField, after: StructField) -> StructField:
+    """The field after its type was widened, with the change in its metadata."""
+    change = {"fromType": before.data_type.name, "toType": after.data_type.name}
+    said = after.metadata.get(_TYPE_CHANGES)
+    changes = [*(said if isinstance(said, list) else ()), change]
+    return replace(after, metadata={**after.metadata, _TYPE_CHANGES: changes})
 
 
 def _find_unreadable(

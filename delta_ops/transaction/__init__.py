@@ -8,6 +8,8 @@ from delta_ops.transaction.alter_columns import (
     set_comment,
 )
 from delta_ops.transaction.alter_table import rename_table, set_properties, set_table_comment
+from delta_ops.transaction.change_column import change_type, set_default
+from delta_ops.transaction.cluster_by import cluster_by
 from delta_ops.transaction.conflicts import Conflict
 from delta_ops.transaction.drop_columns import drop_columns, rename_column
 from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
@@ -29,13 +31,16 @@ __all__ = [
     "Txn",
     "add_columns",
     "begin",
+    "change_type",
     "checkpoint_if_due",
+    "cluster_by",
     "drop_columns",
     "drop_not_null",
     "rename_column",
     "rename_table",
     "reorder_columns",
     "set_comment",
+    "set_default",
     "set_properties",
     "set_table_comment",
     "write_checksum",

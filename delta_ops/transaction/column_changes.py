@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,8 +37,12 @@ def set_schema(
     schema: StructType,
     configuration: Mapping[str, str] | None = None,
     partition_columns: tuple[str, ...] | None = None,
+    features: Iterable[str] = (),
 ) -> None:
     """Give the table other columns, and what goes with them; what is None stays.
+
+    Args:
+        features: The protocol gets them if it has them not.
 
     Raises:
         InvalidRequestError: A name cannot be used.
@@ -50,17 +54,21 @@ def set_schema(
         metadata = replace(metadata, configuration=configuration)
     if partition_columns is not None:
         metadata = replace(metadata, partition_columns=partition_columns)
-    transaction.set_metadata(assign_column_ids(metadata, transaction.metadata, transaction.log.uri))
+    with_ids = assign_column_ids(metadata, transaction.metadata, transaction.log.uri)
+    transaction.set_metadata(with_ids, features)
 
 
 def change_field(
-    transaction: Transaction, path: ColumnPath, field: StructField
+    transaction: Transaction,
+    path: ColumnPath,
+    field: StructField,
+    features: Iterable[str] = (),
 ) -> Alteration | None:
     """Put another field in the place of one; None where it is the same."""
     changed = replace_field(transaction.schema, path, field)
     if changed == transaction.schema:
         return None
-    set_schema(transaction, changed)
+    set_schema(transaction, changed, features=features)
     return Alteration(
         operation="CHANGE COLUMN", parameters={"column": field_json(path[:-1], field)}
     )

@@ -37,7 +37,11 @@ from delta_ops.protocol.actions import (
     Protocol,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
-from delta_ops.protocol.clustering_columns import clustering_columns, validate_clustering
+from delta_ops.protocol.clustering_columns import (
+    clustering_columns,
+    clustering_domain,
+    validate_clustering,
+)
 from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
@@ -231,9 +235,10 @@ class Transaction:
         Raises:
             InvalidRequestError: The table does not tell them.
         """
-        if self.snapshot is None or not self.definition.has("clustering"):
+        if not self.definition.has("clustering"):
             return ()
-        return clustering_columns(self.snapshot.domain_metadata(), self.log.uri)
+        known = self.snapshot.domain_metadata() if self.snapshot else {}
+        return clustering_columns({**known, **self._draft.domains}, self.log.uri)
 
     def create_table(
         self,
@@ -443,6 +448,19 @@ class Transaction:
                 "of its protocol"
             )
         self._draft.apply(SetDomain(domain=domain))
+
+    def set_clustering(self, columns: Sequence[ColumnPath]) -> None:
+        """Say by which columns the table is clustered; the protocol gets the feature.
+
+        Args:
+            columns: By physical names, from the column down to a field of structs.
+
+        Raises:
+            InvalidRequestError: There is no such column.
+        """
+        validate_clustering(tuple(columns), self.definition.physical_schema, self.log.uri)
+        self.set_metadata(self.metadata, ("clustering",))
+        self._draft.apply(SetDomain(domain=clustering_domain(columns)))
 
     def done_before(self) -> CommitResult | None:
         """The result if every txn of this commit is in the table already; ask before the work.

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, col
+from delta_ops import DeltaLog, begin, col, ddl
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import Protocol
@@ -244,6 +244,59 @@ def test_a_clustered_table_is_written_in_turn(tmp_path: Path, delta_spark: Delta
     delta_spark.sql(f"OPTIMIZE delta.`{table}`")
     da.write(table, pa.table({"id": [4], "v": ["z"]}))
     assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_changes_of_columns_say_what_the_reference_says(
+    tmp_path: Path, delta_spark: DeltaSpark, mode: str
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    properties = {
+        MODE: mode,
+        "delta.enableTypeWidening": "true",
+        "delta.feature.allowColumnDefaults": "supported",
+        "delta.feature.clustering": "supported",
+    }
+    first = pa.table({"id": pa.array([1], pa.int32()), "v": ["x"], "s": [{"n": 1}]})
+    for root in (ours, theirs):
+        da.write(root, first, configuration=properties)
+    ddl.change_type(ours, "id", "bigint")
+    ddl.set_default(ours, "v", "'new'")
+    ddl.cluster_by(ours, ["v", "s.n"])
+    for change in (
+        "ALTER COLUMN id TYPE BIGINT",
+        "ALTER COLUMN v SET DEFAULT 'new'",
+        "CLUSTER BY (v, s.n)",
+    ):
+        delta_spark.sql(f"ALTER TABLE delta.`{theirs}` {change}")
+    mine, other = DeltaLog(ours), DeltaLog(theirs)
+    for version in (1, 2, 3):
+        said, known = (told_without_ids(each, version) for each in (ours, theirs))
+        assert said == known
+    assert mine.snapshot().protocol == other.snapshot().protocol
+    domains = [
+        json.loads(each.snapshot().domain_metadata()["delta.clustering"].configuration)
+        for each in (mine, other)
+    ]
+    assert [len(each["clusteringColumns"]) for each in domains] == [2, 2]
+    assert mode != "none" or domains[0] == domains[1]
+    for root in (ours, theirs):
+        da.write(root, pa.table({"id": [2**40], "s": [{"n": 1}]}))
+        delta_spark.sql(f"INSERT INTO delta.`{root}` (id, s) VALUES (5, named_struct('n', 2L))")
+        delta_spark.sql(f"OPTIMIZE delta.`{root}`")
+        found = same_rows(delta_spark, root)
+        assert sorted((row["id"], row["v"]) for row in found) == [
+            (1, "x"),
+            (5, "new"),
+            (2**40, "new"),
+        ]
+
+
+def told_without_ids(root: Path, version: int) -> tuple[Any, Any]:
+    """Operation and parameters of a commit, but for what is drawn for each table."""
+    entry = next(each for each in DeltaLog(root).history() if each.version == version)
+    said = json.dumps(entry.operation_parameters, sort_keys=True)
+    return entry.operation, _PHYSICAL.sub("col", said)
 
 
 def test_partition_columns_are_in_the_files_of_both(
