@@ -32,6 +32,7 @@ def write_defs(folder: Path, kind: str, attributes: dict[str, Any]) -> None:
     (folder / "defs.yaml").write_text(yaml.safe_dump(text))
 
 
+@pytest.mark.long
 def test_commits_of_others_become_events_of_components_partitions_and_freshness(
     tmp_path: Path,
 ) -> None:

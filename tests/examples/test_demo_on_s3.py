@@ -37,6 +37,7 @@ def lake(
     store_spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.long
 def test_every_record_is_accounted_for(
     tmp_path: Path, lake: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

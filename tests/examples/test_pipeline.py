@@ -112,6 +112,7 @@ def test_a_small_month_is_accounted_for_and_read_alike_by_all(
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.long
 def test_late_and_corrected_files_in_any_order_come_to_the_same_rows(
     tmp_path: Path, month: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

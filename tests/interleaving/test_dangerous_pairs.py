@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.interleaving.enumeration import Counts
 from tests.interleaving.search import Meeting, pair, searching
 
@@ -25,6 +27,7 @@ DANGEROUS = [
 TRIO = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 
 
+@pytest.mark.long
 def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[str], None]) -> None:
     counts = Counts()
     with searching() as search:

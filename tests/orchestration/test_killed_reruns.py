@@ -26,9 +26,14 @@ AFTERWARDS = {
     "new manual run": ([BOTH, AGAIN, KEPT, AGAIN], [BOTH, AGAIN, KEPT, AGAIN]),
 }
 CELLS = [
-    pytest.param(rerun, point, rows, id=f"{rerun}, killed {point}")
+    pytest.param(rerun, point, rows, id=f"{rerun}, killed {point}", marks=marks)
     for rerun, (between, after) in AFTERWARDS.items()
-    for point, rows in ((BEFORE, [AGAIN] * 4), (BETWEEN, between), (AFTER, after))
+    # The commit is there and Dagster does not know of it: that is what most can go wrong about.
+    for point, rows, marks in (
+        (BEFORE, [AGAIN] * 4, pytest.mark.long),
+        (BETWEEN, between, ()),
+        (AFTER, after, pytest.mark.long),
+    )
 ]
 
 

@@ -129,8 +129,7 @@ def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mod
     assert told(ours, 2) == told(theirs, 2)
 
 
-@pytest.mark.parametrize("maker", ["ours", "theirs"])
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize(("mode", "maker"), [("name", "ours"), ("id", "theirs")])
 def test_a_mapped_table_is_written_in_turn(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, maker: str
 ) -> None:
@@ -356,8 +355,9 @@ GENERATED = {
 }
 
 
-@pytest.mark.parametrize("by", [(), ("day",)], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize(
+    ("mode", "by"), [("none", ("day",)), ("name", ())], ids=["partitioned", "mapped"]
+)
 def test_generated_columns_are_written_in_turn(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, by: tuple[str, ...]
 ) -> None:
@@ -414,8 +414,7 @@ def merge(table: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("mode", ["none", "name"])
-@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize(("mode", "vectors"), [("none", "true"), ("name", "false")])
 def test_changes_of_rows_are_told_as_the_reference_tells_them(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, vectors: str
 ) -> None:

@@ -163,6 +163,7 @@ def test_each_row_is_there_once_whenever_an_executor_is_killed(
         assert marks(tmp_path) >= {f"{step} {attempt}" for attempt in range(times + 1)}
 
 
+@pytest.mark.long
 def test_each_row_is_there_once_where_attempts_run_beside_each_other(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -171,6 +172,7 @@ def test_each_row_is_there_once_where_attempts_run_beside_each_other(
     assert marks(tmp_path) >= {"speculate 0", "speculate 1"}
 
 
+@pytest.mark.long
 def test_a_batch_is_there_once_whenever_its_driver_is_killed(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -186,7 +188,8 @@ def test_a_batch_is_there_once_whenever_its_driver_is_killed(
     assert {str(path.relative_to(table)) for path in table.glob("w-*/*")} == live
 
 
-@pytest.mark.parametrize("num_full", [2, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("num_full", [2, 1])
 def test_workers_that_can_write_no_file_whole_leave_nothing(
     cluster: Cluster, tmp_path: Path, num_full: int
 ) -> None:
@@ -208,6 +211,7 @@ def test_workers_that_can_write_no_file_whole_leave_nothing(
     assert_each_row_is_there_once(tmp_path / FULL)
 
 
+@pytest.mark.long
 def test_a_cluster_in_processes_of_the_driver_writes_each_row_once(tmp_path: Path) -> None:
     steps = ["plain", "partitions", "retry"]
     assert run_driver("local-cluster[2,1,1024]", tmp_path, *steps, "vectors") == 0

@@ -12,11 +12,18 @@ from tests.tables import rows_by_deltalake
 pytestmark = pytest.mark.spark
 
 
-def test_a_step_killed_at_every_point_leaves_in_the_end_the_rows_of_an_unharmed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(killed_steps.POINTS[-1:], id="after the commit"),
+        pytest.param(killed_steps.POINTS, id="every point", marks=pytest.mark.long),
+    ],
+)
+def test_a_step_that_is_killed_leaves_in_the_end_the_rows_of_an_unharmed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: Sequence[str]
 ) -> None:
     monkeypatch.setenv("LAKE", str(tmp_path))
-    check_kills(tmp_path, killed_steps.POINTS)
+    check_kills(tmp_path, points)
 
 
 def check_kills(lake: Path, points: Sequence[str]) -> None:

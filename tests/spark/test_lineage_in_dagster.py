@@ -57,6 +57,7 @@ def metadata_of(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[str, 
     return {name: each.value for name, each in event.asset_materialization.metadata.items()}
 
 
+@pytest.mark.long
 def test_steps_of_the_multiprocess_executor_tell_it_of_each_partition(
     tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
