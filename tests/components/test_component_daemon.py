@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pytest
 import yaml
 from dagster import AssetKey
 from deltalake import write_deltalake
