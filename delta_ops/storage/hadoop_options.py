@@ -361,6 +361,15 @@ def _azure_host(uri: str, asked: Options) -> str:
     return f"{asked['account_name']}{f'.dfs.{suffix}' if suffix else _DFS_DOMAIN}"
 
 
+_OF_EMULATORS = {
+    # Who writes abfss: is asked by HTTPS all the same.
+    "fs.azure.always.use.https": "false",
+    # They would be sent when the session ends: for minutes, if the emulator has ended first.
+    "fs.azure.metrics.collection.enabled": "false",
+}
+"""Settings of no account, but of all."""
+
+
 def _azure(given: _Given) -> HadoopStore:
     container, _, host = split_uri(given.root)[1].partition("@")
     endpoint = given.take("endpoint") or ""
@@ -377,8 +386,7 @@ def _azure(given: _Given) -> HadoopStore:
         place=endpoint,
         settings={
             **{f"{name}.{host}": str(text) for name, text in {**settings, **emulated}.items()},
-            # It is no setting of an account; who writes abfss: is asked by HTTPS all the same.
-            **({"fs.azure.always.use.https": "false"} if emulated else {}),
+            **(_OF_EMULATORS if emulated else {}),
         },
     )
 
