@@ -14,7 +14,7 @@ import delta_ops.arrow as da
 import delta_ops.maintenance as dm
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.transaction import NewColumn, set_properties
+from delta_ops.transaction import NewColumn, change_type, set_properties
 from tests.test_arguments import public_functions
 
 NEEDED: dict[str, Any] = {
@@ -29,6 +29,9 @@ NEEDED: dict[str, Any] = {
     "drop_feature": {"name": "v2Checkpoint"},
     "drop_not_null": {"column": "id"},
     "drop_table": {"name": "t"},
+    "change_type": {"column": "n", "data_type": "decimal(22,1)"},
+    "cluster_by": {"columns": ["n"]},
+    "set_default": {"column": "n", "default": "1"},
     "rename_column": {"column": "n", "name": "number"},
     "rename_table": {"name": "numbers"},
     "reorder_columns": {"columns": ["n"]},
@@ -73,9 +76,17 @@ def test_the_functions_of_tables_are_these() -> None:
         *("create_checkpoint", "export_schema", "fleet_health", "health", "maintain"),
         *("maintain_fleet", "optimize", "plan_maintenance", "read_changes", "repair", "restore"),
         *("revert", "stage_write", "to_batches", "to_table", "vacuum", "write"),
-        *("add_columns", "add_constraint", "add_feature", "convert", "delete", "drop_columns"),
+        *("add_columns", "add_constraint", "add_feature", "change_type", "cluster_by", "convert"),
+        *("delete", "drop_columns"),
         *("drop_constraint", "drop_feature", "drop_not_null", "drop_table", "generate_manifest"),
-        *("merge", "rename_column", "rename_table", "reorder_columns", "set_comment"),
+        *(
+            "merge",
+            "rename_column",
+            "rename_table",
+            "reorder_columns",
+            "set_comment",
+            "set_default",
+        ),
         *("set_not_null", "set_properties", "set_table_comment", "shallow_clone", "update"),
     }
 
@@ -91,6 +102,8 @@ def test_a_table_has_the_same_names_everywhere(
         return
     if function.__name__ in MAPPED:
         set_properties(table, {"delta.columnMapping.mode": "name"})
+    if function is change_type:
+        set_properties(table, {"delta.enableTypeWidening": "true"})
     result = called(function, kind(table), table.parent)
     if function.__name__ in ("fleet_health", "maintain_fleet"):
         assert result[0].failure is None

@@ -23,7 +23,7 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.column_mapping import PHYSICAL_NAME
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import STRING, StructField, StructType, schema_to_json
+from delta_ops.protocol.schema import HIDDEN, STRING, StructField, StructType, schema_to_json
 from delta_ops.protocol.table_definition import TableDefinition
 
 CHANGE_TYPE = "_change_type"
@@ -81,7 +81,7 @@ def change_files(*adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:
 
 def feed_definition(definition: TableDefinition) -> TableDefinition:
     """The table with the column that only files of changes have; it has no id."""
-    column = StructField(CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: CHANGE_TYPE})
+    column = StructField(CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: CHANGE_TYPE, HIDDEN: True})
     schema = StructType((*definition.schema.fields, column))
     metadata = replace(definition.metadata, schema_string=schema_to_json(schema))
     return replace(definition, metadata=metadata)

@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # What `pyarrow.acero` gives its users, without the datasets that it imports: ten times as quick.
@@ -37,6 +38,7 @@ from delta_ops.log.outside_files import TableFiles
 from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
+from delta_ops.protocol.row_tracking import RowColumns
 from delta_ops.storage import FileInfo
 from delta_ops.storage.parquet_ranges import (
     WINDOW_BYTES,
@@ -59,6 +61,20 @@ dictionaries are looked into."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowIds:
+    """The ids of a file's rows, and the versions that changed them last.
+
+    Source: PROTOCOL.md, "Reader Requirements for Row Tracking".
+    """
+
+    columns: RowColumns
+    """What the file says of its rows stands in these, and counts before the rest."""
+    base: int
+    """The id of its first row."""
+    commit_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
     """A data file, and what the log says of its rows."""
 
@@ -70,6 +86,8 @@ class StoredFile:
     """Values of columns that are the same in all its rows, by name."""
     rows: Deleted | Difference | None = None
     """Which of them are wanted; None: all."""
+    row_ids: RowIds | None = None
+    """The ids of its rows; None where nobody asks for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +124,8 @@ def read_data_file(
     choose = _chooser(scan, stored)
     with _reading(scan.files, scan.version, stored):
         for rows in _stored_rows(scan, stored, use_threads):
-            chosen = rows if choose is None else _take(rows, choose(rows.first, rows.num_rows))
+            known = rows if stored.row_ids is None else _number_rows(rows, stored.row_ids)
+            chosen = known if choose is None else _take(known, choose(rows.first, rows.num_rows))
             if chosen.num_rows:
                 yield from _filter_batches(scan, _table_rows(scan, chosen, stored.values))
 
@@ -285,6 +304,23 @@ def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | 
             rows = load(vector)
             return partial(chosen_rows, rows - load(other) if other else rows)
     return None
+
+
+def _number_rows(rows: _Rows, ids: RowIds) -> _Rows:
+    """The rows with their ids and versions, as if each stood in the file."""
+    first = ids.base + rows.first
+    numbers = pa.arange(first, first + rows.num_rows)
+    versions = pa.repeat(pa.scalar(ids.commit_version, pa.int64()), rows.num_rows)
+    columns = pa.RecordBatch.from_arrays([], names=[]) if rows.columns is None else rows.columns
+    fields, arrays = list(columns.schema), list(columns.columns)
+    for name, made in zip(ids.columns, (numbers, versions), strict=True):
+        place = columns.schema.get_field_index(name)
+        if place < 0:
+            fields.append(pa.field(name, made.type))
+            arrays.append(made)
+        else:
+            arrays[place] = pc.coalesce(arrays[place], made)
+    return rows._replace(columns=pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
 
 
 def _take(rows: _Rows, places: pa.UInt64Array | None) -> _Rows:

@@ -28,7 +28,7 @@ from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory, parse
 from delta_ops.protocol.row_rules import not_null_rules
-from delta_ops.protocol.schema import StructField
+from delta_ops.protocol.schema import StructField, drop_hidden
 from delta_ops.protocol.stats import ColumnPath, FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
@@ -185,7 +185,7 @@ class DataFileWriter:
             definition = self._definition
             self._stats = FileStatsMaker(
                 footer,
-                definition.physical_schema,
+                drop_hidden(definition.physical_schema),
                 list(definition.partition_names.values()),
                 self._settings,
             )

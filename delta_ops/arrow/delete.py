@@ -22,7 +22,7 @@ from delta_ops.arrow.row_changes import (
     open_for_change,
     write_again,
 )
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import read_files, read_kept
 from delta_ops.arrow.vectors import mark_deleted, vector_metrics
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
@@ -143,5 +143,5 @@ def _deleted_rows(
 
 
 def _survivors(snapshot: Snapshot, condition: Condition, file: AddFile) -> Iterator[pa.RecordBatch]:
-    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
+    for batch in read_kept(snapshot, [file]):
         yield batch.filter(pc.invert(condition.mask(batch)))

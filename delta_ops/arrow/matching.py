@@ -128,8 +128,8 @@ def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows
     """The numbers that rows have in a file, and those of the rows that are deleted already.
 
     Args:
-        snapshot: Of which the file is a live one.
-        file: It.
+        snapshot: The table.
+        file: One of its live files.
         rows: Numbers from 0 among the rows that are not deleted, in the order of the file.
         num_rows: How many of these there are.
 

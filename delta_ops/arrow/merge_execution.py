@@ -99,7 +99,7 @@ def _change_by_vectors(
     matched = list(zip(files, found, strict=True))
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
     rows = chain.from_iterable(plan.rows.updated_rows(*each) for each in touched)
-    changed.add(write_rows(changed.transaction, rows), plan.checks)
+    changed.add(write_rows(changed.transaction, rows, "kept"), plan.checks)
     whole = [file for file, matches in touched if len(matches.rows) == matches.num_rows]
     mixed = [
         TouchedFile(

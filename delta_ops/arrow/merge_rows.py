@@ -21,11 +21,12 @@ from delta_ops.arrow.merge_matching import FileMatches
 from delta_ops.arrow.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.missing_columns import Complete, MissingColumns
 from delta_ops.arrow.row_checks import Checks
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import read_kept
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.identity_columns import Counted
+from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
@@ -52,11 +53,14 @@ class MergedRows:
         checks: Checks,
         now_ms: int,
     ) -> None:
-        self._snapshot, self._schema = snapshot, definition.arrow_schema
+        self._snapshot, table = snapshot, snapshot.uri
+        self._schema = tracked_definition(definition, table).arrow_schema
+        self._version_column = version_column(definition, table)
+        self._stored = tracked_definition(snapshot.definition, table).arrow_schema
         self._source, self._clauses, self._checks = source, clauses, checks
-        self._fit = plan_fit(snapshot.arrow_schema, self._schema, snapshot.uri)
-        self._generated = GeneratedColumns(definition, snapshot.uri)
-        self._missing = MissingColumns(definition, now_ms, snapshot.uri)
+        self._fit = plan_fit(self._stored, self._schema, table)
+        self._generated = GeneratedColumns(definition, table)
+        self._missing = MissingColumns(definition, now_ms, table)
         self._inserts = inserts
         self._complete = [
             self._missing.plan(each.assignments.names) for each in inserts if each.assignments
@@ -84,13 +88,13 @@ class MergedRows:
         Only the columns are read that keep a value, or from which one is made.
         """
         if not self._kept_columns:
-            yield from self._updated(None, matches)
+            yield from self._update_rows(None, matches)
             return
         for batch, part in self._batches(file, matches, self._kept_columns):
             if part is not None:
-                yield from self._updated(batch, part)
+                yield from self._update_rows(batch, part)
 
-    def _updated(
+    def _update_rows(
         self, batch: pa.RecordBatch | None, matches: FileMatches
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a batch, or rows that keep nothing of those before."""
@@ -110,15 +114,16 @@ class MergedRows:
     def _kept_columns(self) -> list[str]:
         """The columns of the table that an updated row keeps, or from which it gets values."""
         updates = [each.assignments for each in self._clauses if each.assignments]
-        names = self._snapshot.arrow_schema.names
-        made = set(self._generated.names)
+        names = self._stored.names
+        # An updated row is changed by this commit.
+        made = {*self._generated.names, self._version_column}
         kept = {name for each in updates for name in set(names) - {*each.names} - made}
         used = {name for each in updates for name in names_of(each.columns, TARGET)}
         return [name for name in names if name in kept | used]
 
     @lazy
     def _fit_kept(self) -> Fit:
-        kept = pa.schema([self._snapshot.arrow_schema.field(name) for name in self._kept_columns])
+        kept = pa.schema([self._stored.field(name) for name in self._kept_columns])
         return plan_fit(kept, self._schema, self._snapshot.uri)
 
     def _batches(
@@ -126,8 +131,7 @@ class MergedRows:
     ) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
         """The batches of a file, each with its rows that change, numbered from its first one."""
         first = done = 0
-        names = self._snapshot.arrow_schema.names if columns is None else list(columns)
-        for batch in read_files(self._snapshot, [file], names):
+        for batch in read_kept(self._snapshot, [file], columns):
             end = bisect_left(matches.rows, first + len(batch), done, key=_number)
             yield batch, None if end == done else matches.part(first, done, end)
             first, done = first + len(batch), end
@@ -170,6 +174,8 @@ class MergedRows:
             values = self._values(clause.assignments, batch, chosen, source_rows)
             for name, new in values.items():
                 columns[name] = replace_values(columns[name], mask, new)
+            if version := self._version_column:
+                columns[version] = pc.if_else(mask, pa.scalar(None, pa.int64()), columns[version])
             if self._generated.names:
                 changed = self._recompute(columns, clause.assignments, mask)
                 columns = dict(zip(self._schema.names, changed.columns, strict=True))

@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import read_kept
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.clustering_columns import clustering_columns
 from delta_ops.protocol.row_rules import not_null_rules
+from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
@@ -30,26 +31,27 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
     validate_arguments(rewrite, locals())
     definition = snapshot.definition
     validate(definition, "write", table=snapshot.uri, engine="arrow")
-    file_schema = arrow_schema_from_schema(definition.data_schema)
+    stored = tracked_definition(definition, snapshot.uri)
+    file_schema = arrow_schema_from_schema(stored.data_schema)
     names = file_schema.names
     num_rows = 0
 
     def rows(files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
         nonlocal num_rows
-        for batch in read_files(snapshot, files, names):
+        for batch in read_kept(snapshot, files, names):
             num_rows += len(batch)
             yield batch
 
     clustered_by: tuple[ColumnPath, ...] = ()
     if definition.has("clustering"):
         clustered_by = clustering_columns(snapshot.domain_metadata(), snapshot.uri)
-    writer = DataFileWriter(snapshot.storage, file_schema, definition, clustered_by)
+    writer = DataFileWriter(snapshot.storage, file_schema, stored, clustered_by)
     adds: list[AddFile] = []
     try:
         for files in outputs(group):
             partition_values = {
-                name: files[0].partition_values.get(stored)
-                for name, stored in definition.partition_names.items()
+                name: files[0].partition_values.get(in_log)
+                for name, in_log in definition.partition_names.items()
             }
             adds.append(writer.write(row_groups(rows(files)), partition_values, data_change=False))
     except BaseException:  # an interrupt too would leave files that nobody names

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from delta_ops.arrow.change_files import change_files, feed_definition, validate_feed_columns
+from delta_ops.arrow.change_files import change_files, validate_feed_columns
 from delta_ops.arrow.changeable import validate_changeable
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
-from delta_ops.arrow.write import write_rows
+from delta_ops.arrow.write import Rows, definition_of_rows, write_rows
 from delta_ops.errors import TableNotFoundError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
@@ -126,7 +126,7 @@ class Changed:
             (file, partial(Rewriter.write, file=file, batches=rows, moves=moves))
             for file, rows in changes
         ]
-        adds, _ = write_again(self.transaction, writes, is_of_changes=True)
+        adds, _ = write_again(self.transaction, writes, "changes")
         told = change_files(adds)
         self.change_files += told
         self.transaction.add_change_files(told)
@@ -214,15 +214,14 @@ def num_live_rows(add: AddFile) -> int | None:
 def write_again(
     transaction: Transaction,
     writes: Iterable[tuple[AddFile, Callable[[Rewriter], R]]],
-    *,
-    is_of_changes: bool = False,
+    rows: Rows = "kept",
 ) -> tuple[tuple[AddFile, ...], list[R]]:
     """Write files again, several at a time; all or none.
 
     Args:
         transaction: On the files' table.
         writes: Files, each with what writes its rows by the rewriter; called in threads.
-        is_of_changes: The new files are those of the change data feed.
+        rows: Whether they are rows of the table, or of the change data feed.
 
     Returns:
         The new files, and what each call returned, in their order.
@@ -230,7 +229,7 @@ def write_again(
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    rewriter = Rewriter(transaction, is_of_changes)
+    rewriter = Rewriter(transaction, rows)
     calls = ((add, partial(rewriter.attempt, write)) for add, write in writes)
     try:
         results = go_through(transaction, calls)
@@ -264,18 +263,17 @@ class Rewriter:
     A file that is finished later is deleted by the thread that wrote it.
     """
 
-    def __init__(self, transaction: Transaction, is_of_changes: bool = False) -> None:
-        definition = transaction.definition
-        definition = feed_definition(definition) if is_of_changes else definition
+    def __init__(self, transaction: Transaction, rows: Rows) -> None:
+        definition = definition_of_rows(transaction, rows)
         self._transaction, self._storage = transaction, transaction.log.storage
         self._file_schema = arrow_schema_from_schema(definition.data_schema)
-        self._is_of_changes = is_of_changes
+        self._rows = rows
         self._writer = DataFileWriter(
             self._storage,
             self._file_schema,
             definition,
             transaction.clustering_columns,
-            is_of_changes=is_of_changes,
+            is_of_changes=rows == "changes",
         )
         self._lock = threading.Lock()
         self._adds: list[AddFile] = []
@@ -292,14 +290,13 @@ class Rewriter:
 
         Args:
             file: Whose rows they are.
-            batches: In the table's columns.
+            batches: Have the columns of `definition_of_rows`, and maybe others.
             moves: Whether rows may be of other partitions than the file.
         """
         # A batch can be empty, as those are of which every row is deleted.
         batches = (batch for batch in batches if len(batch))
         if moves:
-            is_of_changes = self._is_of_changes
-            self._keep(write_rows(self._transaction, batches, is_of_changes=is_of_changes))
+            self._keep(write_rows(self._transaction, batches, self._rows))
         elif first := list(islice(batches, 1)):
             names = self._file_schema.names
             rows = (batch.select(names) for batch in chain(first, batches))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
-from delta_ops.arrow.data_file_read import FileScan, StoredFile, num_rows
+from delta_ops.arrow.data_file_read import FileScan, RowIds, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
@@ -33,6 +33,7 @@ from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
+from delta_ops.protocol.row_tracking import RowColumns, row_columns, tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -163,6 +164,19 @@ def read_files(
     return _batches(snapshot, files, wanted, predicate, "UTC", definition)
 
 
+def read_kept(
+    snapshot: Snapshot, files: Iterable[AddFile], columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of live files as they are stored, with what they keep wherever they are written.
+
+    Args:
+        columns: Any of the table's and of `row_tracking.tracked_definition`; None: all of these.
+    """
+    stored = tracked_definition(snapshot.definition, snapshot.uri)
+    names = stored.arrow_schema.names if columns is None else columns
+    return read_files(snapshot, files, names, None, stored)
+
+
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
@@ -189,7 +203,10 @@ def _batches(
         condition=condition,
         row_groups=plan_row_groups(definition.schema, partitioning.columns, mode, predicate),
     )
-    stored = ((scan, _stored_file(add, partitioning, snapshot.uri)) for add in files)
+    tracked = row_columns(definition, snapshot.uri)
+    if tracked is not None and tracked.row_id not in schema.fields_by_lower_name:
+        tracked = None
+    stored = ((scan, _stored_file(add, partitioning, snapshot.uri, tracked)) for add in files)
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
     return map(select, read_all(snapshot.storage, stored))
 
@@ -209,11 +226,25 @@ def plan_condition(
     return unite(schema, [wanted, looked_at]), to_arrow(resolved, schema)
 
 
-def _stored_file(add: AddFile, partitioning: Partitioning, table: str) -> StoredFile:
+def _stored_file(
+    add: AddFile, partitioning: Partitioning, table: str, tracked: RowColumns | None = None
+) -> StoredFile:
     path = canonical_path(add.path, table)
     return StoredFile(
         path=path,
         size=add.size,
         values=partitioning.values(add.partition_values, table, path),
         rows=Deleted(add.deletion_vector) if add.deletion_vector else None,
+        row_ids=None if tracked is None else _row_ids(add, tracked, table),
+    )
+
+
+def _row_ids(add: AddFile, columns: RowColumns, table: str) -> RowIds:
+    if add.base_row_id is None or add.default_row_commit_version is None:
+        raise InvalidRequestError(
+            f"{table} tracks its rows (delta.enableRowTracking), and file {add.path} has no ids "
+            "for them; set the property to false, or overwrite the rows of the file"
+        )
+    return RowIds(
+        columns=columns, base=add.base_row_id, commit_version=add.default_row_commit_version
     )

@@ -27,7 +27,7 @@ from delta_ops.arrow.row_changes import (
     write_again,
 )
 from delta_ops.arrow.row_checks import Checks, plan_checks
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import read_files, read_kept
 from delta_ops.arrow.vectors import mark_deleted, vector_metrics
 from delta_ops.arrow.write import write_rows
 from delta_ops.events import OnEvent, ignore
@@ -36,6 +36,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.row_tracking import version_column
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.write import Target
 
@@ -47,6 +48,8 @@ class _Update(NamedTuple):
     recomputed: Sequence[str]
     """Generated columns that are given no value: they follow from the new ones."""
     checks: Checks
+    version_column: str | None
+    """Holds the version that changed a row last, where the table keeps it; null: this one."""
 
     @property
     def changed_columns(self) -> Sequence[str]:
@@ -102,6 +105,7 @@ def update(
         generated,
         generated.left_out(nodes),
         plan_checks(snapshot.definition, table),
+        version_column(snapshot.definition, table),
     )
     change = RowChange(
         operation="UPDATE",
@@ -146,7 +150,7 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
     transaction = changed.transaction
     touched = find_rows(snapshot, planned.condition)
     files = [*touched.matched, *(each.file for each in touched.mixed)]
-    adds = write_rows(transaction, _new_rows(snapshot, planned, files))
+    adds = write_rows(transaction, _new_rows(snapshot, planned, files), "kept")
     changed.add(adds, planned.checks)
     mark_deleted(changed, touched.mixed)
     changed.remove(touched.matched)
@@ -183,7 +187,7 @@ def _new_rows(
     snapshot: Snapshot, planned: _Update, files: Sequence[AddFile]
 ) -> Iterator[pa.RecordBatch]:
     """The rows that match, with their new values."""
-    for batch in read_files(snapshot, files, snapshot.arrow_schema.names):
+    for batch in read_kept(snapshot, files):
         matching = batch.filter(planned.condition.mask(batch))
         if len(matching):
             yield _update_batch(planned, matching, pa.repeat(True, len(matching)))
@@ -192,7 +196,7 @@ def _new_rows(
 def _changed_rows(
     snapshot: Snapshot, planned: _Update, updated: list[int], file: AddFile
 ) -> Iterator[pa.RecordBatch]:
-    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
+    for batch in read_kept(snapshot, [file]):
         mask = planned.condition.mask(batch)
         if not pc.any(mask, min_count=0).as_py():
             yield batch
@@ -208,6 +212,9 @@ def _update_batch(planned: _Update, batch: pa.RecordBatch, mask: pa.BooleanArray
     new = dict(zip(planned.assignments.names, planned.assignments.evaluate(rows), strict=True))
     for name, values in new.items():
         columns[name] = replace_values(columns[name], mask, values)
+    version = planned.version_column
+    if version in columns:  # which those of the change data feed are not
+        columns[version] = pc.if_else(mask, pa.scalar(None, pa.int64()), columns[version])
     assigned = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
     written = planned.generated.fill(assigned, planned.recomputed, mask)
     for validate in planned.checks.values():

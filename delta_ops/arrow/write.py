@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.lazy import lazy
@@ -37,6 +37,7 @@ from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import Identity, not_null_rules
+from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import (
@@ -57,6 +58,8 @@ from delta_ops.transaction.write import (
     write_by_engine,
 )
 
+Rows = Literal["new", "kept", "changes"]
+"""Rows that the table has not had, rows that it has had, or those of the change data feed."""
 _CHUNK_BYTES = 512 * 1024 * 1024
 _FEW_BYTES = 1024 * 1024
 
@@ -176,10 +179,9 @@ class ArrowWrite:
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """See `WriteEngine`."""
         assert self._transaction.snapshot
-        rows = _surviving_rows(
-            self._transaction.snapshot, files, predicate, self._transaction.definition
-        )
-        return _stage_batches(self._transaction, rows)
+        wanted = definition_of_rows(self._transaction, "kept")
+        rows = _surviving_rows(self._transaction.snapshot, files, predicate, wanted)
+        return _stage_batches(self._transaction, rows, "kept")
 
     def write_change_files(
         self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
@@ -196,20 +198,31 @@ class ArrowWrite:
         discard(self._transaction.log.storage, adds)
 
 
+def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
+    """The table with the columns that files of such rows have beside its own."""
+    match rows:
+        case "kept":
+            return tracked_definition(transaction.definition, transaction.log.uri)
+        case "changes":
+            return feed_definition(transaction.definition)
+    return transaction.definition
+
+
 def write_rows(
-    transaction: Transaction, batches: Iterable[pa.RecordBatch], *, is_of_changes: bool = False
+    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
 ) -> tuple[AddFile, ...]:
-    """Write rows of the table's schema to new files; all of them or none.
+    """Write rows to new files; all of them or none.
 
     Args:
-        is_of_changes: The rows have the schema of `feed_definition`, and the files are those of
-            the change data feed.
+        batches: Have the columns of `definition_of_rows`, in any order, and maybe others.
+        rows: Which they are.
 
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    definition, storage = transaction.definition, transaction.log.storage
-    definition = feed_definition(definition) if is_of_changes else definition
+    definition, storage = definition_of_rows(transaction, rows), transaction.log.storage
+    names = definition.arrow_schema.names
+    batches = (batch.select(names) for batch in batches)
     schema, partition_columns = definition.schema, definition.partition_columns
     file_schema = arrow_schema_from_schema(definition.data_schema)
     writer = DataFileWriter(
@@ -217,7 +230,7 @@ def write_rows(
         file_schema,
         definition,
         transaction.clustering_columns,
-        is_of_changes=is_of_changes,
+        is_of_changes=rows == "changes",
     )
     adds: list[AddFile] = []
     # Where there may be many files, to make each of them durable would take most of the time.
@@ -229,15 +242,15 @@ def write_rows(
                 validate_rows(chunk, schema, transaction.log.uri)
                 free_of_nan = writer.floats_without_nan(chunk)
                 chunk_bytes = chunk.select(file_schema.names).nbytes
-            for values, rows in split(chunk, schema, partition_columns, transaction.log.uri):
+            for values, part in split(chunk, schema, partition_columns, transaction.log.uri):
                 if not is_durable:
                     # Arrow takes as long to say how large a slice is as to make a file.
                     is_small = chunk_bytes <= _FEW_BYTES
-                    num_bytes = chunk_bytes * len(rows) // len(chunk) if is_small else rows.nbytes
+                    num_bytes = chunk_bytes * len(part) // len(chunk) if is_small else part.nbytes
                     if num_bytes <= _FEW_BYTES:
-                        adds.append(writer.write_few(rows, values, free_of_nan, num_bytes))
+                        adds.append(writer.write_few(part, values, free_of_nan, num_bytes))
                         continue
-                groups = row_groups(rows.to_batches())
+                groups = row_groups(part.to_batches())
                 add = writer.write(groups, values, data_change=True, is_durable=is_durable)
                 adds.append(add)
         if not is_durable:
@@ -248,7 +261,9 @@ def write_rows(
     return tuple(adds)
 
 
-def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> Staged:
+def _stage_batches(
+    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
+) -> Staged:
     num_rows = 0
     checks = plan_checks(transaction.definition, transaction.log.uri)
 
@@ -260,7 +275,7 @@ def _stage_batches(transaction: Transaction, batches: Iterable[pa.RecordBatch]) 
                 check(batch)
             yield batch
 
-    adds = write_rows(transaction, count_batches())
+    adds = write_rows(transaction, count_batches(), rows)
     definition = transaction.definition
     return Staged(
         adds=adds,
@@ -288,8 +303,9 @@ def _surviving_rows(
     # A row for which the predicate is null does not match; a filter drops null as it does false.
     survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
     # The table may have more columns by now, which are null in rows that were there before.
-    fit = plan_fit(snapshot.arrow_schema, wanted.arrow_schema, snapshot.uri)
-    for batch in read_files(snapshot, mixed, snapshot.arrow_schema.names):
+    stored = tracked_definition(snapshot.definition, snapshot.uri)
+    fit = plan_fit(stored.arrow_schema, wanted.arrow_schema, snapshot.uri)
+    for batch in read_kept(snapshot, mixed):
         for survivors in pa.Table.from_batches([batch]).filter(survives).to_batches():
             yield from fit(survivors)
 

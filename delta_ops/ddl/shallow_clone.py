@@ -21,13 +21,19 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableExistsError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
+from delta_ops.protocol.clustering_columns import clustering_columns
+from delta_ops.protocol.column_uses import CLUSTERING
 from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolute
 from delta_ops.protocol.known_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
 )
+from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
 from delta_ops.transaction import CommitResult, Txn, begin
+
+_KNOWN_DOMAINS = (CLUSTERING, ROW_TRACKING_DOMAIN)
+"""Of the protocol; the mark of row ids follows from those of the files."""
 
 
 def shallow_clone(
@@ -63,12 +69,16 @@ def shallow_clone(
     if transaction.snapshot is not None:
         raise TableExistsError(log.uri)
     domains = snapshot.domain_metadata()
-    if of_protocol := tuple(f"domain {name}" for name in domains if name.startswith("delta.")):
-        raise UnsupportedFeatureError(snapshot.uri, of_protocol, "cloned")
+    of_protocol = [name for name in domains if name.startswith("delta.")]
+    if unknown := tuple(f"domain {each}" for each in of_protocol if each not in _KNOWN_DOMAINS):
+        raise UnsupportedFeatureError(snapshot.uri, unknown, "cloned")
     transaction.require_new_table()
     transaction.set_definition(_own_metadata(snapshot, clock()), snapshot.protocol)
-    for domain in domains.values():
-        transaction.set_domain_metadata(domain)
+    for name, domain in domains.items():
+        if name not in of_protocol:
+            transaction.set_domain_metadata(domain)
+    if clustered_by := clustering_columns(domains, snapshot.uri):
+        transaction.set_clustering(clustered_by)
     adds = [_name_absolutely(add, snapshot) for add in snapshot.add_files()]
     transaction.put_back(adds)
     size_bytes = sum(add.size for add in adds)

@@ -293,7 +293,8 @@ FEATURES: tuple[Feature, ...] = (
         name="rowTracking",
         enabled_by={"delta.enableRowTracking": "true"},
         requires=("domainMetadata",),
-        operations=_FILES,
+        operations=_FILES | {"restore"},
+        written_by=_ARROW,
     ),
 )
 

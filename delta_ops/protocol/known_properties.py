@@ -242,6 +242,32 @@ TYPE_WIDENING: Property[bool] = Property(
     parse=parse_flag,
     default="false",
 )
+ROW_TRACKING: Property[bool] = Property(
+    name="delta.enableRowTracking",
+    meaning="Each row keeps an id and the version of its last change.",
+    parse=parse_flag,
+    default="false",
+)
+ROW_TRACKING_SUSPENDED: Property[bool] = Property(
+    name="delta.rowTrackingSuspended",
+    meaning="New rows get no ids.",
+    parse=parse_flag,
+    default="false",
+)
+ROW_ID_COLUMN: Property[str] = Property(
+    name="delta.rowTracking.materializedRowIdColumnName",
+    meaning="The column of files that holds ids of rows.",
+    parse=parse_text,
+    default=None,
+    is_for_users=False,
+)
+ROW_COMMIT_VERSION_COLUMN: Property[str] = Property(
+    name="delta.rowTracking.materializedRowCommitVersionColumnName",
+    meaning="The column of files that holds versions of rows.",
+    parse=parse_text,
+    default=None,
+    is_for_users=False,
+)
 DELETION_VECTORS: Property[bool] = Property(
     name="delta.enableDeletionVectors",
     meaning="Rows may be deleted by vectors, without rewriting their files.",
@@ -271,18 +297,8 @@ PROPERTIES: tuple[Property[Any], ...] = (
     COLUMN_MAPPING_MODE,
     CHANGE_DATA_FEED,
     DELETION_VECTORS,
-    Property(
-        name="delta.enableRowTracking",
-        meaning="Each row keeps an id and the version of its last change.",
-        parse=parse_flag,
-        default="false",
-    ),
-    Property(
-        name="delta.rowTrackingSuspended",
-        meaning="New rows get no ids.",
-        parse=parse_flag,
-        default="false",
-    ),
+    ROW_TRACKING,
+    ROW_TRACKING_SUSPENDED,
     TYPE_WIDENING,
     Property(
         name="delta.enableVariantShredding",
@@ -389,19 +405,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     MAX_COLUMN_ID,
     IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMP_TIME,
-    Property(
-        name="delta.rowTracking.materializedRowIdColumnName",
-        meaning="The column of files that holds ids of rows.",
-        parse=parse_text,
-        default=None,
-        is_for_users=False,
-    ),
-    Property(
-        name="delta.rowTracking.materializedRowCommitVersionColumnName",
-        meaning="The column of files that holds versions of rows.",
-        parse=parse_text,
-        default=None,
-        is_for_users=False,
-    ),
+    ROW_ID_COLUMN,
+    ROW_COMMIT_VERSION_COLUMN,
 )
 """All that we know of, whoever acts on them."""

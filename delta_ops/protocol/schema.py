@@ -131,6 +131,8 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
 
+HIDDEN = "delta_ops.hidden"
+"""In the metadata of a column that only files have, while they are read and written."""
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 """In the metadata of a column, as Spark has it: an expression for rows that do not give it."""
 
@@ -165,6 +167,11 @@ def schema_from_json(text: str) -> StructType:
 def schema_to_json(schema: StructType) -> str:
     """Write a schema as Spark does: compact, keys in Spark's order."""
     return json.dumps(_type_to_json(schema), separators=(",", ":"), ensure_ascii=False)
+
+
+def drop_hidden(schema: StructType) -> StructType:
+    """The columns but those that only files have."""
+    return StructType(tuple(each for each in schema.fields if HIDDEN not in each.metadata))
 
 
 def find_field(schema: StructType, name: str) -> StructField:

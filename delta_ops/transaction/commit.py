@@ -55,6 +55,7 @@ from delta_ops.protocol.known_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
 )
+from delta_ops.protocol.row_tracking import assign_row_ids, later_mark
 from delta_ops.transaction.conflicts import Conflict, Footprint, conflict_error, find_conflict
 from delta_ops.transaction.idempotency import Txn, all_done
 from delta_ops.transaction.row_conflicts import judge_vectors, unite_vectors
@@ -96,6 +97,8 @@ class Proposal:
     """Whether each commit of the table carries its time, which must grow."""
     begins_timestamps: bool = False
     """Whether this is the first commit that does, of a table that has others."""
+    row_id_mark: int | None = None
+    """The greatest id that a row was given; None: rows are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +197,8 @@ def commit_loop(
             continue
         if winner.txn_id == proposal.txn_id:
             assert winner.info
-            landed = (winner.info, *_actions_at(version, proposal, winner.in_commit_timestamp))
+            time_ms = winner.in_commit_timestamp
+            landed = (winner.info, *_actions_at(version, proposal, time_ms, log.uri))
             return Outcome(
                 version=version, attempts=attempt, actions=landed, winners=tuple(winners)
             )
@@ -271,17 +275,26 @@ def _stamp(
     info |= {"timestamp": info.get("inCommitTimestamp", now_ms), **proposal.info}
     if snapshot is not None:
         info["readVersion"] = snapshot.version
-    actions = _actions_at(version, proposal, info.get("inCommitTimestamp"))
+    actions = _actions_at(version, proposal, info.get("inCommitTimestamp"), table)
     return (CommitInfo(values={**info, "txnId": proposal.txn_id}), *actions)
 
 
-def _actions_at(version: int, proposal: Proposal, time_ms: int | None) -> tuple[Action, ...]:
-    """The actions; metadata say from which version on commits carry their time.
+def _actions_at(
+    version: int, proposal: Proposal, time_ms: int | None, table: str
+) -> tuple[Action, ...]:
+    """The actions, with what they say of the version and of those before it.
 
-    Source: PROTOCOL.md, "Writer Requirements for In-Commit Timestamps".
+    New files get ids for their rows, and metadata say from which version on commits carry their
+    time.
+
+    Source: PROTOCOL.md, "Writer Requirements for Row Tracking", "Writer Requirements for In-Commit
+    Timestamps".
     """
+    actions = proposal.actions
+    if proposal.row_id_mark is not None:
+        actions = assign_row_ids(actions, version, proposal.row_id_mark, table)
     if not proposal.begins_timestamps:
-        return proposal.actions
+        return actions
     said = {
         IN_COMMIT_TIMESTAMP_VERSION.name: str(version),
         IN_COMMIT_TIMESTAMP_TIME.name: str(time_ms),
@@ -290,7 +303,7 @@ def _actions_at(version: int, proposal: Proposal, time_ms: int | None) -> tuple[
         replace(action, configuration={**action.configuration, **said})
         if isinstance(action, Metadata)
         else action
-        for action in proposal.actions
+        for action in actions
     )
 
 
@@ -386,7 +399,11 @@ def _rebase(
     conflict = find_conflict(rebase.winner, rebase.footprint, snapshot, earlier)
     if conflict is not None:
         raise conflict_error(conflict, log.uri)
-    return replace(proposal, actions=unite_vectors(proposal.actions, rebase, snapshot))
+    mark = proposal.row_id_mark
+    if mark is not None:
+        mark = later_mark(mark, winner.domains, log.uri)
+    actions = unite_vectors(proposal.actions, rebase, snapshot)
+    return replace(proposal, actions=actions, row_id_mark=mark)
 
 
 def _wait_after_failure(number: int, pace: Pace) -> None:

@@ -46,10 +46,11 @@ from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.identity_columns import keep_marks, move_marks
-from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS
+from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS, ROW_TRACKING
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
+from delta_ops.protocol.row_tracking import counts_rows, high_water_mark, name_row_columns
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
@@ -300,11 +301,28 @@ class Transaction:
         wanted = features_of_properties(_set_values(asked.properties))
         protocol = add_features(self.protocol, (*wanted, *asked.features))
         metadata = replace(self.metadata, configuration=configuration)
+        self._validate_tracking(configuration)
         self._define(metadata, None if protocol == self.protocol else protocol)
+
+    def _validate_tracking(self, configuration: Mapping[str, str]) -> None:
+        """Refuse to track rows of which some have no ids."""
+        before = self.metadata.configuration
+        if self.snapshot is None or not ROW_TRACKING.value_in(configuration):
+            return
+        if ROW_TRACKING.value_in(before):
+            return
+        live = self.snapshot.stream_live(["baseRowId"])
+        if any(each["baseRowId"].null_count for each in live):
+            raise InvalidRequestError(
+                f"{self.log.uri} has rows without ids, so that they cannot be tracked; add the "
+                "feature rowTracking, rewrite the files (an overwrite of all rows), and set "
+                "delta.enableRowTracking then"
+            )
 
     def _define(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Change what the table is, and refuse what we could not write any more."""
         metadata = assign_column_ids(metadata, self._metadata_of_files, self.log.uri)
+        metadata = name_row_columns(metadata)
         self._draft.apply(SetMetadata(metadata=metadata))
         if protocol is not None:
             self._draft.apply(SetProtocol(protocol=protocol))
@@ -603,7 +621,12 @@ class Transaction:
         validate_joinable(self.log, self.snapshot, proposal.footprint)
         actions = tuple(a for a in proposal.actions if not isinstance(a, Protocol | Metadata))
         timed = self.properties.in_commit_timestamps
-        joined = replace(proposal, actions=actions, in_commit_timestamps=timed)
+        joined = replace(
+            proposal,
+            actions=actions,
+            in_commit_timestamps=timed,
+            row_id_mark=self._row_id_mark,
+        )
         return self._loop(joined, limits)
 
     def _loop(self, proposal: Proposal, limits: Limits) -> Outcome:
@@ -653,7 +676,16 @@ class Transaction:
             log_retention_ms=self.properties.log_retention_ms,
             in_commit_timestamps=self.properties.in_commit_timestamps,
             begins_timestamps=self._begins_timestamps,
+            row_id_mark=self._row_id_mark,
         )
+
+    @property
+    def _row_id_mark(self) -> int | None:
+        """The greatest id that a row was given; None where rows are not counted."""
+        if not counts_rows(self.definition):
+            return None
+        known = self.snapshot.domain_metadata() if self.snapshot else {}
+        return high_water_mark(known, self.log.uri)
 
     @property
     def _begins_timestamps(self) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
+from delta_ops import DeltaLog, begin, ddl
 from delta_ops.ddl import add_feature, drop_feature, set_properties, shallow_clone
 from delta_ops.errors import TableExistsError, TableNotFoundError, UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
@@ -130,3 +130,11 @@ def test_a_kill_leaves_no_clone_or_all_of_it(source: DeltaLog, tmp_path: Path) -
         assert again.already_committed is (before is not None), where
         assert len(da.to_table(log)) == 2, where
         shutil.rmtree(left.uri)
+
+
+def test_a_clone_is_clustered_as_its_source_is(tmp_path: Path) -> None:
+    da.write(tmp_path / "s", pa.table({"id": [1], "v": ["a"]}))
+    ddl.cluster_by(tmp_path / "s", ["v"])
+    shallow_clone(tmp_path / "s", tmp_path / "t")
+    domains = [DeltaLog(tmp_path / each).snapshot().domain_metadata() for each in ("s", "t")]
+    assert domains[0]["delta.clustering"] == domains[1]["delta.clustering"]

@@ -16,9 +16,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, ddl
+from delta_ops.arrow.scan import read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import (
     DATE,
     INTEGER,
@@ -391,6 +393,57 @@ def test_generated_columns_are_written_in_turn(
     checked = " AND ".join(f"{name} <=> ({text})" for name, (_, text) in GENERATED.items())
     kept = delta_spark.sql(f"SELECT count(*) AS n FROM delta.`{table}` WHERE {checked}")
     assert kept == [{"n": len(found)}]
+
+
+def tracked_by_us(table: Path) -> set[tuple[Any, ...]]:
+    snapshot = DeltaLog(table).snapshot()
+    names = row_columns(snapshot.definition, snapshot.uri)
+    assert names is not None
+    batches = read_kept(snapshot, snapshot.add_files(), ["id", *names])
+    return {tuple(row.values()) for batch in batches for row in batch.to_pylist()}
+
+
+def tracked_by_spark(delta_spark: DeltaSpark, table: Path) -> set[tuple[Any, ...]]:
+    told = delta_spark.sql(
+        f"SELECT id, _metadata.row_id AS r, _metadata.row_commit_version AS v FROM delta.`{table}`"
+    )
+    return {(row["id"], row["r"], row["v"]) for row in told}
+
+
+@pytest.mark.parametrize(
+    ("vectors", "mode"), [("false", "none"), ("true", "name")], ids=["files", "vectors, mapped"]
+)
+def test_rows_keep_their_ids_in_turn(
+    tmp_path: Path, delta_spark: DeltaSpark, vectors: str, mode: str
+) -> None:
+    table = tmp_path / "t"
+    properties = {
+        "delta.enableRowTracking": "true",
+        "delta.enableDeletionVectors": vectors,
+        MODE: mode,
+    }
+    da.write(table, pa.table({"id": [1, 2, 3], "p": ["a", "b", "c"]}), configuration=properties)
+    delta_spark.write(table, pa.table({"id": [4, 5, 6], "p": ["d", "e", "f"]}))
+    da.write(table, pa.table({"id": [7], "p": ["g"]}))
+    versions = (0, 0, 0, 1, 1, 1, 2)
+    assert tracked_by_us(table) == {(i + 1, i, version) for i, version in enumerate(versions)}
+    for change in (
+        lambda: da.update(table, {"p": "'x'"}, col("id").isin([2, 5])),
+        lambda: delta_spark.sql(f"UPDATE delta.`{table}` SET p = 'y' WHERE id IN (2, 6)"),
+        lambda: da.delete(table, col("id") == 1),
+        lambda: delta_spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 4"),
+        lambda: merge(table),
+        lambda: delta_spark.sql(MERGED.format(table)),
+        lambda: optimize(DeltaLog(table)),
+        lambda: da.update(table, {"p": "'z'"}, col("id") == 3),
+        lambda: delta_spark.sql(f"OPTIMIZE delta.`{table}`"),
+        lambda: da.write(table, pa.table({"id": [8], "p": ["h"]})),
+    ):
+        change()
+        assert tracked_by_us(table) == tracked_by_spark(delta_spark, table)
+    ids = {number: row_id for number, row_id, _ in tracked_by_us(table)}
+    assert {number: ids[number] for number in (2, 3, 6, 7)} == {2: 1, 3: 2, 6: 5, 7: 6}
+    same_rows(delta_spark, table)
 
 
 MERGED = (

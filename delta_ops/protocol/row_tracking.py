@@ -1,0 +1,182 @@
+"""Row tracking: the id that a row keeps for life, and the version that changed it last.
+
+Source: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
+
+A file's rows have ids from `baseRowId` on, in their order, unless a column of the file says
+otherwise: rows that came from other files keep theirs there. So it is with the version, whose
+default is that of the commit which added the file. Ids are counted by the high-water mark, a
+domain of the log that only grows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.actions import Action, AddFile, DomainMetadata, Metadata
+from delta_ops.protocol.column_mapping import PHYSICAL_NAME
+from delta_ops.protocol.known_properties import (
+    ROW_COMMIT_VERSION_COLUMN,
+    ROW_ID_COLUMN,
+    ROW_TRACKING,
+    ROW_TRACKING_SUSPENDED,
+)
+from delta_ops.protocol.schema import HIDDEN, LONG, StructField, StructType, schema_to_json
+from delta_ops.protocol.stats import parse_stats
+from delta_ops.protocol.table_definition import TableDefinition
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+_MARK = "rowIdHighWaterMark"
+_NO_MARK = -1
+"""Before the first id, which is 0."""
+
+
+class RowColumns(NamedTuple):
+    """Columns of files that no reader sees as columns of the table."""
+
+    row_id: str
+    commit_version: str
+    """Null in a row that the commit of its file has changed."""
+
+
+def counts_rows(definition: TableDefinition) -> bool:
+    """Whether each file that is added gets ids for its rows."""
+    suspended = ROW_TRACKING_SUSPENDED.value_in(definition.metadata.configuration)
+    return definition.has("rowTracking") and not suspended
+
+
+def row_columns(definition: TableDefinition, table: str) -> RowColumns | None:
+    """The columns by which rows keep their ids; None where the table does not ask for that.
+
+    Args:
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The table does not tell them.
+    """
+    configuration = definition.metadata.configuration
+    if not definition.has("rowTracking") or not ROW_TRACKING.value_in(configuration):
+        return None
+    names = [each.value_in(configuration) for each in (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)]
+    if not all(names):
+        raise InvalidRequestError(
+            f"{table} has delta.enableRowTracking and does not name the columns for it "
+            f"({ROW_ID_COLUMN.name}, {ROW_COMMIT_VERSION_COLUMN.name}); set the property to false"
+        )
+    return RowColumns(*map(str, names))
+
+
+def version_column(definition: TableDefinition, table: str) -> str | None:
+    """The column with the versions of rows; None as of `row_columns`."""
+    names = row_columns(definition, table)
+    return None if names is None else names.commit_version
+
+
+def name_row_columns(metadata: Metadata) -> Metadata:
+    """The metadata with names for the columns, if the table tracks rows and has none."""
+    configuration = metadata.configuration
+    if not ROW_TRACKING.value_in(configuration) or ROW_ID_COLUMN.value_in(configuration):
+        return metadata
+    names = {
+        ROW_ID_COLUMN.name: f"_row-id-col-{uuid.uuid4()}",
+        ROW_COMMIT_VERSION_COLUMN.name: f"_row-commit-version-col-{uuid.uuid4()}",
+    }
+    return replace(metadata, configuration={**configuration, **names})
+
+
+def tracked_definition(definition: TableDefinition, table: str) -> TableDefinition:
+    """The table with the columns of its rows' ids and versions; itself where it has none."""
+    names = row_columns(definition, table)
+    if names is None:
+        return definition
+    columns = (
+        StructField(name, LONG, metadata={PHYSICAL_NAME: name, HIDDEN: True}) for name in names
+    )
+    schema = StructType((*definition.schema.fields, *columns))
+    metadata = replace(definition.metadata, schema_string=schema_to_json(schema))
+    return replace(definition, metadata=metadata)
+
+
+def high_water_mark(domains: Mapping[str, DomainMetadata], table: str) -> int:
+    """The greatest id that was given; -1 before the first.
+
+    Raises:
+        InvalidRequestError: The domain cannot be read.
+    """
+    domain = domains.get(ROW_TRACKING_DOMAIN)
+    return _NO_MARK if domain is None or domain.removed else _mark_of(domain, table)
+
+
+def later_mark(mark: int, domains: Sequence[DomainMetadata], table: str) -> int:
+    """The mark after a commit with these domains.
+
+    Raises:
+        InvalidRequestError: The domain cannot be read.
+    """
+    return max(
+        [mark, *(_mark_of(each, table) for each in domains if each.domain == ROW_TRACKING_DOMAIN)]
+    )
+
+
+def assign_row_ids(
+    actions: Sequence[Action], version: int, mark: int, table: str
+) -> tuple[Action, ...]:
+    """The actions of a commit with ids for the rows of its new files.
+
+    Files that had ids keep them; so those of a clone do, whose mark is above them.
+
+    Args:
+        actions: Everything but commitInfo.
+        version: The commit's.
+        mark: The greatest id that was given before.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The statistics of a file do not tell how many rows it has.
+    """
+    known = (each for each in actions if isinstance(each, AddFile) and each.base_row_id is not None)
+    first = max((mark + 1, *(_id_after(each, mark, table) for each in known)))
+    assigned: list[Action] = []
+    for action in actions:
+        if not isinstance(action, AddFile) or action.base_row_id is not None:
+            assigned.append(action)
+            continue
+        assigned.append(replace(action, base_row_id=first, default_row_commit_version=version))
+        first += _num_records(action, table)
+    if first > mark + 1:
+        configuration = json.dumps({_MARK: first - 1}, separators=(",", ":"))
+        assigned.append(DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration))
+    return tuple(assigned)
+
+
+def _id_after(add: AddFile, mark: int, table: str) -> int:
+    """The first id after those of a file, if these are not known to be below the mark."""
+    assert add.base_row_id is not None
+    return 0 if add.base_row_id <= mark else add.base_row_id + _num_records(add, table)
+
+
+def _num_records(add: AddFile, table: str) -> int:
+    stats = parse_stats(add.stats)
+    if stats is None or stats.num_records is None:
+        raise InvalidRequestError(
+            f"{table}: the statistics of file {add.path} do not tell its number of rows, of which "
+            "each gets an id; add it with statistics"
+        )
+    return stats.num_records
+
+
+def _mark_of(domain: DomainMetadata, table: str) -> int:
+    try:
+        mark: Any = json.loads(domain.configuration)[_MARK]
+    except (ValueError, KeyError, TypeError):
+        mark = None
+    if type(mark) is not int:
+        raise InvalidRequestError(
+            f"{table}: the domain {ROW_TRACKING_DOMAIN} does not tell the ids that were given "
+            f"({domain.configuration[:200]!r}); no id can be given"
+        )
+    return mark
