@@ -72,7 +72,14 @@ def called(function: Callable[..., Any], place: Any, folder: Path) -> Any:
 
 def test_the_functions_of_tables_are_these() -> None:
     assert {function.__name__ for function in OF_TABLES} == {
-        *("begin", "checkpoint_due", "clean_up_log", "compact_log", "count_rows"),
+        *(
+            "backfill_statistics",
+            "begin",
+            "checkpoint_due",
+            "clean_up_log",
+            "compact_log",
+            "count_rows",
+        ),
         *("create_checkpoint", "export_schema", "fleet_health", "health", "maintain"),
         *("maintain_fleet", "optimize", "plan_maintenance", "read_changes", "repair", "restore"),
         *("revert", "stage_write", "to_batches", "to_table", "vacuum", "write"),

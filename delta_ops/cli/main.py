@@ -17,6 +17,7 @@ from delta_ops.cli.altering import alter_command, convert_command, drop_command
 from delta_ops.cli.fleets import health_command, maintain_command
 from delta_ops.cli.looking import files, history, show
 from delta_ops.cli.maintaining import (
+    backfill_statistics_command,
     checkpoint,
     clean_up_log_command,
     compact_log_command,
@@ -70,6 +71,7 @@ for _command in (
     vacuum_command,
     clean_up_log_command,
     compact_log_command,
+    backfill_statistics_command,
     restore_command,
     revert_command,
     repair_command,

@@ -1,9 +1,10 @@
 """The commands that maintain a table: `checkpoint`, `optimize`, `vacuum`, `clean-up-log`,
-`compact-log`.
+`compact-log`, `backfill-statistics`.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -22,11 +23,13 @@ from delta_ops.cli.render import (
     count_text,
     progress,
     say,
+    show_json,
     show_result,
     show_rows,
 )
 from delta_ops.maintenance import (
     CheckpointResult,
+    backfill_statistics,
     clean_up_log,
     compact_log,
     create_checkpoint,
@@ -313,6 +316,33 @@ def compact_log_command(
             else "There are no two versions to put together"
         )
         say(f"{why}; nothing to do.")
+
+
+@click.command("backfill-statistics")
+@table_argument
+@dry_run_option
+@json_option
+def backfill_statistics_command(
+    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool
+) -> None:
+    """Describe live files by columns of which the log says nothing yet, from their footers."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = backfill_statistics(log, dry_run=dry_run, on_event=on_event)
+    if as_json:
+        show_json({"table": log.uri, **asdict(result)})
+    elif dry_run:
+        say(f"Would describe {count_text(result.lacking_files, 'file')} of {result.num_files:,}.")
+    elif result.version is None and not result.failures:
+        say(f"{count_text(result.num_files, 'file')}, all described; nothing to do.")
+    elif not result.failures:
+        described = count_text(result.described_files, "file")
+        say(f"Version {result.version} describes {described} of {result.num_files:,}.")
+    if result.failures:
+        raise command_error(
+            f"{count_text(len(result.failures), 'file')} cannot be described, the first: "
+            f"{result.failures[0]}"
+        )
 
 
 def _plan_text(count: int, size_bytes: int) -> str:

@@ -3,6 +3,7 @@
 Every operation takes `dry_run`, and one that finds nothing to do commits nothing.
 """
 
+from delta_ops.maintenance.backfill_statistics import BackfillResult, backfill_statistics
 from delta_ops.maintenance.checkpoint import (
     CheckpointPlan,
     CheckpointResult,
@@ -46,6 +47,7 @@ from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
 
 __all__ = [
+    "BackfillResult",
     "CheckpointPlan",
     "CheckpointResult",
     "Failure",
@@ -75,6 +77,7 @@ __all__ = [
     "VacuumPlan",
     "VacuumResult",
     "assess",
+    "backfill_statistics",
     "checkpoint_due",
     "clean_up_log",
     "compact_log",

@@ -182,12 +182,12 @@ class FileStatsMaker:
         settings: StatsSettings = DEFAULT_STATS,
     ) -> None:
         self._prefix = settings.string_prefix_length
-        found = _footer_columns(metadata)
+        found = footer_columns(metadata)
         is_legacy = legacy_calendar(metadata.metadata).is_used
         nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
         self._columns = [
             _column(*found[".".join(path)], path, data_type, is_legacy, nan_is_seen)
-            for path, data_type in _indexed_data_leaves(schema, tuple(partition_columns), settings)
+            for path, data_type in indexed_data_leaves(schema, tuple(partition_columns), settings)
             if not isinstance(data_type, ArrayType | MapType) and ".".join(path) in found
         ]
         self._has_fractions = any(
@@ -232,7 +232,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _indexed_data_leaves(
+def indexed_data_leaves(
     schema: StructType, partition_columns: tuple[str, ...], settings: StatsSettings
 ) -> tuple[tuple[ColumnPath, DataType], ...]:
     """Kept, since a table's files all have the same."""
@@ -264,7 +264,7 @@ def _lower(path: ColumnPath) -> ColumnPath:
     return tuple(name.lower() for name in path)
 
 
-def _footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
+def footer_columns(metadata: pq.FileMetaData) -> dict[str, tuple[int, Any]]:
     """The footer's columns outside lists by dotted path, with their number; a path that two columns
     share is left out.
 

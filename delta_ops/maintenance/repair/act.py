@@ -17,19 +17,19 @@ from functools import partial
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.transaction_identifiers import version_of_transaction
+from delta_ops.maintenance.data_footers import read_data_footer
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path, is_absolute, split_place
-from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.stats import stats_from_footer, widen_stats
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
-from delta_ops.storage.parquet_ranges import read_footer, validate_chunks
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.missing_files import confirm_missing, vector_path
 
@@ -244,34 +244,19 @@ def _describe_files(
 
 
 def _add_statistics(snapshot: Snapshot, add: AddFile) -> AddFile | str:
-    path = canonical_path(add.path, snapshot.uri)
-    said = FileInfo(path, size=add.size, modified_ms=add.modification_time)
-    try:
-        footer = read_footer(snapshot.storage, said)
-        groups = range(footer.metadata.num_row_groups)
-        validate_chunks(footer.metadata, footer.size, range(footer.metadata.num_columns), groups)
-    except FileNotFoundError:
-        return f"data file {path} has gone meanwhile; run the repair again"
-    except (ValueError, StorageError) as error:
-        size = snapshot.storage.stat(path).size
-        if size == add.size and isinstance(error, StorageError):
-            raise
-        reason = str(error).partition("\n")[0].rstrip(".")
-        sizes = "" if size == add.size else f", of {size} bytes where the log says {add.size}"
-        return (
-            f"data file {path} is not the Parquet file that the log names ({reason}{sizes}); bring "
-            "it back from a backup"
-        )
+    footer = read_data_footer(snapshot, add)
+    if isinstance(footer, str):
+        return footer
     definition = snapshot.definition
     stats = stats_from_footer(
-        footer.metadata,
+        footer,
         definition.physical_schema,
         tuple(definition.partition_names.values()),
         definition.stats_settings,
     )
-    if add.deletion_vector is not None:  # what the bounds are reached by may have been deleted
-        stats = f'{stats.removesuffix("}")},"tightBounds":false}}'
-    return replace(add, stats=stats, data_change=False)
+    # What the bounds are reached by may have been deleted.
+    described = stats if add.deletion_vector is None else widen_stats(stats)
+    return replace(add, stats=described, data_change=False)
 
 
 def _remaining_faults(plan: RepairPlan, *, has_removed: bool) -> Iterator[str]:

@@ -1,0 +1,101 @@
+"""Statistics completed: what they leave out of columns that the table's settings ask for.
+
+Source: PROTOCOL.md, "Per-file Statistics".
+
+What is said already stays as it is, digit by digit: its writer may have seen more than a footer
+tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+
+from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
+from delta_ops.protocol.stats import (
+    ColumnPath,
+    StatsSettings,
+    footer_columns,
+    indexed_data_leaves,
+    num_records,
+    parse_stats,
+    stats_from_footer,
+    widen_stats,
+)
+
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def described_leaves(
+    schema: StructType, partition_columns: Collection[str], settings: StatsSettings
+) -> Iterator[tuple[ColumnPath, DataType]]:
+    """The leaves of which statistics tell: no array and no map."""
+    for path, data_type in indexed_data_leaves(schema, tuple(partition_columns), settings):
+        if not isinstance(data_type, ArrayType | MapType):
+            yield path, data_type
+
+
+def lacks_statistics(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
+    """Whether statistics say nothing of the number of rows, or of the nulls of a leaf."""
+    stats = parse_stats(text)
+    if stats is None or stats.num_records is None:
+        return True
+    return not all(_is_told(stats.null_count, path) for path, _ in wanted)
+
+
+def complete_stats(
+    text: str | None,
+    footer: pq.FileMetaData,
+    schema: StructType,
+    partition_columns: Collection[str],
+    settings: StatsSettings,
+    *,
+    is_tight: bool,
+) -> str:
+    """The statistics with what a footer tells beside them.
+
+    A column that the file does not have is null in all of its rows.
+
+    Args:
+        schema: The table's columns, by physical names.
+        partition_columns: They get no statistics.
+        is_tight: False: rows of the file have been deleted, so that bounds may not be reached.
+    """
+    made = stats_from_footer(footer, schema, partition_columns, settings)
+    there = {tuple(path.split(".")) for path in footer_columns(footer)}
+    missing: dict[str, Any] = {}
+    for path, _ in described_leaves(schema, partition_columns, settings):
+        if not any(each[: len(path)] == path for each in there):
+            _insert(missing, path, num_records(made))
+    told = _unite(made.encode(), json.dumps({"nullCount": missing}).encode()).decode()
+    if text is not None and parse_stats(text) is not None:
+        told = _unite(text.encode(), told.encode()).decode()
+    return told if is_tight else widen_stats(told) or told
+
+
+def _is_told(values: Any, path: ColumnPath) -> bool:
+    for name in path:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values is not None
+
+
+def _insert(values: dict[str, Any], path: ColumnPath, value: Any) -> None:
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
+
+
+def _unite(said: bytes, more: bytes) -> bytes:
+    """Two objects in one; of what both say, the first counts."""
+    try:
+        one, other = _PARTS.decode(said), _PARTS.decode(more)
+    except msgspec.DecodeError:  # they are values
+        return said
+    united: dict[str, Any] = {**one, **{n: v for n, v in other.items() if n not in one}}
+    for name in one.keys() & other.keys():
+        united[name] = msgspec.Raw(_unite(bytes(one[name]), bytes(other[name])))
+    return msgspec.json.encode(united)
