@@ -42,7 +42,7 @@ class BackfillResult:
     num_files: int
     """Live files of the table's own."""
     lacking_files: int
-    """Those of which the log does not say all that it could."""
+    """Files of which the log does not say all that it could."""
     described_files: int = 0
     version: int | None = None
     """The version that holds the change; None if there is none, or it was cleaned up."""
