@@ -1,4 +1,4 @@
-"""A change that is killed at any storage call is made or not, and made once when it is run again."""
+"""A change that is killed at any storage call is made or not, and once when it is run again."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class MachineWithDeltalake(MaintenanceMachine):
         self.becomes(rows)
         self.table.others_may_have_cleaned_up()
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(rows=some_rows)
     def deltalake_appends(self, rows: Rows) -> None:
         with self.table.step():
@@ -57,7 +57,7 @@ class MachineWithDeltalake(MaintenanceMachine):
             )
             self._deltalake_did([*self.rows, *rows])
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(least=least_ids, by_update=st.booleans())
     def deltalake_changes_rows(self, least: int, by_update: bool) -> None:
         table, hooks = DeltaTable(self.table.root), self._hooks()
@@ -70,7 +70,7 @@ class MachineWithDeltalake(MaintenanceMachine):
                 table.delete(matches, post_commithook_properties=hooks)
                 self._deltalake_did([row for row in self.rows if row[0] < least])
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(rows=some_rows)
     def deltalake_merges(self, rows: Rows) -> None:
         """What is there goes, what is not comes."""
@@ -90,7 +90,7 @@ class MachineWithDeltalake(MaintenanceMachine):
             )
             self._deltalake_did(merge_rows(self.rows, rows))
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(by=st.sampled_from(["compact", "z order", "repair", "checkpoint", "clean up log"]))
     def deltalake_maintains(self, by: str) -> None:
         table, hooks = DeltaTable(self.table.root), self._hooks()
@@ -110,7 +110,7 @@ class MachineWithDeltalake(MaintenanceMachine):
                     table.cleanup_metadata()
             self._deltalake_did(self.rows)
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(is_full=st.booleans(), is_all=st.booleans(), keep=any_version)
     def deltalake_vacuums(self, is_full: bool, is_all: bool, keep: int) -> None:
         if not self._cleans_up():
@@ -129,7 +129,7 @@ class MachineWithDeltalake(MaintenanceMachine):
             retention_ms = 0 if is_all else self.table.state.retention_ms
             self.table.deltalake_may_have_vacuumed(retention_ms, keep=[kept])
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(version=any_version)
     def deltalake_restores(self, version: int) -> None:
         chosen = self.chosen(version)
@@ -141,7 +141,7 @@ class MachineWithDeltalake(MaintenanceMachine):
             self.table.becomes(replace(then, txns=self.table.state.txns))
             self.table.others_may_have_cleaned_up()
 
-    @precondition(lambda self: self.is_ours)
+    @precondition(lambda self: not self.has_vectors)
     @rule(number=any_version, is_foreign=st.booleans())
     def lose_a_file_and_repair(self, number: int, is_foreign: bool) -> None:
         adds = sorted(self.table.log.snapshot().add_files(), key=lambda add: add.path)

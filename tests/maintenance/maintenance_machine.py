@@ -67,8 +67,6 @@ OURS: Mapping[str, Callable[[DeltaLog], object]] = {
     "vacuum lite": lambda log: _unless_refused(vacuum, log, mode="lite"),
     "vacuum by inventory": lambda log: vacuum(log, inventory=_inventory(Path(log.storage.uri))),
 }
-FOR_WRITERS = ("checkpoint", "checkpoint of parts", "maintain", "optimize")
-"""Operations of ours, and what a table has to be writable for by us."""
 
 partitions = st.sampled_from(PARTITIONS)
 ids = st.integers(0, 9)
@@ -84,7 +82,7 @@ kills = st.none() | st.integers(1, 40)
 class MaintenanceMachine(RuleBasedStateMachine):
     """A rule of tables that we create, or of any that `create_empty` and `write` are for."""
 
-    kinds: tuple[Kind, ...] = ("classic", "v2")
+    kinds: tuple[Kind, ...] = ("classic", "v2", "vectors", "vectors and v2")
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,8 +123,12 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @property
     def is_ours(self) -> bool:
-        """Whether we write rows to it."""
-        return self.kind in ("classic", "v2")
+        """Whether it was made by us."""
+        return True
+
+    @property
+    def has_vectors(self) -> bool:
+        return self.kind not in ("classic", "v2")
 
     def becomes(self, rows: list[Row] | Rows, **txns: int) -> None:
         state = self.table.state
@@ -144,7 +146,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def orphan(self, path: str) -> None:
         self.table.put_orphan(path)
 
-    @precondition(lambda self: self.is_ours)
     @rule(rows=some_rows, app=apps, is_new=st.booleans())
     def append(self, rows: Rows, app: str, is_new: bool) -> None:
         """By a txn, which may have been written before, and may have been undone since."""
@@ -155,7 +156,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
             if not is_done:
                 self.becomes([*self.rows, *rows], **{app: self.last_txn})
 
-    @precondition(lambda self: self.is_ours)
     @rule(partition=partitions, rows=some_rows)
     def replace_partition(self, partition: str, rows: Rows) -> None:
         new = tuple({(number, partition) for number, _ in rows})
@@ -163,6 +163,36 @@ class MaintenanceMachine(RuleBasedStateMachine):
         with self.table.step():
             da.write(self.table.log, table_of(new), "overwrite", replace_where=predicate)
             self.becomes([*(row for row in self.rows if row[1] != partition), *new])
+
+    @rule(least=least_ids, kill=kills)
+    def delete(self, least: int, kill: int | None) -> None:
+        left = [row for row in self.rows if row[0] < least]
+        self.changes_rows(lambda log: da.delete(log, col("id") >= least), left, kill)
+
+    @rule(partition=partitions, kill=kills)
+    def update(self, partition: str, kill: int | None) -> None:
+        chosen = (col("p") == partition) & (col("id") < 5)
+        new = [(n + 1, p) if p == partition and n < 5 else (n, p) for n, p in self.rows]
+        self.changes_rows(lambda log: da.update(log, {"id": "id + 1"}, chosen), new, kill)
+
+    @rule(source=some_rows, kill=kills)
+    def merge(self, source: Rows, kill: int | None) -> None:
+        def run(log: DeltaLog) -> object:
+            on = "target.id = source.id AND target.p = source.p"
+            merge = da.merge(log, table_of(source), on).when_matched_delete()
+            return merge.when_not_matched_insert_all().execute()
+
+        self.changes_rows(run, merge_rows(self.rows, source), kill)
+
+    def changes_rows(
+        self, run: Callable[[DeltaLog], object], after: list[Row], kill: int | None
+    ) -> None:
+        """A change of rows, of which there is no commit where it changes none or is killed."""
+        before = self.table.num_committed()
+        with self.table.step():
+            self.killed_at(kill, run)
+            if self.table.num_committed() > before:
+                self.becomes(after)
 
     @precondition(lambda self: self.is_ours)
     @rule(retention=st.sampled_from(sorted(RETENTIONS)))
@@ -175,7 +205,6 @@ class MaintenanceMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(sorted(OURS)), kill=kills)
     def maintain(self, name: str, kill: int | None) -> None:
-        assume(self.is_ours or name not in FOR_WRITERS)
         assume(name != "checkpoint of parts" or self.kind == "classic")
         with self.table.step():
             was_killed = self.killed_at(kill, OURS[name])

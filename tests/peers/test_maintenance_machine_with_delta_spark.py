@@ -54,14 +54,16 @@ def peer(delta_spark: DeltaSpark) -> Iterator[DeltaSpark]:
 
 
 class MachineWithDeltaSpark(MachineWithDeltalake):
-    kinds = ("classic", "v2", "vectors", "vectors and v2")
-
     peer: ClassVar[DeltaSpark]
     """Set before a run, for Hypothesis makes the instances."""
 
     def __init__(self) -> None:
         super().__init__()
         self.num_steps = 0
+
+    @property
+    def is_ours(self) -> bool:
+        return not self.has_vectors
 
     @property
     def name(self) -> str:
