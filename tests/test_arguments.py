@@ -65,6 +65,7 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "definition": snapshot.definition,
         **dict.fromkeys(("name", "column", "condition", "comment", "default"), "id"),
         "data_type": "bigint",
+        "schema": pa.schema([("id", pa.int64())]),
         "columns": (),
         "properties": {"owner": "me"},
         "rules": (),

@@ -1,8 +1,11 @@
-"""The commands that say what a table is: `alter` with its own commands, `convert` and `drop`."""
+"""The commands that say what a table is: `alter` with its own commands, `convert`, `clone`,
+`manifest` and `drop`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
@@ -12,10 +15,12 @@ from delta_ops import ddl
 from delta_ops.cli.options import (
     dry_run_option,
     json_option,
+    open_snapshot,
     open_table,
     pairs_callback,
     storage_options_option,
     table_argument,
+    version_options,
 )
 from delta_ops.cli.render import command_error, count_text, progress, say, show_json
 from delta_ops.log import DeltaLog
@@ -309,4 +314,55 @@ def drop_command(
             f"{count_text(len(result.failures), 'file')} could not be deleted, the first of them "
             f"{result.failures[0]}; the table cannot be opened any more. Check the permissions and "
             "run this again."
+        )
+
+
+@click.command("clone")
+@click.argument("source")
+@click.argument("target")
+@storage_options_option
+@version_options
+@json_option
+def clone_command(
+    source: str,
+    target: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    as_json: bool,
+) -> None:
+    """Make TARGET a table of the files of SOURCE, without copying any.
+
+    The files stay where they are: a vacuum of SOURCE deletes what TARGET still needs.
+    """
+    snapshot = open_snapshot(source, storage_options, version, timestamp)
+    result = ddl.shallow_clone(snapshot, target, storage_options=storage_options)
+    num_files = result.metrics["sourceNumOfFiles"]
+    if as_json:
+        show_json(
+            {
+                "source": snapshot.uri,
+                "source_version": snapshot.version,
+                "target": target,
+                "version": result.version,
+                "num_files": num_files,
+            }
+        )
+    else:
+        say(f"{target} has {count_text(num_files, 'file')} of version {snapshot.version}.")
+
+
+@click.command("manifest")
+@table_argument
+@json_option
+def manifest_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Write the lists of the latest version's files, for engines that read such lists."""
+    log = open_table(table, storage_options)
+    result = ddl.generate_manifest(log)
+    if as_json:
+        show_json({"table": log.uri, **asdict(result)})
+    else:
+        say(
+            f"Version {result.version}: {count_text(result.num_files, 'file')} in "
+            f"{count_text(result.written, 'list')}."
         )

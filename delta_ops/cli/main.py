@@ -13,7 +13,13 @@ from typing import Any
 
 import click
 
-from delta_ops.cli.altering import alter_command, convert_command, drop_command
+from delta_ops.cli.altering import (
+    alter_command,
+    clone_command,
+    convert_command,
+    drop_command,
+    manifest_command,
+)
 from delta_ops.cli.fleets import health_command, maintain_command
 from delta_ops.cli.looking import files, history, show
 from delta_ops.cli.maintaining import (
@@ -65,6 +71,8 @@ for _command in (
     properties_command,
     alter_command,
     convert_command,
+    clone_command,
+    manifest_command,
     drop_command,
     checkpoint,
     optimize_command,

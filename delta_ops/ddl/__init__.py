@@ -4,6 +4,7 @@ Each function commits once, or not at all where the table is as it should be.
 """
 
 from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
+from delta_ops.ddl.create_table import create_table
 from delta_ops.ddl.drop_table import DropResult, drop_table
 from delta_ops.ddl.features import add_feature, drop_feature
 from delta_ops.ddl.manifest import ManifestResult, generate_manifest
@@ -33,6 +34,7 @@ __all__ = [
     "add_feature",
     "change_type",
     "cluster_by",
+    "create_table",
     "drop_columns",
     "drop_constraint",
     "drop_feature",

@@ -64,24 +64,34 @@ def cluster_by(
 
     def change(transaction: Transaction) -> Alteration | None:
         definition, before = transaction.definition, transaction.clustering_columns
-        paths = [find_column(transaction, each)[0] for each in columns]
-        _validate(paths, transaction)
-        wanted = tuple(physical_path(path, definition.schema) for path in paths)
+        wanted = find_clustering(transaction, columns)
         if wanted == before:
             return None
         transaction.set_clustering(wanted)
         names = zip(leaves(definition.physical_schema), leaves(definition.schema), strict=True)
         logical = {stored: name_of_path(path) for (stored, _), (path, _) in names}
-        said = [logical[path] for path in before]
+        old, new = ([logical[path] for path in each] for each in (before, wanted))
         return Alteration(
             operation="CLUSTER BY",
             parameters={
-                "oldClusteringColumns": ",".join(said),
-                "newClusteringColumns": ",".join(map(name_of_path, paths)),
+                "oldClusteringColumns": ",".join(old),
+                "newClusteringColumns": ",".join(new),
             },
         )
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
+
+
+def find_clustering(transaction: Transaction, columns: Sequence[str]) -> tuple[ColumnPath, ...]:
+    """The columns by physical names, if the table can be clustered by them.
+
+    Raises:
+        InvalidRequestError: As `cluster_by`.
+    """
+    paths = [find_column(transaction, each)[0] for each in columns]
+    if paths:
+        _validate(paths, transaction)
+    return tuple(physical_path(path, transaction.schema) for path in paths)
 
 
 def _validate(paths: Sequence[ColumnPath], transaction: Transaction) -> None:

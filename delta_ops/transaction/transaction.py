@@ -46,14 +46,23 @@ from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import features_of_properties
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.identity_columns import keep_marks, move_marks
-from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS, ROW_TRACKING
+from delta_ops.protocol.known_properties import (
+    COLUMN_MAPPING_MODE,
+    IN_COMMIT_TIMESTAMPS,
+    ROW_TRACKING,
+)
 from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.row_tracking import counts_rows, high_water_mark, name_row_columns
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
-from delta_ops.protocol.table_definition import TableDefinition, validate, validate_properties
+from delta_ops.protocol.table_definition import (
+    TableDefinition,
+    needed_features,
+    validate,
+    validate_properties,
+)
 from delta_ops.protocol.table_properties import (
     TableProperties,
     requested_properties,
@@ -267,6 +276,40 @@ class Transaction:
             created_ms=self.clock(),
         )
         self._define(metadata, new_protocol(metadata, asked.features))
+
+    def replace_table(
+        self,
+        schema: StructType,
+        *,
+        partition_by: Sequence[str] = (),
+        configuration: Mapping[str, str] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Give the table another definition; its id, features and column mapping stay.
+
+        Whoever calls it removes the rows.
+
+        Raises:
+            InvalidRequestError: The definition cannot be used.
+            TableNotFoundError: There is no table.
+        """
+        current = self.metadata
+        asked = requested_properties(configuration or {})
+        mode = COLUMN_MAPPING_MODE.name
+        kept = {mode: current.configuration[mode]} if self.definition.is_mapped else {}
+        made = new_metadata(
+            schema,
+            partition_by=partition_by,
+            configuration={**kept, **_set_values(asked.properties)},
+            name=name,
+            description=description,
+            created_ms=self.clock(),
+        )
+        metadata = replace(made, id=current.id)
+        wanted = needed_features(TableDefinition(protocol=self.protocol, metadata=metadata))
+        protocol = add_features(self.protocol, (*wanted, *asked.features))
+        self._define(metadata, None if protocol == self.protocol else protocol)
 
     def require_new_table(self) -> None:
         """Commit only as the table's first version: nothing is added to one that stands there.

@@ -1,0 +1,114 @@
+"""Create a table without rows, or replace one that is there by such a table in one commit.
+
+Source: PROTOCOL.md, "Change Metadata"; operations and their parameters are named as the reference
+names them.
+
+What is replaced stays in the history: its versions can be read and restored. The table keeps its
+id, its txns and the features of its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import TableExistsError
+from delta_ops.log import TableOrPlace, log_of
+from delta_ops.planning.replacement import plan_replacement
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.schema import StructType
+from delta_ops.transaction import CommitResult, Transaction, Txn, begin
+from delta_ops.transaction.alter_table import NOTHING_COMMITTED
+from delta_ops.transaction.cluster_by import find_clustering
+
+IfExists = Literal["error", "ignore", "replace"]
+
+
+def create_table(
+    target: TableOrPlace,
+    schema: StructType | pa.Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    cluster_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    if_exists: IfExists = "error",
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> CommitResult:
+    """Make a table of these columns, without rows.
+
+    Args:
+        schema: Of `delta_ops.protocol.schema`, whose fields may have defaults, generation
+            expressions and identities in their metadata, or of Arrow.
+        partition_by: Columns, in the order of the directories.
+        cluster_by: Columns, or fields of structs, instead.
+        properties: Table properties; they bring the features that they need.
+        name: In the metadata of the table.
+        description: In the metadata of the table.
+        if_exists: "replace": a table that is there gets this definition and loses its rows, in one
+            commit; "ignore": it stays as it is.
+        txn: Application id and version: what the table holds already is not done again.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: The definition cannot be used, or the table that is there cannot be
+            replaced by it.
+        TableExistsError: There is a table, and `if_exists` is "error".
+        CommitConflictError: Somebody changed the table first.
+        UnsupportedFeatureError: The table uses what we cannot write.
+    """
+    validate_arguments(create_table, locals())
+    log = log_of(target, storage_options)
+    transaction = begin(log)
+    if txn is not None:
+        transaction.set_transaction(txn)
+        if done := transaction.done_before():
+            return done
+    is_there = transaction.snapshot is not None
+    if is_there and if_exists != "replace":
+        if if_exists == "ignore":
+            return replace(NOTHING_COMMITTED, ignored=True)
+        raise TableExistsError(log.uri)
+    columns = schema_from_arrow(schema) if isinstance(schema, pa.Schema) else schema
+    define = transaction.replace_table if is_there else transaction.create_table
+    define(
+        columns,
+        partition_by=partition_by,
+        configuration=properties,
+        name=name,
+        description=description,
+    )
+    if not is_there:
+        transaction.require_new_table()
+    if cluster_by or transaction.definition.has("clustering"):
+        transaction.set_clustering(find_clustering(transaction, cluster_by))
+    _remove_rows(transaction)
+    return transaction.commit(
+        operation="CREATE OR REPLACE TABLE" if if_exists == "replace" else "CREATE TABLE",
+        parameters={
+            "partitionBy": list(partition_by),
+            "clusterBy": list(cluster_by),
+            "description": description,
+            "isManaged": "false",
+            "properties": dict(properties or {}),
+        },
+        user_metadata=user_metadata,
+        counts_files=False,
+    )
+
+
+def _remove_rows(transaction: Transaction) -> None:
+    if transaction.snapshot is None:
+        return
+    transaction.read(TRUE)
+    plan = plan_replacement(transaction.snapshot, TRUE)
+    transaction.remove_rows(plan.matched)
+    transaction.remove(plan.mixed)
