@@ -35,7 +35,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
         pass
     raise InvalidRequestError(
         f"{table}: the domain {_DOMAIN} does not tell the clustering columns "
-        f"({domain.configuration[:200]!r}); cluster the table anew with an engine that can"
+        f"({domain.configuration[:200]!r}); cluster the table anew (ddl.cluster_by)"
     )
 
 
@@ -59,5 +59,5 @@ def validate_clustering(
         if path not in known:
             raise InvalidRequestError(
                 f"{table}: column {'.'.join(path)} would be gone, by which the table is clustered; "
-                "keep it, or cluster the table by other columns first with an engine that can"
+                "keep it, or cluster the table by other columns first (ddl.cluster_by)"
             )

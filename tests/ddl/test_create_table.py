@@ -92,8 +92,14 @@ def test_a_table_is_replaced_in_one_commit(tmp_path: Path, mode: str) -> None:
     assert entry.operation == "CREATE OR REPLACE TABLE"
     if mode == "none":
         assert rows_by_query(DeltaLog(tmp_path)) == [{"p": 7, "x": "y"}]
-        restore(DeltaLog(tmp_path), version=0)
-        assert rows(da.to_table(tmp_path)) == rows(first)
+
+
+def test_a_table_that_was_replaced_is_restored(tmp_path: Path) -> None:
+    first = pa.table({"id": [1, 2], "p": ["a", "b"]})
+    da.write(tmp_path, first, partition_by=["p"])
+    create_table(tmp_path, SCHEMA, if_exists="replace")
+    restore(DeltaLog(tmp_path), version=0)
+    assert rows(da.to_table(tmp_path)) == rows(first) == rows_by_deltalake(tmp_path)
 
 
 def test_what_is_there_is_left_or_told(tmp_path: Path) -> None:
