@@ -281,7 +281,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_table_that_cannot_be_written_is_skipped_with_what_was_due(tmp_path: Path) -> None:
     protocol = Protocol(
-        min_reader_version=1, min_writer_version=7, writer_features=("rowTracking",)
+        min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp-preview",)
     )
     log = write_log(tmp_path, [[protocol, *(add(f"f{i}") for i in range(20))]])
     (row,) = maintain_fleet([log])

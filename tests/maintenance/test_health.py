@@ -267,11 +267,11 @@ def test_a_feature_that_we_cannot_write_keeps_operations_away(tmp_path: Path) ->
         min_reader_version=3,
         min_writer_version=7,
         reader_features=("deletionVectors",),
-        writer_features=("deletionVectors", "rowTracking"),
+        writer_features=("deletionVectors", "inCommitTimestamp-preview"),
     )
     log = write_log(tmp_path, [[add(f"f{i}") for i in range(20)], [protocol]])
     report = looked_at(log)
-    assert finding(log, "features").value == ("rowTracking",)
+    assert finding(log, "features").value == ("inCommitTimestamp-preview",)
     assert finding(log, "small_files").verdict == "due"
     assert (report.verdict, report.operations) == ("due", ())
 

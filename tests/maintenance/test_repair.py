@@ -255,8 +255,8 @@ def test_no_table_and_no_support_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         repair(DeltaLog(tmp_path))
     log = history(tmp_path)
-    commit(log, writer_protocol("rowTracking"))
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+    commit(log, writer_protocol("inCommitTimestamp-preview"))
+    with pytest.raises(UnsupportedFeatureError, match="inCommitTimestamp-preview"):
         repair(log)
 
 

@@ -404,7 +404,7 @@ def test_a_feature_that_was_dropped_since_is_named(tmp_path: Path) -> None:
         restore(log, version=2)
 
 
-@pytest.mark.parametrize("name", ["rowTracking", "unheardOf"])
+@pytest.mark.parametrize("name", ["inCommitTimestamp-preview", "unheardOf"])
 def test_features_that_a_restore_would_hurt_are_refused(tmp_path: Path, name: str) -> None:
     log = history(tmp_path)
     commit(log, writer_protocol(name))

@@ -255,8 +255,8 @@ def test_commits_that_were_cleaned_up_are_missed(tmp_path: Path) -> None:
 
 def test_features_that_a_revert_would_hurt_are_refused(tmp_path: Path) -> None:
     log = history(tmp_path)
-    commit(log, writer_protocol("rowTracking"))
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking"):
+    commit(log, writer_protocol("inCommitTimestamp-preview"))
+    with pytest.raises(UnsupportedFeatureError, match="inCommitTimestamp-preview"):
         revert(log, 4)
 
 
