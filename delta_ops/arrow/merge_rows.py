@@ -19,7 +19,7 @@ from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.merge_columns import SOURCE, TARGET, names_of
 from delta_ops.arrow.merge_matching import FileMatches
 from delta_ops.arrow.merge_source import Source, join_chunks, rows_of_source
-from delta_ops.arrow.missing_columns import Complete, MissingColumns
+from delta_ops.arrow.missing_columns import Completion, MissingColumns
 from delta_ops.arrow.row_checks import Checks
 from delta_ops.arrow.scan import read_kept
 from delta_ops.lazy import lazy
@@ -62,7 +62,7 @@ class MergedRows:
         self._generated = GeneratedColumns(definition, table)
         self._missing = MissingColumns(definition, now_ms, table)
         self._inserts = inserts
-        self._complete = [
+        self._completions = [
             self._missing.plan(each.assignments.names) for each in inserts if each.assignments
         ]
 
@@ -145,13 +145,15 @@ class MergedRows:
                 taken = part.filter(pc.fill_null(pc.equal(chosen, number), False))
                 if len(taken):
                     assert clause.assignments
-                    yield self._insert(clause.assignments, self._complete[number], taken)
+                    yield self._insert(clause.assignments, self._completions[number], taken)
 
     def _insert(
-        self, assignments: Assignments, complete: Complete, numbers: pa.Int64Array
+        self, assignments: Assignments, completion: Completion, numbers: pa.Int64Array
     ) -> pa.RecordBatch:
         values = assignments.evaluate(rows_of_source(self._source, numbers, SOURCE))
-        given = complete(pa.RecordBatch.from_arrays(values, names=list(assignments.names)))
+        given = completion.complete(
+            pa.RecordBatch.from_arrays(values, names=list(assignments.names))
+        )
         names = given.schema.names
         columns = {
             f.name: given[f.name] if f.name in names else pa.nulls(len(numbers), f.type)

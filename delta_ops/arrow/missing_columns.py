@@ -8,9 +8,9 @@ that the data do not have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,10 +25,25 @@ from delta_ops.protocol.identity_columns import (
 from delta_ops.protocol.schema import find_field
 from delta_ops.protocol.table_definition import TableDefinition
 
-Complete = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Puts the columns that a batch lacks behind its own."""
 _Values = Callable[[int], Any]
 """Makes as many values as are asked for."""
+
+
+class Completion(NamedTuple):
+    """How to give batches the columns that they lack."""
+
+    fields: Sequence[pa.Field]
+    values: Mapping[str, _Values]
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns behind its own."""
+        for name, make in self.values.items():
+            batch = batch.append_column(name, make(len(batch)))
+        return batch
+
+    def complete_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of batches with the columns behind their own."""
+        return pa.schema([*schema, *self.fields])
 
 
 class MissingColumns:
@@ -46,7 +61,7 @@ class MissingColumns:
         has_defaults = definition.has("allowColumnDefaults")
         self._defaults = column_defaults(definition.schema) if has_defaults else {}
 
-    def plan(self, names: Collection[str]) -> Complete:
+    def plan(self, names: Collection[str]) -> Completion:
         """How to complete batches.
 
         Args:
@@ -72,12 +87,8 @@ class MissingColumns:
                 value = default_value(field, self._now_ms, self._table)
                 values[name] = _repeating(value, arrow_type_from_type(field.data_type))
 
-        def complete(batch: pa.RecordBatch) -> pa.RecordBatch:
-            for name, make in values.items():
-                batch = batch.append_column(name, make(len(batch)))
-            return batch
-
-        return complete
+        schema = self._definition.arrow_schema
+        return Completion([schema.field(name) for name in values], values)
 
     def counted_values(self) -> tuple[Counted, ...]:
         """The values of identity columns that were taken."""

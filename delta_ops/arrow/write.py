@@ -350,14 +350,14 @@ def _fit_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Batches with the table's columns and types, in its order."""
     schema = definition.schema
-    complete = missing.plan(reader.schema.names)
+    completion = missing.plan(reader.schema.names)
     generated = GeneratedColumns(definition, table)
     left_out = generated.left_out(reader.schema.names)
-    no_rows = pa.RecordBatch.from_pylist([], schema=reader.schema)
-    fit = plan_fit(complete(no_rows).schema, definition.arrow_schema, table)
+    given = completion.complete_schema(reader.schema)
+    fit = plan_fit(given, definition.arrow_schema, table)
     condition = to_arrow(resolve(must_match, schema), schema) if must_match is not None else None
     for batch in reader:
-        for rows in fit(complete(batch)):
+        for rows in fit(completion.complete(batch)):
             fitted = generated.fill(rows, left_out)
             validate_values(fitted, table)
             if condition is not None and len(fitted.filter(condition)) < len(fitted):
