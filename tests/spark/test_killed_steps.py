@@ -23,6 +23,7 @@ def test_a_step_that_is_killed_leaves_in_the_end_the_rows_of_an_unharmed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: Sequence[str]
 ) -> None:
     monkeypatch.setenv("LAKE", str(tmp_path))
+    monkeypatch.setenv("KILL_AT", " ".join(points))
     check_kills(tmp_path, points)
 
 
