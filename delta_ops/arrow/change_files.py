@@ -26,8 +26,8 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import HIDDEN, STRING, StructField, StructType, schema_to_json
 from delta_ops.protocol.table_definition import TableDefinition
 
-CHANGE_TYPE = "_change_type"
-_FEED_COLUMNS = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
+_CHANGE_TYPE = "_change_type"
+_FEED_COLUMNS = (_CHANGE_TYPE, "_commit_version", "_commit_timestamp")
 
 
 def validate_feed_columns(definition: TableDefinition, table: str) -> None:
@@ -81,7 +81,7 @@ def change_files(*adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:
 
 def feed_definition(definition: TableDefinition) -> TableDefinition:
     """The table with the column that only files of changes have; it has no id."""
-    column = StructField(CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: CHANGE_TYPE, HIDDEN: True})
+    column = StructField(_CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: _CHANGE_TYPE, HIDDEN: True})
     schema = StructType((*definition.schema.fields, column))
     metadata = replace(definition.metadata, schema_string=schema_to_json(schema))
     return replace(definition, metadata=metadata)
@@ -90,7 +90,7 @@ def feed_definition(definition: TableDefinition) -> TableDefinition:
 def mark_rows(batch: pa.RecordBatch, change_type: str) -> pa.RecordBatch:
     """The rows with what became of them: insert, delete, update_preimage or update_postimage."""
     types = pa.repeat(pa.scalar(change_type), len(batch))
-    return batch.append_column(CHANGE_TYPE, types)
+    return batch.append_column(_CHANGE_TYPE, types)
 
 
 class _FeedWriter:

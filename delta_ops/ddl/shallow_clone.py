@@ -21,8 +21,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableExistsError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
-from delta_ops.protocol.clustering_columns import clustering_columns
-from delta_ops.protocol.column_uses import CLUSTERING
+from delta_ops.protocol.clustering_columns import CLUSTERING, clustering_columns
 from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolute
 from delta_ops.protocol.known_properties import (
@@ -33,7 +32,7 @@ from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
 from delta_ops.transaction import CommitResult, Txn, begin
 
 _KNOWN_DOMAINS = (CLUSTERING, ROW_TRACKING_DOMAIN)
-"""Of the protocol; the mark of row ids follows from those of the files."""
+"""Domains of the protocol that a clone has; the mark of row ids follows from its files."""
 
 
 def shallow_clone(

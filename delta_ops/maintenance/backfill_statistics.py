@@ -87,8 +87,10 @@ def backfill_statistics(
     for start in range(0, len(lacking), _FOOTERS_AT_A_TIME):
         batch = lacking[start : start + _FOOTERS_AT_A_TIME]
         for made in run_parallel(partial(_describe, snapshot, settings), batch):
-            described += [made] if isinstance(made, AddFile) else []
-            failures += [made] if isinstance(made, str) else []
+            if isinstance(made, str):
+                failures.append(made)
+            elif made is not None:
+                described.append(made)
         done = start + len(batch)
         on_event(
             Progress(
@@ -135,7 +137,8 @@ def _own_files(snapshot: Snapshot) -> Iterator[AddFile]:
             yield add
 
 
-def _describe(snapshot: Snapshot, settings: StatsSettings, add: AddFile) -> AddFile | str:
+def _describe(snapshot: Snapshot, settings: StatsSettings, add: AddFile) -> AddFile | str | None:
+    """The file with all that its footer tells; None where the log says that already."""
     footer = read_data_footer(snapshot, add)
     if isinstance(footer, str):
         return footer
@@ -149,4 +152,4 @@ def _describe(snapshot: Snapshot, settings: StatsSettings, add: AddFile) -> AddF
         settings,
         is_tight=add.deletion_vector is None,
     )
-    return replace(add, stats=stats, data_change=False)
+    return None if stats == add.stats else replace(add, stats=stats, data_change=False)

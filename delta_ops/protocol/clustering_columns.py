@@ -15,7 +15,8 @@ from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.protocol.schema import StructType, leaves
 from delta_ops.protocol.stats import ColumnPath
 
-_DOMAIN = "delta.clustering"
+CLUSTERING = "delta.clustering"
+"""The domain that holds the clustering columns, by their physical names."""
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tuple[ColumnPath, ...]:
@@ -24,7 +25,7 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
     Raises:
         InvalidRequestError: The domain cannot be read.
     """
-    domain = domains.get(_DOMAIN)
+    domain = domains.get(CLUSTERING)
     if domain is None or domain.removed:
         return ()
     try:
@@ -34,16 +35,16 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
     except (ValueError, KeyError, TypeError):
         pass
     raise InvalidRequestError(
-        f"{table}: the domain {_DOMAIN} does not tell the clustering columns "
+        f"{table}: the domain {CLUSTERING} does not tell the clustering columns "
         f"({domain.configuration[:200]!r}); cluster the table anew (ddl.cluster_by)"
     )
 
 
 def clustering_domain(columns: Iterable[ColumnPath]) -> DomainMetadata:
     """The domain that tells the columns, by physical names."""
-    said = {"clusteringColumns": [list(path) for path in columns], "domainName": _DOMAIN}
+    said = {"clusteringColumns": [list(path) for path in columns], "domainName": CLUSTERING}
     configuration = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
-    return DomainMetadata(domain=_DOMAIN, configuration=configuration, removed=False)
+    return DomainMetadata(domain=CLUSTERING, configuration=configuration, removed=False)
 
 
 def validate_clustering(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import DomainMetadata
+from delta_ops.protocol.clustering_columns import CLUSTERING
 from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.predicate import parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
@@ -22,8 +23,6 @@ from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, 
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
-CLUSTERING = "delta.clustering"
-"""The domain that holds the clustering columns, by their physical names."""
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
 

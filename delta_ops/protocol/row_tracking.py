@@ -76,6 +76,20 @@ def version_column(definition: TableDefinition, table: str) -> str | None:
     return None if names is None else names.commit_version
 
 
+def validate_tracking(metadata: Metadata, table: str) -> None:
+    """Refuse to track rows and to give new ones no ids.
+
+    Raises:
+        InvalidRequestError: Both properties are true.
+    """
+    both = (ROW_TRACKING, ROW_TRACKING_SUSPENDED)
+    if all(each.value_in(metadata.configuration) for each in both):
+        raise InvalidRequestError(
+            f"{table}: {ROW_TRACKING.name} and {ROW_TRACKING_SUSPENDED.name} cannot both be true: "
+            "new rows would have no ids; set one of them to false"
+        )
+
+
 def name_row_columns(metadata: Metadata) -> Metadata:
     """The metadata with names for the columns, if the table tracks rows and has none."""
     configuration = metadata.configuration

@@ -51,10 +51,15 @@ from delta_ops.protocol.known_properties import (
     IN_COMMIT_TIMESTAMPS,
     ROW_TRACKING,
 )
-from delta_ops.protocol.predicate import Predicate, resolve
+from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.protocol_upgrade import add_features
 from delta_ops.protocol.row_rules import CONSTRAINTS
-from delta_ops.protocol.row_tracking import counts_rows, high_water_mark, name_row_columns
+from delta_ops.protocol.row_tracking import (
+    counts_rows,
+    high_water_mark,
+    name_row_columns,
+    validate_tracking,
+)
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import (
@@ -344,16 +349,17 @@ class Transaction:
         wanted = features_of_properties(_set_values(asked.properties))
         protocol = add_features(self.protocol, (*wanted, *asked.features))
         metadata = replace(self.metadata, configuration=configuration)
-        self._validate_tracking(configuration)
+        self._begin_tracking(configuration)
         self._define(metadata, None if protocol == self.protocol else protocol)
 
-    def _validate_tracking(self, configuration: Mapping[str, str]) -> None:
-        """Refuse to track rows of which some have no ids."""
+    def _begin_tracking(self, configuration: Mapping[str, str]) -> None:
+        """Refuse to track rows of which some have no ids, or that somebody adds meanwhile."""
         before = self.metadata.configuration
         if self.snapshot is None or not ROW_TRACKING.value_in(configuration):
             return
         if ROW_TRACKING.value_in(before):
             return
+        self.read_serially(TRUE)
         live = self.snapshot.stream_live(["baseRowId"])
         if any(each["baseRowId"].null_count for each in live):
             raise InvalidRequestError(
@@ -365,6 +371,7 @@ class Transaction:
     def _define(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Change what the table is, and refuse what we could not write any more."""
         metadata = assign_column_ids(metadata, self._metadata_of_files, self.log.uri)
+        validate_tracking(metadata, self.log.uri)
         metadata = name_row_columns(metadata)
         self._draft.apply(SetMetadata(metadata=metadata))
         if protocol is not None:

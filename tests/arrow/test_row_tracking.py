@@ -16,7 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.arrow.scan import read_kept
 from delta_ops.ddl import shallow_clone
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, restore
 from delta_ops.protocol.row_tracking import row_columns
@@ -188,6 +188,26 @@ def test_rows_without_ids_are_not_tracked(tmp_path: Path) -> None:
     da.write(tmp_path, data(1, 2), "overwrite")
     set_properties(tmp_path, TRACKED)
     assert tracked(tmp_path) == {1: (0, 2), 2: (1, 2)}
+
+
+def test_rows_that_somebody_adds_while_tracking_begins_are_a_conflict(tmp_path: Path) -> None:
+    """Nobody may have told their writer to give them ids."""
+    da.write(tmp_path, data(1).slice(0, 0))
+    begun = begin(DeltaLog(tmp_path))
+    begun.set_properties(TRACKED)
+    da.write(tmp_path, data(1))
+    with pytest.raises(CommitConflictError):
+        begun.commit(operation="SET TBLPROPERTIES")
+    assert not DeltaLog(tmp_path).snapshot().definition.has("rowTracking")
+
+
+def test_rows_are_not_tracked_and_left_without_ids(tmp_path: Path) -> None:
+    both = {**TRACKED, "delta.rowTrackingSuspended": "true"}
+    with pytest.raises(InvalidRequestError, match="cannot both be true"):
+        da.write(tmp_path, data(1), configuration=both)
+    da.write(tmp_path, data(1), configuration=TRACKED)
+    with pytest.raises(InvalidRequestError, match="cannot both be true"):
+        set_properties(tmp_path, {"delta.rowTrackingSuspended": "true"})
 
 
 Step = tuple[str, int, int]

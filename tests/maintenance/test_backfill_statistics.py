@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -160,6 +161,13 @@ def test_footers_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     told = CliRunner().invoke(cli, ["backfill-statistics", str(tmp_path)])
     assert told.exit_code == 1
     assert "1 file cannot be described" in told.output
+
+
+def test_what_no_footer_tells_is_not_asked_for_again_and_again(tmp_path: Path) -> None:
+    pq.write_table(DATA.select(["id"]), tmp_path / "bare.parquet", write_statistics=False)
+    da.convert(tmp_path)
+    versions = [backfill_statistics(tmp_path).version for _ in range(2)]
+    assert versions[1] is None
 
 
 def test_the_terminal_says_what_is_done(tmp_path: Path) -> None:

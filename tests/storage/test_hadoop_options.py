@@ -297,8 +297,10 @@ def test_an_emulator_of_azure_is_asked_without_https() -> None:
     assert store.root == f"abfs://c@{HOST}"
     assert store.settings[f"fs.azure.abfs.endpoint.{HOST}"] == "127.0.0.1:7"
     assert store.settings["fs.azure.always.use.https"] == "false"
+    assert store.settings["fs.azure.metrics.collection.enabled"] == "false"
     over_https = store_of("az://c/t", KEY)
     assert "fs.azure.always.use.https" not in over_https.settings
+    assert "fs.azure.metrics.collection.enabled" not in over_https.settings
 
 
 @pytest.mark.parametrize(
