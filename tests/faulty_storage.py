@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Literal
 
 from delta_ops.errors import StorageError
-from delta_ops.storage import Storage
+from delta_ops.storage import Storage, open_storage
 from tests.counting_storage import CountingStorage
 
 Moment = Literal["before", "after"]
@@ -45,6 +47,16 @@ class MortalStorage(CountingStorage):
         self.is_dead = self.is_dead or (number, when) == self._point
         if self.is_dead:
             raise Killed
+
+
+def copies_of(root: Path, folder: Path) -> Callable[[], Storage]:
+    """Makes a copy of a directory each time it is called, below a folder; for `crashes`."""
+    numbers = count()
+
+    def fresh() -> Storage:
+        return open_storage(shutil.copytree(root, folder / str(next(numbers))))
+
+    return fresh
 
 
 def crashes(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.change_files import mark_rows
+from delta_ops.arrow.change_files import mark_files
 from delta_ops.arrow.matching import TouchedFile, number_rows
 from delta_ops.arrow.merge_clauses import Clause, PlannedClause
 from delta_ops.arrow.merge_matching import FileMatches, match_file
@@ -21,13 +21,11 @@ from delta_ops.arrow.row_changes import (
     num_live_rows,
     write_again,
 )
-from delta_ops.arrow.scan import read_files
 from delta_ops.arrow.vectors import mark_deleted, vector_metrics
 from delta_ops.arrow.write import write_rows
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.table_definition import TableDefinition
 
 _Matched = Sequence[tuple[AddFile, FileMatches]]
 """Files that can hold rows which meet some of the source, with what becomes of their rows."""
@@ -64,8 +62,9 @@ def execute_merge(
         changed.add(inserted, plan.checks, plan.rows.counted_values)
         num_inserted = sum(num_live_rows(add) or 0 for add in inserted)
         if touched:  # else the files that are added tell it
-            rows_of = partial(_inserted_rows, snapshot, plan.definition)
-            changed.tell((each, rows_of(each)) for each in inserted)
+            changed.tell(
+                (each, mark_files(snapshot, [each], "insert", plan.definition)) for each in inserted
+            )
     return {**_metrics(plan, changed, num_inserted, num_copied, found), **metrics}
 
 
@@ -116,15 +115,6 @@ def _change_by_vectors(
     told = vector_metrics(changed, mixed)
     metrics = {name.replace("num", "numTarget", 1): value for name, value in told.items()}
     return matched, 0, metrics
-
-
-def _inserted_rows(
-    snapshot: Snapshot, definition: TableDefinition, file: AddFile
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a new file, for the change data feed."""
-    names = definition.arrow_schema.names
-    for batch in read_files(snapshot, [file], names, None, definition):
-        yield mark_rows(batch, "insert")
 
 
 def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:

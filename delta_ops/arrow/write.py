@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -17,16 +18,18 @@ import pyarrow.types as pt
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.change_files import (
+    change_files,
     feed_definition,
+    mark_files,
+    mark_rows,
     validate_feed_columns,
-    write_change_files,
 )
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.missing_columns import MissingColumns
 from delta_ops.arrow.partitioning import split
 from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.scan import read_files, read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.lazy import lazy
@@ -187,11 +190,17 @@ class ArrowWrite:
         self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
     ) -> tuple[AddCdcFile, ...]:
         """See `WriteEngine`."""
-        transaction = self._transaction
-        assert transaction.snapshot
-        return write_change_files(
-            transaction.snapshot, transaction.definition, replaced, predicate, added
+        snapshot, definition = self._transaction.snapshot, self._transaction.definition
+        assert snapshot
+        names = snapshot.arrow_schema.names
+        # As in `_surviving_rows`, columns may have come.
+        fit = plan_fit(snapshot.arrow_schema, definition.arrow_schema, snapshot.uri)
+        gone = chain.from_iterable(map(fit, read_files(snapshot, replaced, names, predicate)))
+        rows = chain(
+            (mark_rows(batch, "delete") for batch in gone),
+            mark_files(snapshot, added, "insert", definition),
         )
+        return change_files(write_rows(self._transaction, rows, "changes"))
 
     def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """See `WriteEngine`."""

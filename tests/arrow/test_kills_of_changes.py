@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,8 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import backfill_statistics, vacuum
 from delta_ops.protocol.row_tracking import row_columns
-from delta_ops.storage import Storage, open_storage
 from delta_ops.transaction import change_type, cluster_by, set_default, set_properties
-from tests.faulty_storage import crashes
+from tests.faulty_storage import copies_of, crashes
 from tests.tables import rows
 
 TXN = ("changes", 1)
@@ -103,13 +100,7 @@ def test_a_kill_leaves_the_rows_of_before_or_after(
     }
     da.write(root, pa.table({"id": [1, 2], "p": ["a", "a"]}), configuration=properties)
     da.write(root, pa.table({"id": [3, 4], "p": ["b", "b"]}))
-    numbers = count()
-
-    def fresh() -> Storage:
-        place = tmp_path / str(next(numbers))
-        shutil.copytree(root, place)
-        return open_storage(place)
-
+    fresh = copies_of(root, tmp_path)
     seen = set()
     for where, left in crashes(fresh, lambda storage: change(DeltaLog("", storage=storage))):
         log = DeltaLog("", storage=left)
@@ -147,13 +138,7 @@ def test_a_kill_leaves_the_table_changed_or_not(
     properties = {"delta.enableTypeWidening": "true", "delta.dataSkippingNumIndexedCols": "0"}
     da.write(root, pa.table({"id": [1], "p": ["a"]}), configuration=properties)
     set_properties(root, {"delta.dataSkippingNumIndexedCols": "1"})
-    numbers = count()
-
-    def fresh() -> Storage:
-        place = tmp_path / str(next(numbers))
-        shutil.copytree(root, place)
-        return open_storage(place)
-
+    fresh = copies_of(root, tmp_path)
     seen = set()
     for where, left in crashes(fresh, lambda storage: change(DeltaLog("", storage=storage))):
         log = DeltaLog("", storage=left)

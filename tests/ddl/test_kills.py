@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +12,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.ddl import NewColumn, add_columns, add_constraint
 from delta_ops.log.checksum import validate_checksum
-from delta_ops.storage import Storage, open_storage
-from tests.faulty_storage import crashes
+from tests.faulty_storage import copies_of, crashes
 from tests.tables import rows_by_deltalake
 
 TXN = ("ddl", 1)
@@ -37,13 +34,7 @@ def test_a_kill_leaves_the_change_made_or_not(
     root = tmp_path / "table"
     da.write(root, pa.table({"id": [1]}), configuration={"delta.checkpointInterval": interval})
     da.write(root, pa.table({"id": [2]}))
-    numbers = count()
-
-    def fresh() -> Storage:
-        place = tmp_path / str(next(numbers))
-        shutil.copytree(root, place)
-        return open_storage(place)
-
+    fresh = copies_of(root, tmp_path)
     seen = set()
     for where, left in crashes(fresh, lambda storage: change(DeltaLog("", storage=storage))):
         log = DeltaLog("", storage=left)
