@@ -42,7 +42,7 @@ def test_the_thirds_hold_every_pair_once() -> None:
 
 
 def pairs_of_third(number: int) -> list[Meeting]:
-    """Every third pair, from the number, of 1, 2 and 3: each operation is in each of them."""
+    """Every third pair, from the first, the second or the third on."""
     return pairs()[number - 1 :: THIRDS]
 
 
