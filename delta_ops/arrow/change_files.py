@@ -1,65 +1,22 @@
-"""Change files: which rows a commit took away, changed and brought, for the change data feed.
-
-Source: PROTOCOL.md, "Change Data Files", "Add CDC File".
-
-Readers of the feed follow files that were added or removed as a whole. Where a removed file had
-rows that stay, they are in a new file, and would look as if they were gone and came again: such a
-commit tells every row that it changed, and readers take nothing else of it.
-"""
+"""Change files: rows with what became of them, for the change data feed; see `change_data`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
 from delta_ops.arrow.scan import read_files
-from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.column_mapping import PHYSICAL_NAME
-from delta_ops.protocol.schema import HIDDEN, STRING, StructField, StructType, schema_to_json
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
 from delta_ops.protocol.table_definition import TableDefinition
-
-_CHANGE_TYPE = "_change_type"
-_FEED_COLUMNS = (_CHANGE_TYPE, "_commit_version", "_commit_timestamp")
-
-
-def validate_feed_columns(definition: TableDefinition, table: str) -> None:
-    """Refuse columns of a table with a feed that have the name of one of the feed's.
-
-    Raises:
-        InvalidRequestError: With the column.
-    """
-    for name in _FEED_COLUMNS if definition.has_change_feed else ():
-        if name in definition.schema.fields_by_lower_name:
-            raise InvalidRequestError(
-                f"{table}: column {name} has the name of a column of the change data feed; rename "
-                "it, or switch delta.enableChangeDataFeed off"
-            )
-
-
-def change_files(adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:
-    """What a commit says of files that were written as `feed_definition` has it."""
-    return tuple(
-        AddCdcFile(path=each.path, size=each.size, partition_values=each.partition_values)
-        for each in adds
-    )
-
-
-def feed_definition(definition: TableDefinition) -> TableDefinition:
-    """The table with the column that only files of changes have; it has no id."""
-    column = StructField(_CHANGE_TYPE, STRING, metadata={PHYSICAL_NAME: _CHANGE_TYPE, HIDDEN: True})
-    schema = StructType((*definition.schema.fields, column))
-    metadata = replace(definition.metadata, schema_string=schema_to_json(schema))
-    return replace(definition, metadata=metadata)
 
 
 def mark_rows(batch: pa.RecordBatch, change_type: str) -> pa.RecordBatch:
     """The rows with what became of them: insert, delete, update_preimage or update_postimage."""
     types = pa.repeat(pa.scalar(change_type), len(batch))
-    return batch.append_column(_CHANGE_TYPE, types)
+    return batch.append_column(CHANGE_TYPE_COLUMN, types)
 
 
 def mark_files(

@@ -24,6 +24,7 @@ from delta_ops.arrow.stored_names import rename_stored, stored_schema
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory, parse
@@ -300,7 +301,7 @@ def _new_path(partition_values: Mapping[str, str | None], codec: str) -> str:
 def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> str:
     directory = hive_directory(list(partition_values), partition_values)
     name = f"cdc-00000-{_new_uuid()}.c000.{codec}.parquet"
-    return "/".join(each for each in ("_change_data", directory, name) if each)
+    return "/".join(each for each in (CHANGE_DATA_DIRECTORY, directory, name) if each)
 
 
 def _new_uuid() -> str:

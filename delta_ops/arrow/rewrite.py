@@ -12,10 +12,8 @@ from delta_ops.arrow.scan import read_kept
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.clustering_columns import clustering_columns
 from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
-from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
@@ -42,10 +40,7 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
             num_rows += len(batch)
             yield batch
 
-    clustered_by: tuple[ColumnPath, ...] = ()
-    if definition.has("clustering"):
-        clustered_by = clustering_columns(snapshot.domain_metadata(), snapshot.uri)
-    writer = DataFileWriter(snapshot.storage, file_schema, stored, clustered_by)
+    writer = DataFileWriter(snapshot.storage, file_schema, stored, snapshot.clustering_columns)
     adds: list[AddFile] = []
     try:
         for files in outputs(group):

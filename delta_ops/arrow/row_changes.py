@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from delta_ops.arrow.change_files import change_files, validate_feed_columns
 from delta_ops.arrow.changeable import validate_changeable
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.write import Rows, definition_of_rows, write_rows
@@ -28,8 +27,9 @@ from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_write import discard_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.change_data import change_files, validate_feed_columns
 from delta_ops.protocol.identity_columns import Counted
-from delta_ops.protocol.row_rules import Identity, RowRule, not_null_rules
+from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
@@ -99,13 +99,14 @@ class Changed:
         """
         self.written += adds
         definition = self.transaction.definition
-        identities = (each for each in definition.row_rules if isinstance(each, Identity))
         staged = Staged(
             adds=tuple(adds),
             schema=definition.schema,
             partition_columns=definition.partition_columns,
             num_rows=0,
-            row_rules=frozenset((*not_null_rules(definition.schema), *identities, *checked)),
+            row_rules=counted_rules(definition.row_rules).union(
+                not_null_rules(definition.schema), checked
+            ),
             counted=counted,
         )
         self.transaction.stage(staged)

@@ -17,13 +17,7 @@ import pyarrow.types as pt
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
-from delta_ops.arrow.change_files import (
-    change_files,
-    feed_definition,
-    mark_files,
-    mark_rows,
-    validate_feed_columns,
-)
+from delta_ops.arrow.change_files import mark_files, mark_rows
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.missing_columns import MissingColumns
@@ -37,9 +31,14 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.protocol.change_data import (
+    change_files,
+    feed_definition,
+    validate_feed_columns,
+)
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
-from delta_ops.protocol.row_rules import Identity, not_null_rules
+from delta_ops.protocol.row_rules import counted_rules, not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -292,14 +291,9 @@ def _stage_batches(
         partition_columns=definition.partition_columns,
         num_rows=num_rows,
         row_rules=frozenset(
-            (*not_null_rules(definition.schema), *checks, *_counted_columns(definition))
+            (*not_null_rules(definition.schema), *checks, *counted_rules(definition.row_rules))
         ),
     )
-
-
-def _counted_columns(definition: TableDefinition) -> Iterator[Identity]:
-    """Identity columns: their values are counted, or given where that is allowed."""
-    return (rule for rule in definition.row_rules if isinstance(rule, Identity))
 
 
 def _surviving_rows(

@@ -48,8 +48,10 @@ from delta_ops.protocol.actions import (
     SetTransaction,
 )
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE, add_files
+from delta_ops.protocol.clustering_columns import clustering_columns
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.protocol.table_properties import TableProperties
 from delta_ops.storage import FileInfo, Storage
@@ -283,6 +285,17 @@ class Snapshot:
     def domain_metadata(self) -> Mapping[str, DomainMetadata]:
         """Domains that have not been removed."""
         return {name: d for name, d in self.state.domains.items() if not d.removed}
+
+    @property
+    def clustering_columns(self) -> tuple[ColumnPath, ...]:
+        """The columns by which the table is clustered, by physical names.
+
+        Raises:
+            InvalidRequestError: The table does not tell them.
+        """
+        if not self.definition.has("clustering"):
+            return ()
+        return clustering_columns(self.domain_metadata(), self.uri)
 
     def refresh(self) -> Snapshot:
         """The latest version; reads only what was committed since.

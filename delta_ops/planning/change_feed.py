@@ -23,6 +23,7 @@ from delta_ops.log.commit_times import CommitTimes
 from delta_ops.log.time_travel import timestamp_ms, version_at, version_from
 from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
 from delta_ops.protocol.actions import Metadata, RemoveFile
+from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
 from delta_ops.protocol.column_mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_paths import canonical_path
@@ -37,7 +38,7 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.protocol.type_widening import unreadable_columns
 
-CHANGE_TYPE = StructField("_change_type", STRING)
+CHANGE_TYPE = StructField(CHANGE_TYPE_COLUMN, STRING)
 """insert, delete, update_preimage or update_postimage."""
 COMMIT_VERSION = StructField("_commit_version", LONG)
 COMMIT_TIMESTAMP = StructField("_commit_timestamp", TIMESTAMP)

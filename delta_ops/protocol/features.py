@@ -110,7 +110,7 @@ FEATURES: tuple[Feature, ...] = (
         legacy_writer_version=4,
         enabled_by={"delta.enableChangeDataFeed": "true", "delta.enableChangeDataCapture": "true"},
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="generatedColumns",
@@ -127,14 +127,14 @@ FEATURES: tuple[Feature, ...] = (
         enabled_by={"delta.columnMapping.mode": ("name", "id")},
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="identityColumns",
         legacy_writer_version=6,
         rules=(Identity,),
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="timestampNtz",
@@ -157,7 +157,7 @@ FEATURES: tuple[Feature, ...] = (
         enabled_by={"delta.enableDeletionVectors": "true"},
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="v2Checkpoint",
@@ -173,14 +173,14 @@ FEATURES: tuple[Feature, ...] = (
         enabled_by={"delta.enableTypeWidening": "true"},
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="typeWidening-preview",
         for_readers=True,
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="variantType",
@@ -229,7 +229,7 @@ FEATURES: tuple[Feature, ...] = (
         name="allowColumnDefaults",
         field_keys=(CURRENT_DEFAULT,),
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="checkpointProtection",
@@ -240,7 +240,7 @@ FEATURES: tuple[Feature, ...] = (
         name="clustering",
         requires=("domainMetadata",),
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="coordinatedCommits-preview",
@@ -294,7 +294,7 @@ FEATURES: tuple[Feature, ...] = (
         enabled_by={"delta.enableRowTracking": "true"},
         requires=("domainMetadata",),
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
 )
 

@@ -10,7 +10,7 @@ A constraint is kept where its expression is true; null breaks it, as false does
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,11 @@ def rules_of_expressions(
             yield Generated(column, expression if isinstance(expression, str) else None)
         if any(key.startswith("delta.identity.") for key in field.metadata):
             yield Identity(column)
+
+
+def counted_rules(rules: Iterable[RowRule]) -> frozenset[RowRule]:
+    """The identity columns: their values are counted, or given where that is allowed."""
+    return frozenset(each for each in rules if isinstance(each, Identity))
 
 
 def _invariant(text: Any) -> str | None:

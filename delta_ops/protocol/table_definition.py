@@ -287,14 +287,12 @@ def _find_unsupported(
     found += _untold_mapping(definition, operation, engine)
     found += _unread_types(definition.schema, () if operation == "write" else _READ)
     if operation != "read":
-        found += (str(rule) for rule in _lost_rules(definition, operation, engine))
+        found += (str(rule) for rule in _lost_rules(definition, operation))
         found += _undeclared_types(definition)
     return found
 
 
-def _lost_rules(
-    definition: TableDefinition, operation: Operation, engine: Engine
-) -> Iterator[RowRule]:
+def _lost_rules(definition: TableDefinition, operation: Operation) -> Iterator[RowRule]:
     """The rules that an operation might break, or lose; rows that were there have kept them."""
     counted = {each.name for each in identity_columns(definition.schema)}
     names = {each.name for each in definition.schema.fields}
@@ -302,7 +300,7 @@ def _lost_rules(
         match rule:
             case Identity(column=column):
                 # What cannot be read of one cannot be kept, either.
-                is_kept = column in counted and (engine == "arrow" or operation == "restore")
+                is_kept = column in counted
             case _ if operation == "restore":
                 is_kept = True
             case Invariant(expression=None) | Generated(expression=None):

@@ -16,19 +16,21 @@ import contextlib
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, DataFrameWriter, Observation
+from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import DataFilesWritten, OnEvent
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.partition_values import hive_directory
-from delta_ops.protocol.stats import stats_from_footer
+from delta_ops.protocol.schema import drop_hidden
+from delta_ops.protocol.stats import ColumnPath, stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
 from delta_ops.spark.commit_protocol import ProtocolUnavailableError, write_parquet
@@ -44,6 +46,7 @@ from delta_ops.spark.places import options_to_write, remove_directory, spark_pat
 from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
 from delta_ops.spark.session import is_one_process, overriding
+from delta_ops.spark.stored_columns import columns_of_files
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer
@@ -61,6 +64,7 @@ _WRITE_OPTIONS: Mapping[str, str] = {
 }
 _WRITE_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
 }
 """Session settings that have no option of a write."""
 _CODEC = "delta.parquet.compression.codec"
@@ -76,6 +80,11 @@ class TableTarget:
 
     storage: Storage
     definition: TableDefinition
+    """With the columns that only these files have, if any."""
+    clustered_by: tuple[ColumnPath, ...] = ()
+    """Columns that get statistics in any case, by physical names."""
+    directory: str = ""
+    """Where below the root they are to lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +93,8 @@ class WrittenFiles:
 
     adds: tuple[AddFile, ...]
     num_rows: int
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What was computed over all rows."""
 
 
 class _Job(NamedTuple):
@@ -110,43 +121,52 @@ _Way = Callable[[_Job], _Found]
 
 
 def write_rows(
-    frame: DataFrame, checks: Sequence[RowCheck], target: TableTarget, on_event: OnEvent
+    frame: DataFrame,
+    checks: Sequence[RowCheck],
+    target: TableTarget,
+    on_event: OnEvent,
+    figures: Mapping[str, Column] = {},
 ) -> WrittenFiles:
     """Write rows to files, one or more for each partition that they hold.
 
     Args:
         frame: Columns with the table's names and types, in its order; it may have others beside
             them, which the checks look at.
+        figures: Aggregates to compute over the rows, by name.
 
     Raises:
         InvalidRequestError: A check found a row, or the rows could not be computed.
         StorageError: The store failed.
     """
-    fields = target.definition.partition_fields
-    names = [field.name for field in fields]
+    fields, names = target.definition.partition_fields, target.definition.partition_names
     all_checks = [*checks]
-    for field in fields:
-        all_checks += partition_text_checks(named_column(field.name), field, folds_case=_FOLDS_CASE)
+    for each in fields:
+        all_checks += partition_text_checks(named_column(each.name), each, folds_case=_FOLDS_CASE)
 
     def values_of(path: str) -> Mapping[str, str | None]:
-        return partition_values_of(path.split("/")[1:-1], fields)
+        below = path[len(target.directory) :].strip("/")
+        return partition_values_of(below.split("/")[1:-1], fields, names)
 
     def write_in(way: _Way) -> WrittenFiles:
-        directory = f"w-{uuid.uuid4().hex}"
-        checked, refuse_broken = _observe_checks(frame, all_checks, target)
+        directory = _new_directory(target)
+        checked, judge = _observe(frame, all_checks, figures, target)
         rows = checked.select(
-            *(named_column(f.name) for f in target.definition.data_schema.fields),
-            *(partition_text(named_column(f.name), f.data_type).alias(f.name) for f in fields),
+            *columns_of_files(target.definition),
+            *(
+                partition_text(named_column(f.name), f.data_type).alias(names[f.name])
+                for f in fields
+            ),
         )
         settings = settings_of(target.definition, frame.sparkSession)
         gathered = gather_partitions(rows, target.definition)
         on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
-        job = _Job(gathered, directory, target, names, settings, on_tasks)
+        job = _Job(gathered, directory, target, list(names.values()), settings, on_tasks)
         with _removing_on_failure(target.storage, directory):
             found = _run(job, way)
-            refuse_broken()
+            figured = judge()
             on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
-            return _describe_files(directory, found, values_of, target, data_change=True)
+            written = _describe_files(directory, found, values_of, target, data_change=True)
+            return replace(written, figures=figured)
 
     return _write_in_better_way(write_in)
 
@@ -161,7 +181,8 @@ def rewrite_rows(
 
     Args:
         frame: Columns with the table's names and types.
-        partition_values: As in the log; they reach the new files as they are.
+        partition_values: As in the log, in the order of the directories; they reach the new files
+            as they are.
 
     Raises:
         InvalidRequestError: A check found a row, or the rows could not be read.
@@ -173,13 +194,13 @@ def rewrite_rows(
         return dict(partition_values)
 
     def write_in(way: _Way) -> WrittenFiles:
-        top = f"w-{uuid.uuid4().hex}"
+        top = _new_directory(target)
         directory = f"{top}/{hive}" if hive else top
-        checked, refuse_broken = _observe_checks(frame, checks, target)
-        rows = checked.select(*(named_column(f.name) for f in target.definition.data_schema.fields))
+        checked, judge = _observe(frame, checks, {}, target)
+        rows = checked.select(*columns_of_files(target.definition))
         with _removing_on_failure(target.storage, top):
             found = _run(_Job(rows, directory, target), way)
-            refuse_broken()
+            judge()
             return _describe_files(directory, found, values_of, target, data_change=False)
 
     return _write_in_better_way(write_in)
@@ -191,17 +212,35 @@ def _write_in_better_way(write_in: Callable[[_Way], WrittenFiles]) -> WrittenFil
     return write_in(_write_by_listing)
 
 
-def _observe_checks(
-    frame: DataFrame, checks: Sequence[RowCheck], target: TableTarget
-) -> tuple[DataFrame, Callable[[], None]]:
-    """The rows to write, and what refuses them when they are written."""
-    if not checks:
-        return frame, lambda: None
+def _new_directory(target: TableTarget) -> str:
+    name = f"w-{uuid.uuid4().hex}"
+    return f"{target.directory}/{name}" if target.directory else name
+
+
+def directory_of(path: str) -> str:
+    """The directory of the job that wrote a file, by the file's canonical path."""
+    top, _, below = path.partition("/")
+    return f"{top}/{below.partition('/')[0]}" if top == CHANGE_DATA_DIRECTORY else top
+
+
+def _observe(
+    frame: DataFrame,
+    checks: Sequence[RowCheck],
+    figures: Mapping[str, Column],
+    target: TableTarget,
+) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
+    """The rows to write, and what refuses them when they are written, or gives the figures."""
+    if not checks and not figures:
+        return frame, dict
     observed = Observation()
-    return (
-        frame.observe(observed, *counts_of(checks)),
-        lambda: validate_counts(checks, observed.get, target.storage.uri),
-    )
+    aggregates = [each.alias(name) for name, each in figures.items()]
+
+    def judge() -> Mapping[str, Any]:
+        found = observed.get
+        validate_counts(checks, found, target.storage.uri)
+        return {name: found[name] for name in figures}
+
+    return frame.observe(observed, *counts_of(checks), *aggregates), judge
 
 
 def _run(job: _Job, way: _Way) -> _Found:
@@ -266,18 +305,18 @@ def _describe_files(
     data_change: bool,
 ) -> WrittenFiles:
     storage, definition = target.storage, target.definition
+    schema, settings = definition.physical_schema, definition.stats_settings
+    described_columns = drop_hidden(schema)
+    settings = replace(settings, always=target.clustered_by)
 
     def describe_file(info: FileInfo) -> tuple[AddFile | None, int]:
         footer = _footer_of(info, storage)
         if not footer.num_rows:
             return None, 0
-        validate_footer(footer, definition.schema, info.path)
+        validate_footer(footer, schema, info.path)
         values = values_of(info.path)
         stats = stats_from_footer(
-            footer,
-            definition.schema,
-            definition.partition_columns,
-            definition.properties.stats,
+            footer, described_columns, tuple(definition.partition_names.values()), settings
         )
         add = AddFile(
             path=encode_path(info.path),

@@ -25,10 +25,14 @@ _EMPTY_RELATIONS = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRel
 
 
 def gather_partitions(rows: DataFrame, definition: TableDefinition) -> DataFrame:
-    """The rows, those of a partition in as few tasks as the size of a file allows."""
+    """The rows, those of a partition in as few tasks as the size of a file allows.
+
+    Args:
+        rows: With the partition columns under their names in the log.
+    """
     if not _is_asked_for(definition):
         return rows
-    return rows.hint("rebalance", *map(named_column, definition.partition_columns))
+    return rows.hint("rebalance", *map(named_column, definition.partition_names.values()))
 
 
 def settings_of(definition: TableDefinition, spark: SparkSession) -> Mapping[str, str]:

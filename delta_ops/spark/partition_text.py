@@ -89,9 +89,12 @@ def partition_text_checks(
 
 
 def partition_values_of(
-    segments: Sequence[str], fields: Sequence[StructField]
+    segments: Sequence[str], fields: Sequence[StructField], names: Mapping[str, str]
 ) -> Mapping[str, str | None]:
     """The values for the log of a file in the directories `segments`.
+
+    Args:
+        names: The columns' names in the log.
 
     Raises:
         InvalidRequestError: One is no value of its column's type, such as a year beyond 9999.
@@ -101,7 +104,7 @@ def partition_values_of(
         text = _unescape(segment.partition("=")[2])
         try:
             value = None if text == HIVE_DEFAULT_PARTITION else parse(text, field.data_type)
-            values[field.name] = serialize(value, field.data_type)
+            values[names[field.name]] = serialize(value, field.data_type)
         except InvalidRequestError as error:
             raise InvalidRequestError(
                 f"partition column {field.name!r}: {error} Change the value or leave the row out"

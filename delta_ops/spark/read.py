@@ -15,9 +15,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.file_values import parse_partition_values
@@ -27,14 +28,18 @@ from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.char_types import char_lengths
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructField, StructType, find_field
-from delta_ops.protocol.table_definition import validate
+from delta_ops.protocol.row_tracking import row_columns, tracked_definition
+from delta_ops.protocol.schema import LONG, StructField, StructType, find_field
+from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
-from delta_ops.spark.file_index import FileGroup, GroupColumns, group_columns, groups_of
+from delta_ops.spark.file_index import ROW, FileGroup, GroupColumns, group_columns, groups_of
 from delta_ops.spark.places import spark_file, spark_path
 from delta_ops.spark.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session import session_time_zone
 
+_BASE_ROW_ID = StructField("delta_ops base row id", LONG)
+_COMMIT_VERSION = StructField("delta_ops commit version", LONG)
+"""What the log says of a file's rows; no table's names, for the spaces."""
 _FILE_COLUMNS = ("path", "size", "modification_time", "partition_values")
 
 
@@ -76,14 +81,60 @@ def read(
     return show(rows, snapshot.schema, wanted, predicate)
 
 
-def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
-    """All rows and columns of these live files."""
-    definition, time_zone = snapshot.definition, session_time_zone(spark)
-    fields = definition.partition_fields
+def read_files(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    adds: Iterable[AddFile],
+    definition: TableDefinition | None = None,
+) -> DataFrame:
+    """All rows and columns of files.
+
+    Args:
+        snapshot: The table's, which need not name them.
+        definition: What the files were written for, if not the snapshot's.
+    """
+    definition = definition or snapshot.definition
+    groups, chosen = _groups_of_adds(spark, snapshot, definition, adds)
+    return _read_groups(spark, snapshot, groups, chosen, definition)
+
+
+def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
+    """The rows of live files with what they keep wherever they are written.
+
+    The columns are those of `row_tracking.tracked_definition`.
+    """
+    tracked = row_columns(snapshot.definition, snapshot.uri)
+    if tracked is None:
+        return read_files(spark, snapshot, adds)
+    definition = tracked_definition(snapshot.definition, snapshot.uri)
+    beside = (_BASE_ROW_ID, _COMMIT_VERSION)
+    groups, chosen = _groups_of_adds(spark, snapshot, definition, adds, of_rows=True)
+    schema = StructType((*definition.schema.fields, *beside))
+    columns = ScanColumns(definition, schema, (*definition.partition_fields, *beside))
+    parts = scan(spark, snapshot, columns, groups, chosen, numbers_rows=True)
+    numbered = StructType((*schema.fields, StructField(ROW, LONG)))
+    rows = unite(spark, numbered, parts)
+    row_id = named_column(_BASE_ROW_ID.name) + named_column(ROW)
+    kept = {tracked.row_id: row_id, tracked.commit_version: named_column(_COMMIT_VERSION.name)}
+    rows = rows.withColumns(
+        {name: sf.coalesce(named_column(name), default) for name, default in kept.items()}
+    )
+    return select_columns(rows, [(each.name, each.name) for each in definition.schema.fields])
+
+
+def _groups_of_adds(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    definition: TableDefinition,
+    adds: Iterable[AddFile],
+    *,
+    of_rows: bool = False,
+) -> tuple[list[FileGroup], list[ChosenRows]]:
+    """As `_groups_of`; with the first id and the version of each file's rows, if asked for."""
+    time_zone, fields = session_time_zone(spark), definition.partition_fields
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
+    chosen: list[ChosenRows] = []
     for add in adds:
-        if add.deletion_vector is not None:
-            raise UnsupportedFeatureError(snapshot.uri, ("deletionVectors",), "read")
         path = canonical_path(add.path, snapshot.uri)
         values = parse_partition_values(
             fields,
@@ -94,10 +145,17 @@ def read_files(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile])
             path=path,
         )
         texts = tuple(physical_text(values[each.name]) for each in fields)
+        if of_rows:
+            numbers = (add.base_row_id, add.default_row_commit_version)
+            texts = (*texts, *map(physical_text, numbers))
         size = known_size(snapshot, path, add.size)
         file = (spark_file(spark, snapshot, path), size, add.modification_time)
-        by_values.setdefault(texts, []).append(file)
-    return _read_groups(spark, snapshot, groups_of(by_values))
+        if add.deletion_vector is None:
+            by_values.setdefault(texts, []).append(file)
+        elif size > 0:
+            group = FileGroup(values=texts, files=[file])
+            chosen.append(ChosenRows(group, path, Deleted(add.deletion_vector)))
+    return groups_of(by_values), chosen
 
 
 def _read_groups(
@@ -105,12 +163,13 @@ def _read_groups(
     snapshot: Snapshot,
     groups: Sequence[FileGroup],
     chosen: Sequence[ChosenRows] = (),
+    definition: TableDefinition | None = None,
 ) -> DataFrame:
     """All rows and columns of these files, in the table's order of columns."""
-    definition = snapshot.definition
+    definition = definition or snapshot.definition
     validate(definition, "read", table=snapshot.uri, engine="spark")
-    columns = ScanColumns(definition, snapshot.schema, definition.partition_fields)
-    return unite(spark, snapshot.schema, scan(spark, snapshot, columns, groups, chosen))
+    columns = ScanColumns(definition, definition.schema, definition.partition_fields)
+    return unite(spark, definition.schema, scan(spark, snapshot, columns, groups, chosen))
 
 
 def show(

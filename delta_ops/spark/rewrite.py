@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.log import Snapshot
+from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
-from delta_ops.spark.read import read_files
+from delta_ops.spark.read import read_kept
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session import overriding
 from delta_ops.transaction import RewriteGroup, Staged
@@ -33,20 +34,25 @@ def rewrite(spark: SparkSession) -> Rewriter:
     validate_arguments(rewrite, locals())
 
     def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        validate(snapshot.definition, "write", table=snapshot.uri, engine="spark")
+        definition = snapshot.definition
+        validate(definition, "write", table=snapshot.uri, engine="spark")
         checks = tuple(null_checks(snapshot.schema))
         total = sum(add.size for add in group.files)
         task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)
         with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
-            rows = read_files(spark, snapshot, group.files)
+            rows = read_kept(spark, snapshot, group.files)
             written = rewrite_rows(
                 rows.coalesce(max(1, round(total / group.target_size_bytes))),
                 checks,
                 {
                     name: group.files[0].partition_values.get(name)
-                    for name in snapshot.partition_columns
+                    for name in definition.partition_names.values()
                 },
-                TableTarget(storage=snapshot.storage, definition=snapshot.definition),
+                TableTarget(
+                    storage=snapshot.storage,
+                    definition=tracked_definition(definition, snapshot.uri),
+                    clustered_by=snapshot.clustering_columns,
+                ),
             )
         return Staged(
             adds=written.adds,

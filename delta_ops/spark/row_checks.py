@@ -100,7 +100,7 @@ def expression_checks(
     empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
     for rule in rules:
         condition = _condition_of(rule, definition)
-        if reason := _why_unusable(condition, empty):
+        if reason := why_unusable(condition, empty, must_be_true=True):
             raise InvalidRequestError(
                 f"{table}: {rule} ({rule.expression}) cannot be checked: {reason}. Drop it, or "
                 "write with the engine that added it"
@@ -130,8 +130,14 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
     return f"CAST(({rule.expression}) AS {spark_type.simpleString()})"
 
 
-def _why_unusable(text: str, empty: DataFrame) -> str:
-    """What keeps an expression from being checked; nothing if it can be."""
+def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:
+    """Why an expression cannot be left to every session to evaluate; nothing if it can.
+
+    Args:
+        text: In Spark's SQL.
+        empty: Rows, of which there are none, with the columns that it may look at.
+        must_be_true: It is a condition.
+    """
     if is_remote():
         return "a session of Spark Connect does not tell what is in it, use a classic one"
     try:
@@ -140,7 +146,7 @@ def _why_unusable(text: str, empty: DataFrame) -> str:
     except PySparkException as error:
         said = str(error).strip().splitlines()[0].partition(" SQLSTATE")[0].rstrip(".")
         return f"Spark does not understand it ({said})"
-    if [type(field.dataType) for field in fields] != [BooleanType]:
+    if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
         return "it is no condition"
     plan = selected._jdf.queryExecution().analyzed()
     if plan.getClass().getSimpleName() != "Project" or plan.child().children().nonEmpty():

@@ -96,6 +96,8 @@ def scan(
     columns: ScanColumns,
     groups: Sequence[FileGroup],
     chosen: Sequence[ChosenRows] = (),
+    *,
+    numbers_rows: bool = False,
 ) -> Iterator[DataFrame]:
     """The rows of these files, in parts that have the same columns.
 
@@ -105,6 +107,7 @@ def scan(
         columns: What is read of them.
         groups: Files of which all rows are wanted.
         chosen: Files of which some are.
+        numbers_rows: Whether the parts have the column `ROW` behind the others.
 
     Raises:
         DataFileError: A deletion vector cannot be read, or Spark would leave a file out.
@@ -115,10 +118,13 @@ def scan(
     _require_name_of_rows(snapshot, columns)
     _require_shredded_variants(spark, snapshot, columns.schema)
     show = partial(
-        select_table_columns, definition=columns.definition, fields=columns.schema.fields
+        select_table_columns,
+        definition=columns.definition,
+        fields=columns.schema.fields,
+        beside=(ROW,) if numbers_rows else (),
     )
     if groups:
-        yield show(_scan_groups(spark, snapshot, columns, groups))
+        yield show(_scan_groups(spark, snapshot, columns, groups, numbers_rows=numbers_rows))
     numbered = columns._replace(of_log=(*columns.of_log, FILE))
     for kind, keep in _KEEP.items():
         of_kind = [each for each in chosen if isinstance(each.rows, kind)]

@@ -62,10 +62,34 @@ def log_schema(
     return spark_schema_from_schema(_rename_as_stored(definition, typed), ())
 
 
+def columns_of_files(definition: TableDefinition) -> list[Column]:
+    """The columns of new files, of rows with those of the table: by physical names, with ids."""
+    fields = definition.data_schema.fields
+    if not definition.is_mapped:
+        return [named_column(each.name) for each in fields]
+    renamed = rename_columns(_attach_ids(StructType(fields)), physical_name)
+    stored = spark_schema_from_schema(renamed, (_SPARKS_ID,))
+    return [_stored_column(each, wanted) for each, wanted in zip(fields, stored, strict=True)]
+
+
+def _stored_column(field: StructField, wanted: spark_types.StructField) -> Column:
+    column = named_column(field.name)
+    if isinstance(field.data_type, StructType | ArrayType | MapType):
+        column = column.cast(wanted.dataType)  # fields of structs change names by their places
+    return column.alias(wanted.name, metadata=wanted.metadata)
+
+
 def select_table_columns(
-    rows: DataFrame, definition: TableDefinition, fields: Sequence[StructField]
+    rows: DataFrame,
+    definition: TableDefinition,
+    fields: Sequence[StructField],
+    beside: Sequence[str] = (),
 ) -> DataFrame:
-    """The table's columns, of rows with the columns of `stored_schema` and `log_schema`."""
+    """The table's columns, of rows with the columns of `stored_schema` and `log_schema`.
+
+    Args:
+        beside: Columns that are none of the table's, to keep as they are.
+    """
     stored = [_drop_void(_rename_as_stored(definition, (each,))).fields for each in fields]
     renamed = [
         (given[0].name, each.name)
@@ -73,9 +97,10 @@ def select_table_columns(
         if given and _is_as_stored(given[0].data_type, each.data_type)
     ]
     if len(renamed) == len(fields):
-        return select_columns(rows, renamed)
+        return select_columns(rows, [*renamed, *((name, name) for name in beside)])
     return rows.select(
-        *(_table_column(given, each) for given, each in zip(stored, fields, strict=True))
+        *(_table_column(given, each) for given, each in zip(stored, fields, strict=True)),
+        *map(named_column, beside),
     )
 
 

@@ -7,26 +7,37 @@ then: an interrupt or a listener's error, raised once the commit was tried, says
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.change_data import (
+    CHANGE_DATA_DIRECTORY,
+    CHANGE_TYPE_COLUMN,
+    change_files,
+    feed_definition,
+    validate_feed_columns,
+)
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.row_rules import counted_rules
+from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
-from delta_ops.protocol.table_definition import validate
-from delta_ops.spark.data_files import TableTarget, write_rows
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.spark.data_files import TableTarget, directory_of, write_rows
 from delta_ops.spark.expressions import matches
+from delta_ops.spark.missing_columns import complete
 from delta_ops.spark.places import reach, remove_directory
-from delta_ops.spark.read import read_files
+from delta_ops.spark.read import read_files, read_kept
 from delta_ops.spark.row_checks import RowCheck, checked_rules, expression_checks, null_checks
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.session import session_time_zone
@@ -172,29 +183,47 @@ class SparkWrite:
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
-        return self._stage(self._df, must_match)
+        transaction, definition = self._transaction, self._transaction.definition
+        table = transaction.log.uri
+        validate(definition, "write", table=table, engine="spark")  # it may be made, or changed
+        validate_feed_columns(definition, table)
+        rows = complete(self._df, definition, transaction.clock(), table)
+        checks = [*rows.checks, *_match_checks(must_match, definition.schema)]
+        staged, figures = self._stage(rows.frame, definition, checks, rows.figures)
+        return replace(staged, counted=rows.counted_values(figures))
 
-    def _stage(self, df: DataFrame, must_match: Predicate | None) -> Staged:
+    def _stage(
+        self,
+        df: DataFrame,
+        stored: TableDefinition,
+        checks: Iterable[RowCheck] = (),
+        figures: Mapping[str, Column] = {},
+    ) -> tuple[Staged, Mapping[str, Any]]:
+        """Write rows with the columns that files have; with what was computed over them."""
         transaction, definition = self._transaction, self._transaction.definition
         schema, table = definition.schema, transaction.log.uri
-        validate(definition, "write", table=table, engine="spark")  # it may be made, or changed
-        rows = fit(df, schema, table)
-        checks = [
+        rows = fit(df, stored.schema, table)
+        all_checks = [
             *rows.checks,
             *null_checks(schema),
             *expression_checks(definition, df.sparkSession, table),
-            *_match_checks(must_match, schema),
+            *checks,
         ]
-        target = TableTarget(storage=transaction.log.storage, definition=definition)
-        frame = generate_columns(rows.frame, df.columns, definition)
-        written = write_rows(stored_rows(frame, definition), checks, target, transaction.on_event)
-        return Staged(
+        target = TableTarget(
+            storage=transaction.log.storage,
+            definition=stored,
+            clustered_by=transaction.clustering_columns,
+        )
+        frame = stored_rows(generate_columns(rows.frame, df.columns, definition), definition)
+        written = write_rows(frame, all_checks, target, transaction.on_event, figures)
+        staged = Staged(
             adds=written.adds,
             schema=schema,
             partition_columns=definition.partition_columns,
             num_rows=written.num_rows,
-            row_rules=checked_rules(checks),
+            row_rules=checked_rules(all_checks) | counted_rules(definition.row_rules),
         )
+        return staged, written.figures
 
     def plan_replacement(self, snapshot: Snapshot, predicate: Predicate) -> Replacement:
         """See `WriteEngine`."""
@@ -203,27 +232,39 @@ class SparkWrite:
 
     def stage_survivors(self, files: Sequence[AddFile], predicate: Predicate) -> Staged:
         """See `WriteEngine`."""
-        snapshot = self._transaction.snapshot
+        snapshot, definition = self._transaction.snapshot, self._transaction.definition
         assert snapshot
-        rows = read_files(self._df.sparkSession, snapshot, files)
+        rows = read_kept(self._df.sparkSession, snapshot, files)
         # The table may have more columns by now, which are null in rows that were there before.
-        return self._stage(rows.filter(~matches(predicate, snapshot.schema)), None)
+        survivors = rows.filter(~matches(predicate, snapshot.schema))
+        return self._stage(survivors, tracked_definition(definition, snapshot.uri))[0]
 
     def write_change_files(
-        self,
-        replaced: Iterable[AddFile],  # noqa: ARG002
-        predicate: Predicate,  # noqa: ARG002
-        added: Sequence[AddFile],  # noqa: ARG002
+        self, replaced: Iterable[AddFile], predicate: Predicate, added: Sequence[AddFile]
     ) -> tuple[AddCdcFile, ...]:
-        """See `WriteEngine`; tables that would need it are refused before."""
-        raise UnsupportedFeatureError(
-            self._transaction.log.uri, ("changeDataFeed",), "written by Spark"
+        """See `WriteEngine`."""
+        transaction, definition = self._transaction, self._transaction.definition
+        spark, snapshot = self._df.sparkSession, self._transaction.snapshot
+        assert snapshot
+        gone = read_files(spark, snapshot, replaced).filter(matches(predicate, snapshot.schema))
+        changes = {
+            "delete": fit(gone, definition.schema, snapshot.uri).frame,
+            "insert": read_files(spark, snapshot, added, definition),
+        }
+        gone, come = (
+            rows.withColumn(CHANGE_TYPE_COLUMN, sf.lit(change)) for change, rows in changes.items()
         )
+        target = TableTarget(
+            storage=transaction.log.storage,
+            definition=feed_definition(definition),
+            directory=CHANGE_DATA_DIRECTORY,
+        )
+        return change_files(write_rows(gone.unionAll(come), (), target, transaction.on_event).adds)
 
     def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """See `WriteEngine`; directories of this engine hold nothing else."""
         uri = self._transaction.log.uri
-        for directory in {canonical_path(add.path, uri).partition("/")[0] for add in adds}:
+        for directory in {directory_of(canonical_path(add.path, uri)) for add in adds}:
             remove_directory(self._transaction.log.storage, directory)
 
 

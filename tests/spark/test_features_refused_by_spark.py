@@ -15,8 +15,6 @@ from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.maintenance import optimize
 
 CONFIGURATIONS = {
-    "columnMapping": {"delta.columnMapping.mode": "name"},
-    "changeDataFeed": {"delta.enableChangeDataFeed": "true"},
     "materializePartitionColumns": {"delta.feature.materializePartitionColumns": "supported"},
 }
 
@@ -40,12 +38,12 @@ def test_a_table_that_another_engine_writes(
     assert sorted(row["id"] for row in ds.read(spark, table).collect()) == [0, 1]
 
 
-def test_a_table_that_becomes_mapped_in_the_same_commit(
+def test_a_table_that_gets_the_feature_in_the_same_commit(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
     transaction = begin(DeltaLog(tmp_path))
-    transaction.set_properties(CONFIGURATIONS["columnMapping"])
-    with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
+    transaction.set_properties(CONFIGURATIONS["materializePartitionColumns"])
+    with pytest.raises(UnsupportedFeatureError, match="materializePartitionColumns"):
         ds.write(spark.range(1), transaction)
     assert DeltaLog(tmp_path).snapshot().version == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.column_mapping import physical_name
 from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.table_definition import TableDefinition
@@ -62,4 +63,8 @@ def is_hidden_directory(path: str, names: HiddenNames) -> bool:
 
 def is_hidden_name(name: str, names: HiddenNames) -> bool:
     """Whether a file is hidden by its own name, without a directory."""
-    return name.startswith(HIDING) and name != "_change_data" and not name.startswith(names.visible)
+    return (
+        name.startswith(HIDING)
+        and name != CHANGE_DATA_DIRECTORY
+        and not name.startswith(names.visible)
+    )
