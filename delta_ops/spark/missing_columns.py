@@ -26,7 +26,7 @@ from delta_ops.spark.schema import spark_schema_from_schema
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS_OF_TASK = (1 << 33) - 1
-"""Of Spark's increasing id, the bits that count the rows of a task."""
+"""The bits of Spark's increasing id that count the rows of a task."""
 _LAST = "delta_ops last value of "
 
 
