@@ -216,11 +216,11 @@ def test_a_new_operation_is_refused_by_what_it_needs(table: DeltaLog) -> None:
     protocol = Protocol(
         min_reader_version=3,
         min_writer_version=7,
-        reader_features=("variantType",),
-        writer_features=("variantType",),
+        reader_features=("variantType-preview",),
+        writer_features=("variantType-preview",),
     )
     create_commit(table.storage, table.log_directory, 3, [protocol])
-    assert health(table).figures.refused[SORT] == ("variantType",)
+    assert health(table).figures.refused[SORT] == ("variantType-preview",)
     assert health(table).operations == ()
 
 

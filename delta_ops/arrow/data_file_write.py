@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.arrow.dictionary_choice import choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
-from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.arrow.row_checks import has_required_values, validate_rows
 from delta_ops.arrow.stored_names import rename_stored, stored_schema
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
@@ -28,7 +28,6 @@ from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory, parse
-from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.schema import StructField, drop_hidden
 from delta_ops.protocol.stats import ColumnPath, FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
@@ -69,7 +68,7 @@ class DataFileWriter:
         self._codec = definition.properties.compression_codec
         self._is_chosen = _CODEC_PROPERTY in definition.metadata.configuration
         self._floats = dict(_float_columns(file_schema))
-        self._has_rules = bool(not_null_rules(definition.schema))
+        self._has_rules = has_required_values(definition.schema)
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
         is_plain = not definition.is_mapped and not definition.has("materializePartitionColumns")
         self._stored = file_schema if is_plain else stored_schema(definition)

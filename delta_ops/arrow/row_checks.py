@@ -34,13 +34,26 @@ from delta_ops.protocol.expression.resolution import finder_of, resolve_conditio
 from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
 from delta_ops.protocol.predicate.stored import stored_predicate
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, not_null_rules
-from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from delta_ops.protocol.schema import (
+    BINARY,
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    walk,
+)
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
 ExpressionRule = Check | Invariant | Generated
 Checks = Mapping[ExpressionRule, Callable[[pa.RecordBatch], None]]
 """What refuses batches in which a row breaks a rule, by the rule."""
+_STORED_VARIANT = StructType(
+    (StructField("metadata", BINARY, nullable=False), StructField("value", BINARY, nullable=False))
+)
 _Filter = Callable[[pa.RecordBatch], pa.RecordBatch]
 _SHOWN_COLUMNS = 20
 
@@ -192,6 +205,12 @@ def _text(value: pa.Scalar) -> str:
         return reprlib.repr(value)
 
 
+def has_required_values(schema: StructType) -> bool:
+    """Whether there is anything that must not be null: a column, or a part of a variant."""
+    types = (data_type for _, data_type in walk(schema))
+    return bool(not_null_rules(schema)) or VARIANT in types
+
+
 def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
     """Refuse rows that break a rule.
 
@@ -204,7 +223,8 @@ def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
         InvalidRequestError: With the column.
     """
     for field in schema.fields:
-        if not not_null_rules(StructType((field,))) or field.name not in rows.column_names:
+        is_checked = has_required_values(StructType((field,)))
+        if not is_checked or field.name not in rows.column_names:
             continue
         if (path := _first_null(rows[field.name], field)) is not None:
             broken = _first_broken(rows, field)
@@ -244,6 +264,8 @@ def _find_nulls(array: Any, data_type: DataType, nullable: bool, path: str) -> I
                 yield from _find_nulls(member, each.data_type, each.nullable, f"{path}.{each.name}")
         case ArrayType(element_type=element_type, contains_null=contains_null):
             yield from _find_nulls(array.flatten(), element_type, contains_null, f"{path}.element")
+        case PrimitiveType() if data_type == VARIANT:
+            yield from _find_nulls(array, _STORED_VARIANT, True, path)
         case MapType():
             keys, values = entries(array).flatten().flatten()
             yield from _find_nulls(keys, data_type.key_type, True, f"{path}.key")

@@ -17,7 +17,7 @@ from typing import Literal
 
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.row_rules import Check, Generated, Identity
-from delta_ops.protocol.schema import CURRENT_DEFAULT, TIMESTAMP_NTZ, DataType
+from delta_ops.protocol.schema import CURRENT_DEFAULT, TIMESTAMP_NTZ, VARIANT, DataType
 
 FEATURES_READER_VERSION = 3
 FEATURES_WRITER_VERSION = 7
@@ -185,8 +185,10 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="variantType",
         for_readers=True,
-        operations=_OPEN,
+        types=(VARIANT,),
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_BOTH,
     ),
     Feature(
         name="variantType-preview",
@@ -198,8 +200,9 @@ FEATURES: tuple[Feature, ...] = (
         name="variantShredding",
         for_readers=True,
         requires=("variantType",),
-        operations=_OPEN,
+        operations=_OPEN | {"restore"},
         read_by=_BOTH,
+        written_by=_BOTH,
     ),
     Feature(
         name="variantShredding-preview",

@@ -33,6 +33,7 @@ from delta_ops.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     ArrayType,
     DataType,
     DecimalType,
@@ -186,9 +187,10 @@ class FileStatsMaker:
         is_legacy = legacy_calendar(metadata.metadata).is_used
         nan_is_seen = (metadata.created_by or "").startswith(_NAN_AWARE_WRITER)
         self._columns = [
-            _column(*found[".".join(path)], path, data_type, is_legacy, nan_is_seen)
+            _column(*found[name], path, data_type, is_legacy, nan_is_seen)
             for path, data_type in indexed_data_leaves(schema, tuple(partition_columns), settings)
-            if not isinstance(data_type, ArrayType | MapType) and ".".join(path) in found
+            if not isinstance(data_type, ArrayType | MapType)
+            and (name := _name_in_footer(path, data_type)) in found
         ]
         self._has_fractions = any(
             each.data_type in (FLOAT, DOUBLE) or isinstance(each.data_type, DecimalType)
@@ -225,6 +227,11 @@ class FileStatsMaker:
             "nullCount": null_counts,
         }
         return _json(stats) if self._has_fractions else _QUICK_ENCODER.encode(stats).decode()
+
+
+def _name_in_footer(path: ColumnPath, data_type: DataType) -> str:
+    # Of a variant the dictionary is null where the variant is.
+    return ".".join((*path, "metadata") if data_type == VARIANT else path)
 
 
 def _object(value: object) -> Mapping[str, Any]:

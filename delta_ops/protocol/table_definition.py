@@ -76,8 +76,9 @@ _DONE: Mapping[Operation, str] = {
     "clean up": "cleaned up",
     "compact": "compacted",
 }
-_READ: tuple[DataType, ...] = (VARIANT, VOID)
-"""Types that engines read beside those of which values can be compared."""
+_WRITTEN: tuple[DataType, ...] = (VARIANT,)
+_READ: tuple[DataType, ...] = (*_WRITTEN, VOID)
+"""Types that engines write and read beside those of which values can be compared."""
 _ENFORCED = (NotNull, Check, Invariant)
 """Row rules that engines check; the Arrow engine refuses expressions that it cannot evaluate."""
 
@@ -285,7 +286,7 @@ def _find_unsupported(
         return found
     _validate_schema(definition, table)
     found += _untold_mapping(definition, operation, engine)
-    found += _unread_types(definition.schema, () if operation == "write" else _READ)
+    found += _unread_types(definition.schema, _WRITTEN if operation == "write" else _READ)
     if operation != "read":
         found += (str(rule) for rule in _lost_rules(definition, operation))
         found += _undeclared_types(definition)

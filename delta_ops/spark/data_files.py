@@ -65,6 +65,9 @@ _WRITE_OPTIONS: Mapping[str, str] = {
 _WRITE_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
+    # Variants are written whole, as every reader of tables takes them.
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
 }
 """Session settings that have no option of a write."""
 _CODEC = "delta.parquet.compression.codec"

@@ -15,6 +15,7 @@ from pyspark.sql import types as spark_types
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.schema import (
+    VARIANT,
     ArrayType,
     DataType,
     MapType,
@@ -48,9 +49,8 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
     """
     found = data_schema_from_spark(schema)
     for path, data_type in walk(found):
-        if not isinstance(data_type, StructType | ArrayType | MapType) and not is_comparable(
-            data_type
-        ):
+        is_nested = isinstance(data_type, StructType | ArrayType | MapType)
+        if not is_nested and data_type != VARIANT and not is_comparable(data_type):
             raise InvalidRequestError(
                 f"Column {'.'.join(path)} is of Spark's type {data_type.name}, which a Delta table "
                 "cannot hold in this version of delta_ops; cast or drop the column."

@@ -16,6 +16,7 @@ from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
+    VARIANT,
     ArrayType,
     DataType,
     MapType,
@@ -117,6 +118,11 @@ def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> N
         if isinstance(by_name[name], StructType | ArrayType | MapType):
             raise InvalidRequestError(
                 f"partition column {name!r} is nested; partition by a column of a primitive type"
+            )
+        if by_name[name] == VARIANT:
+            raise InvalidRequestError(
+                f"partition column {name!r} is a variant, of which no path can tell the value; "
+                "partition by a column taken out of it"
             )
     if len(set(partition_by)) < len(partition_by):
         raise InvalidRequestError("a partition column is named twice")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -17,6 +19,7 @@ from delta_ops.protocol.schema import LONG, STRING, StructField
 from tests.peers.delta_spark import DeltaSpark
 from tests.peers.test_features_written import (
     MODE,
+    actions,
     create,
     data,
     protocol_of,
@@ -151,3 +154,25 @@ def test_a_clustered_table_is_written_in_turn(
         delta_spark.write(tmp_path, pa.table({"id": [n + 10], "v": ["y"]}))
         delta_spark.sql(f"OPTIMIZE delta.`{tmp_path}`")
     assert [row["id"] for row in same_rows(delta_spark, tmp_path)] == [0, 1, 10, 11]
+
+
+def test_variants_are_written_in_turn(
+    tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    delta_spark.sql(f"CREATE TABLE delta.`{theirs}` (id BIGINT, v VARIANT) USING delta")
+    values = spark.createDataFrame([(1, '{"a":[1,2]}'), (2, None)], "id long, t string")
+    ds.write(values.select("id", sf.parse_json("t").alias("v")).coalesce(1), ours)
+    delta_spark.sql(f"INSERT INTO delta.`{theirs}` SELECT * FROM delta.`{ours}`")
+    assert protocol_of(ours) == protocol_of(theirs)
+    assert schema_of(ours) == schema_of(theirs)
+    (of_ours,), (of_theirs,) = (actions(root, v, "add") for root, v in ((ours, 0), (theirs, 1)))
+    assert json.loads(of_ours["stats"]) == json.loads(of_theirs["stats"])
+    for root in (ours, theirs):
+        delta_spark.sql(f"INSERT INTO delta.`{root}` SELECT 3L, parse_json('7')")
+        kept = da.to_table(root, predicate=col("id") == 1)
+        da.write(root, kept)
+        optimize(DeltaLog(root), engine=ds.rewrite(spark))
+        said = delta_spark.sql(f"SELECT id, to_json(v) AS v FROM delta.`{root}` ORDER BY id")
+        assert [row["v"] for row in said] == ['{"a":[1,2]}', '{"a":[1,2]}', None, "7"]
+        assert delta_spark.validate(root)
