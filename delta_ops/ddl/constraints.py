@@ -43,7 +43,8 @@ def add_constraint(
     Args:
         name: Case does not count.
         condition: A condition of Spark SQL over the table's columns, true for every row.
-        engine: Checks the rows that are there; `delta_ops.arrow.check_rows` if None.
+        engine: Checks the rows that are there; `delta_ops.arrow.check_rows` if None, and
+            `delta_ops.spark.check_rows(spark)` for a condition that only Spark can evaluate.
         txn: Application id and version: a change that the table holds already is not made again.
         user_metadata: Any text, kept in commitInfo.
 

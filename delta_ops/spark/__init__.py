@@ -10,6 +10,7 @@ except ImportError as error:
     ) from error
 
 from delta_ops.spark.changes import read_changes
+from delta_ops.spark.existing_rows import check_rows
 from delta_ops.spark.packages import packages
 from delta_ops.spark.progress import show_progress
 from delta_ops.spark.read import read
@@ -18,6 +19,7 @@ from delta_ops.spark.session import get_session
 from delta_ops.spark.write import stage_write, write
 
 __all__ = [
+    "check_rows",
     "get_session",
     "packages",
     "read",

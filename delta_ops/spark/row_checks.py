@@ -86,19 +86,26 @@ def null_checks(schema: StructType) -> Iterator[RowCheck]:
 
 
 def expression_checks(
-    definition: TableDefinition, spark: SparkSession, table: str
+    definition: TableDefinition,
+    spark: SparkSession,
+    table: str,
+    rules: Sequence[RowRule] | None = None,
 ) -> Iterator[RowCheck]:
     """A check for each CHECK constraint, invariant and generated column of the table.
+
+    Args:
+        rules: The ones that are asked for; None: all of them.
 
     Raises:
         InvalidRequestError: One cannot be evaluated over the table's columns alone, the same in
             every session.
     """
-    rules = [each for each in definition.row_rules if isinstance(each, ExpressionRule)]
-    if not rules:
+    wanted = definition.row_rules if rules is None else rules
+    of_expressions = [each for each in wanted if isinstance(each, ExpressionRule)]
+    if not of_expressions:
         return
     empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
-    for rule in rules:
+    for rule in of_expressions:
         condition = _condition_of(rule, definition)
         if reason := why_unusable(condition, empty, must_be_true=True):
             raise InvalidRequestError(

@@ -1,0 +1,58 @@
+"""Check rows: hold new rules against the rows that a table has, before the table demands them.
+
+Source: PROTOCOL.md, "CHECK Constraints" and "Column Invariants" (every row satisfies them).
+
+All rows are read once, whatever the number of rules, and of these only the columns that the rules
+are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.row_rules import Check, NotNull
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.failures import translating_failures
+from delta_ops.spark.read import read
+from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
+from delta_ops.transaction.existing_rows import RowChecker
+
+
+def check_rows(spark: SparkSession) -> RowChecker:
+    """The Spark engine for `ddl.add_constraint` and `ddl.set_not_null`.
+
+    The function it returns raises `InvalidRequestError` where a row breaks a rule, or Spark cannot
+    evaluate a condition, the same in every session, over the table's columns alone.
+    """
+    validate_arguments(check_rows, locals())
+
+    def check(
+        snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
+    ) -> None:
+        expressions = [rule for rule in rules if isinstance(rule, Check)]
+        checks = [
+            *(each for each in null_checks(definition.schema) if each.rule in rules),
+            *expression_checks(definition, spark, snapshot.uri, expressions),
+        ]
+        with translating_failures(snapshot.uri, snapshot.uri):
+            (counts,) = read(spark, snapshot).agg(*counts_of(checks)).collect()
+        for number, each in enumerate(checks):
+            if counts[str(number)]:
+                raise InvalidRequestError(
+                    f"{snapshot.uri}: {_describe_breach(each.rule)} each row that is there (it is broken by "
+                    f"{counts[str(number)]}); correct or delete these rows first. Nothing was "
+                    "changed"
+                )
+
+    return check
+
+
+def _describe_breach(rule: object) -> str:
+    if isinstance(rule, Check):
+        return f"{rule} ({rule.expression}) is not true for"
+    return f"{rule} does not hold for"

@@ -1,0 +1,39 @@
+"""New rules, held by Spark against the rows that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, ddl
+from delta_ops.errors import InvalidRequestError
+
+ONLY_SPARK = "levenshtein(name, 'abc') < 3"
+
+
+def test_a_condition_that_only_spark_evaluates(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2], "name": ["abd", "ab"]}))
+    with pytest.raises(InvalidRequestError, match="needs the Spark engine"):
+        ddl.add_constraint(tmp_path, "near", ONLY_SPARK)
+    ddl.add_constraint(tmp_path, "near", ONLY_SPARK, engine=ds.check_rows(spark))
+    assert DeltaLog(tmp_path).snapshot().version == 1
+    far = spark.createDataFrame([(3, "something")], "id long, name string")
+    with pytest.raises(InvalidRequestError, match="near"):
+        ds.write(far, tmp_path)
+
+
+def test_rows_that_break_a_rule_keep_it_out(tmp_path: Path, spark: SparkSession) -> None:
+    da.write(tmp_path, pa.table({"id": [1, None, 3, 4]}))
+    engine = ds.check_rows(spark)
+    with pytest.raises(InvalidRequestError, match=r"id > 1\) is not true .* broken by 2\)"):
+        ddl.add_constraint(tmp_path, "large", "id > 1", engine=engine)
+    with pytest.raises(InvalidRequestError, match=r"NOT NULL id does not hold .* broken by 1"):
+        ddl.set_not_null(tmp_path, "id", engine=engine)
+    with pytest.raises(InvalidRequestError, match="not the same each time"):
+        ddl.add_constraint(tmp_path, "luck", "rand() < id", engine=engine)
+    assert DeltaLog(tmp_path).snapshot().version == 0
