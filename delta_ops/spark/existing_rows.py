@@ -44,9 +44,9 @@ def check_rows(spark: SparkSession) -> RowChecker:
         for number, each in enumerate(checks):
             if counts[str(number)]:
                 raise InvalidRequestError(
-                    f"{snapshot.uri}: {_describe_breach(each.rule)} each row that is there (it is broken by "
-                    f"{counts[str(number)]}); correct or delete these rows first. Nothing was "
-                    "changed"
+                    f"{snapshot.uri}: {_describe_breach(each.rule)} each row that is there (it is "
+                    f"broken by {counts[str(number)]}); correct or delete these rows first. "
+                    "Nothing was changed"
                 )
 
     return check
