@@ -21,9 +21,12 @@ from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog, col
+from delta_ops import DeltaLog, begin, col, ddl
+from delta_ops.arrow.scan import read_kept
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import Event, Progress
+from delta_ops.maintenance import optimize
+from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.column_lineage import column_lineage, remember_input
 from tests.arrow import foreign_table
@@ -100,6 +103,55 @@ def test_rows_are_replaced(tmp_path: Path, remote: SparkSession) -> None:
     ds.write(sevens, tmp_path, "overwrite")
     assert rows(da.to_table(tmp_path)) == [{"id": 7, "p": 1}]
     assert ds.read(remote, tmp_path, version=0).count() == 10
+
+
+def test_features_of_writers_are_kept(tmp_path: Path, remote: SparkSession) -> None:
+    properties = {
+        "delta.columnMapping.mode": "name",
+        "delta.enableRowTracking": "true",
+        "delta.enableChangeDataFeed": "true",
+        "delta.enableDeletionVectors": "true",
+    }
+    made = remote.range(6).selectExpr("id", "struct(id AS x) AS s").coalesce(1)
+    ds.write(made, tmp_path, configuration=properties)
+    da.delete(tmp_path, col("id") == 5)
+    nine = remote.range(9, 10).selectExpr("id", "struct(id AS x) AS s")
+    ds.write(nine, tmp_path, "overwrite", replace_where=col("id").isin([2, 9]))
+    optimize(DeltaLog(tmp_path), engine=ds.rewrite(remote))
+    snapshot = DeltaLog(tmp_path).snapshot()
+    names = row_columns(snapshot.definition, snapshot.uri)
+    assert names is not None
+    kept = pa.Table.from_batches(read_kept(snapshot, snapshot.add_files(), ["id", names.row_id]))
+    row_ids = dict(zip(*kept.to_pydict().values(), strict=True))
+    assert {key: row_ids[key] for key in (0, 1, 3, 4)} == {0: 0, 1: 1, 3: 3, 4: 4}
+    assert sorted(row["s"]["x"] for row in rows(da.to_table(snapshot))) == [0, 1, 3, 4, 9]
+    changes = rows(pa.table(da.read_changes(tmp_path, 2, columns=["id", "_change_type"])))
+    assert sorted(row["id"] for row in changes) == [2, 9]
+
+
+def test_columns_fill_themselves(tmp_path: Path, remote: SparkSession) -> None:
+    counted = {
+        "delta.identity.start": 1,
+        "delta.identity.step": 1,
+        "delta.identity.allowExplicitInsert": False,
+    }
+    fields = (
+        StructField("n", LONG, metadata=counted),
+        StructField("v", LONG),
+        StructField("d", STRING, metadata={"CURRENT_DEFAULT": "'it'"}),
+    )
+    ddl.create_table(tmp_path, StructType(fields))
+    for _ in range(2):
+        ds.write(remote.range(3).selectExpr("id AS v"), tmp_path)
+    found = rows(da.to_table(tmp_path))
+    assert len({row["n"] for row in found}) == 6
+    assert {row["d"] for row in found} == {"it"}
+    made = StructField("d", STRING, metadata={"CURRENT_DEFAULT": "concat('a', 'b')"})
+    transaction = begin(DeltaLog(tmp_path / "made"))
+    transaction.create_table(StructType((StructField("v", LONG), made)))
+    transaction.commit(operation="CREATE TABLE")
+    with pytest.raises(InvalidRequestError, match="does not tell what is in it"):
+        ds.write(remote.range(3).selectExpr("id AS v"), tmp_path / "made")
 
 
 def test_deleted_rows_are_left_out(tmp_path: Path, remote: SparkSession) -> None:

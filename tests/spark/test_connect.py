@@ -20,6 +20,6 @@ def test_all_checks_hold_on_a_session_of_connect(tmp_path: Path) -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
