@@ -57,8 +57,8 @@ from tests.spark.frames import rows_of, sorted_texts
 pytestmark = pytest.mark.spark
 
 ZONE = "spark.sql.session.timeZone"
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
-FEWER_SEEDS = SEEDS[:17]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 20))]
+FEWER_SEEDS = SEEDS[:9]
 
 Rows = list[dict[str, Any]]
 Readers = Mapping[str, Callable[[Path], Rows]]
