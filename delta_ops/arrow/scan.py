@@ -33,7 +33,12 @@ from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
-from delta_ops.protocol.row_tracking import RowColumns, row_columns, tracked_definition
+from delta_ops.protocol.row_tracking import (
+    RowColumns,
+    row_columns,
+    tracked_definition,
+    validate_ids,
+)
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -240,11 +245,9 @@ def _stored_file(
 
 
 def _row_ids(add: AddFile, columns: RowColumns, table: str) -> RowIds:
-    if add.base_row_id is None or add.default_row_commit_version is None:
-        raise InvalidRequestError(
-            f"{table} tracks its rows (delta.enableRowTracking), and file {add.path} has no ids "
-            "for them; set the property to false, or overwrite the rows of the file"
-        )
+    validate_ids(add, table)
+    assert add.base_row_id is not None
+    assert add.default_row_commit_version is not None
     return RowIds(
         columns=columns, base=add.base_row_id, commit_version=add.default_row_commit_version
     )

@@ -30,8 +30,9 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
         return ()
     try:
         columns = json.loads(domain.configuration)["clusteringColumns"]
-        if all(isinstance(name, str) for path in columns for name in path):
-            return tuple(tuple(path) for path in columns)
+        paths = tuple((each,) if isinstance(each, str) else tuple(each) for each in columns)
+        if all(isinstance(name, str) for path in paths for name in path):
+            return paths
     except (ValueError, KeyError, TypeError):
         pass
     raise InvalidRequestError(

@@ -199,6 +199,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="variantShredding",
         for_readers=True,
+        enabled_by={"delta.enableVariantShredding": "true"},
         requires=("variantType",),
         operations=_OPEN | {"restore"},
         read_by=_BOTH,
@@ -207,7 +208,6 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="variantShredding-preview",
         for_readers=True,
-        enabled_by={"delta.enableVariantShredding": "true"},
         operations=_OPEN,
         read_by=_BOTH,
     ),

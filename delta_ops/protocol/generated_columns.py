@@ -10,7 +10,7 @@ from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.identity_columns import is_identity
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
-from delta_ops.protocol.schema import StructField, StructType, find_field, walk
+from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_field, walk
 
 
 def validate_generated(schema: StructType) -> None:
@@ -38,6 +38,11 @@ def _validate_expression(field: StructField, schema: StructType) -> None:
     if not isinstance(text, str) or not text.strip():
         raise InvalidRequestError(
             f"the generation expression of column {field.name} is {text!r}; give a text of SQL"
+        )
+    if VARIANT in (data_type for _, data_type in walk(StructType((field,)))):
+        raise InvalidRequestError(
+            f"column {field.name} is generated ({text}) and holds a variant, which the protocol "
+            "does not allow; generate a text, or give the column in the data"
         )
     try:
         root = parse_expression(text).root

@@ -115,6 +115,19 @@ def tracked_definition(definition: TableDefinition, table: str) -> TableDefiniti
     return replace(definition, metadata=metadata)
 
 
+def validate_ids(add: AddFile, table: str) -> None:
+    """Refuse a file whose rows cannot keep their ids, since the log tells none of them.
+
+    Raises:
+        InvalidRequestError: With the file.
+    """
+    if add.base_row_id is None or add.default_row_commit_version is None:
+        raise InvalidRequestError(
+            f"{table} tracks its rows (delta.enableRowTracking), and file {add.path} has no ids "
+            "for them; set the property to false, or overwrite the rows of the file"
+        )
+
+
 def high_water_mark(domains: Mapping[str, DomainMetadata], table: str) -> int:
     """The greatest id that was given; -1 before the first.
 

@@ -13,9 +13,12 @@ from dataclasses import replace
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
+    BINARY,
+    VARIANT,
     ArrayType,
     DataType,
     MapType,
+    PrimitiveType,
     StructType,
     map_members,
     walk,
@@ -37,6 +40,37 @@ def merge_schemas(table: StructType, data: StructType) -> StructType:
         if each.name.lower() not in table.fields_by_lower_name
     )
     return StructType((*kept, *added))
+
+
+def keep_variants(data: StructType, table: StructType) -> StructType:
+    """The schema of Arrow data, in which a variant is a struct, with the table's variants."""
+    kept = _keep_variants(data, table)
+    assert isinstance(kept, StructType)
+    return kept
+
+
+def _keep_variants(given: DataType, known: DataType | None) -> DataType:
+    match given, known:
+        case StructType(), PrimitiveType() if known == VARIANT:
+            parts = {each.name: each.data_type for each in given.fields}
+            return VARIANT if parts == {"metadata": BINARY, "value": BINARY} else given
+        case StructType(), StructType():
+            types = {each.name.lower(): each.data_type for each in known.fields}
+            return StructType(
+                tuple(
+                    replace(
+                        each, data_type=_keep_variants(each.data_type, types.get(each.name.lower()))
+                    )
+                    for each in given.fields
+                )
+            )
+        case ArrayType(), ArrayType():
+            return replace(
+                given, element_type=_keep_variants(given.element_type, known.element_type)
+            )
+        case MapType(), MapType():
+            return replace(given, value_type=_keep_variants(given.value_type, known.value_type))
+    return given
 
 
 def validate_alike(table: StructType, data: StructType) -> None:

@@ -296,7 +296,11 @@ def _find_unsupported(
 def _lost_rules(definition: TableDefinition, operation: Operation) -> Iterator[RowRule]:
     """The rules that an operation might break, or lose; rows that were there have kept them."""
     counted = {each.name for each in identity_columns(definition.schema)}
-    names = {each.name for each in definition.schema.fields}
+    names = {
+        each.name
+        for each in definition.schema.fields
+        if VARIANT not in (data_type for _, data_type in walk(StructType((each,))))
+    }
     for rule in definition.row_rules:
         match rule:
             case Identity(column=column):

@@ -18,7 +18,7 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.failures import translating_failures
-from delta_ops.spark.read import read
+from delta_ops.spark.read import read_files
 from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
 from delta_ops.transaction.existing_rows import RowChecker
 
@@ -40,7 +40,8 @@ def check_rows(spark: SparkSession) -> RowChecker:
             *expression_checks(definition, spark, snapshot.uri, expressions),
         ]
         with translating_failures(snapshot.uri, snapshot.uri):
-            (counts,) = read(spark, snapshot).agg(*counts_of(checks)).collect()
+            rows = read_files(spark, snapshot, snapshot.add_files())  # as they are stored
+            (counts,) = rows.agg(*counts_of(checks)).collect()
         for number, each in enumerate(checks):
             if counts[str(number)]:
                 raise InvalidRequestError(

@@ -18,7 +18,16 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.column_defaults import column_defaults, default_value
 from delta_ops.protocol.identity_columns import Counted, IdentityColumn, identity_columns
-from delta_ops.protocol.schema import NO_COLUMNS, StructField, StructType, find_field
+from delta_ops.protocol.predicate import parse_literal
+from delta_ops.protocol.schema import (
+    INTEGER_RANGES,
+    LONG,
+    NO_COLUMNS,
+    TIMESTAMP,
+    StructField,
+    StructType,
+    find_field,
+)
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column, parse_physical_text, physical_text
 from delta_ops.spark.row_checks import RowCheck, why_unusable
@@ -108,10 +117,21 @@ def complete(
 
 def _count_on(column: IdentityColumn, num_tasks: int) -> Column:
     """The next values; null past the last that the type can hold."""
+    low, high = INTEGER_RANGES[LONG]
+    if not low <= column.next_value <= high:
+        return sf.lit(None).cast("long")
     row = sf.monotonically_increasing_id().bitwiseAND(sf.lit(_ROWS_OF_TASK))
     number = row * sf.lit(num_tasks) + sf.spark_partition_id()
     steps = sf.try_multiply(number, sf.lit(column.step).cast("long"))
     return sf.try_add(steps, sf.lit(column.next_value).cast("long"))
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        parse_literal(text)
+    except InvalidRequestError:
+        return False
+    return True
 
 
 def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -> Column:
@@ -119,7 +139,12 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
     text = column_defaults(StructType((field,)))[field.name]
     try:
         value = physical_text(default_value(field, now_ms, table))
-    except InvalidRequestError:  # it is no literal
+    except InvalidRequestError:
+        if _is_literal(text) and field.data_type != TIMESTAMP:  # whose zone may be the session's
+            raise InvalidRequestError(
+                f"{table}: the default of column {field.name} ({text}) does not fit its type "
+                f"{field.data_type.name}; set another one, or give the column in the data"
+            ) from None
         empty = spark.createDataFrame([], spark_schema_from_schema(NO_COLUMNS))
         sql = f"CAST(({text}) AS {spark_type.simpleString()})"
         if reason := why_unusable(sql, empty):
@@ -128,4 +153,6 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
                 "Give the column in the data"
             ) from None
         return sf.expr(sql)
+    if value is None:
+        return sf.lit(None).cast(spark_type)
     return parse_physical_text(sf.lit(value).cast("string"), field.data_type).cast(spark_type)

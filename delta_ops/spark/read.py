@@ -28,7 +28,7 @@ from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.char_types import char_lengths
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.row_tracking import row_columns, tracked_definition
+from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
 from delta_ops.protocol.schema import LONG, StructField, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.spark.expressions import named_column, pad, physical_text, select_columns, to_column
@@ -146,6 +146,7 @@ def _groups_of_adds(
         )
         texts = tuple(physical_text(values[each.name]) for each in fields)
         if of_rows:
+            validate_ids(add, snapshot.uri)
             numbers = (add.base_row_id, add.default_row_commit_version)
             texts = (*texts, *map(physical_text, numbers))
         size = known_size(snapshot, path, add.size)

@@ -38,6 +38,9 @@ _OF_SESSION = frozenset(
         "VariableReference",
         "OuterReference",
         "CurrentUser",
+        "CurrentDatabase",
+        "CurrentCatalog",
+        "CurrentTimeZone",
     }
 )
 """Catalyst's expressions for what is defined in a session, or outside of the row."""

@@ -400,6 +400,16 @@ class Transaction:
             self._define(move_marks(self.metadata, staged.counted, self.log.uri))
         self._draft.apply(Add(files=staged.adds, num_rows=staged.num_rows))
 
+    @property
+    def new_files(self) -> tuple[AddFile, ...]:
+        """The files that bring rows and that no version has named yet."""
+        return tuple(each for each in self._draft.added if each.data_change)
+
+    @property
+    def removes_rows(self) -> bool:
+        """Whether files are removed whose rows are gone then."""
+        return any(each.data_change for each in self._draft.removed)
+
     def remove(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Remove live files; with `data_change` False, staged ones hold their rows."""
         now_ms, live = self.clock(), tuple(files)

@@ -36,7 +36,11 @@ from delta_ops.protocol.schema import (
     validate_distinct,
     walk,
 )
-from delta_ops.protocol.schema_evolution import merge_schemas, validate_given_once
+from delta_ops.protocol.schema_evolution import (
+    keep_variants,
+    merge_schemas,
+    validate_given_once,
+)
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.create_table import new_metadata, validate_names
@@ -224,20 +228,27 @@ def _replace(
     if transaction.snapshot is None:
         return
     plan = engine.plan_replacement(transaction.snapshot, predicate)
+    tells_rows = bool(plan.mixed) and transaction.definition.has_change_feed
+    if tells_rows and transaction.removes_rows:
+        raise InvalidRequestError(
+            f"{transaction.log.uri}: this commit removes rows already, which the change data feed "
+            "would miss beside rows that are replaced; commit them one after the other"
+        )
     transaction.remove_rows(plan.matched)
-    transaction.remove(plan.mixed)
     if not plan.mixed:
         return
-    added = [each for each in written if isinstance(each, AddFile)]
+    if tells_rows:
+        replaced = chain(add_files(plan.matched), plan.mixed)
+        changes = engine.write_change_files(replaced, predicate, transaction.new_files)
+        written += changes
+        transaction.add_change_files(changes)
+        if not changes:
+            return  # no row goes or comes; a file written again would look as if all of its did
+    transaction.remove(plan.mixed)
     survivors = engine.stage_survivors(plan.mixed, predicate)
     written += survivors.adds
     # They were in the table before, so they are no output of this write.
     transaction.stage(replace(survivors, num_rows=0))
-    if transaction.definition.has_change_feed:
-        replaced = chain(add_files(plan.matched), plan.mixed)
-        changes = engine.write_change_files(replaced, predicate, added)
-        written += changes
-        transaction.add_change_files(changes)
 
 
 def _change_schema(
@@ -290,7 +301,7 @@ def _overwrite_metadata(
     if columns is None:
         columns = [_partition_column(schema, name, table) for name in current.partition_columns]
     made = new_metadata(
-        schema,
+        keep_variants(schema, current.schema),
         partition_by=columns,
         configuration=current.metadata.configuration,
         created_ms=0,

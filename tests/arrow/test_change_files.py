@@ -193,6 +193,33 @@ def test_another_reader_sees_the_same_feed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_replacement_that_changes_no_row_changes_no_file(tmp_path: Path) -> None:
+    configuration = {"delta.enableChangeDataFeed": "true"}
+    da.write(tmp_path, data(1, 2, 9), configuration=configuration)
+    before = DeltaLog(tmp_path).snapshot()
+    da.write(tmp_path, data(5).slice(0, 0), "overwrite", replace_where=col("id") == 5)
+    after = DeltaLog(tmp_path).snapshot()
+    assert after.version == 1
+    assert [add.path for add in after.add_files()] == [add.path for add in before.add_files()]
+    assert feed(tmp_path, 1) == []
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
+
+
+def test_all_that_a_commit_brings_is_told(tmp_path: Path) -> None:
+    configuration = {"delta.enableChangeDataFeed": "true"}
+    da.write(tmp_path, data(1, 2, 9), configuration=configuration)
+    transaction = begin(DeltaLog(tmp_path))
+    transaction.stage(da.stage_write(transaction, data(100)))
+    da.write(transaction, data(2), "overwrite", replace_where=col("id") == 2)
+    told = [(number, change) for number, _, change in feed(tmp_path, 1)]
+    assert sorted(told) == [(2, "delete"), (2, "insert"), (100, "insert")]
+    transaction = begin(DeltaLog(tmp_path))
+    assert transaction.snapshot
+    transaction.remove(list(transaction.snapshot.add_files())[:1])
+    with pytest.raises(InvalidRequestError, match="one after the other"):
+        da.write(transaction, data(9), "overwrite", replace_where=col("id") == 9)
+
+
 def test_without_the_property_no_change_is_told(tmp_path: Path) -> None:
     da.write(tmp_path, data(1, 2))
     transaction = begin(DeltaLog(tmp_path))

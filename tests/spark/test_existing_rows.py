@@ -12,7 +12,9 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, ddl
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import STRING, StructField, StructType
 
+CHAR = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
 ONLY_SPARK = "levenshtein(name, 'abc') < 3"
 
 
@@ -25,6 +27,13 @@ def test_a_condition_that_only_spark_evaluates(tmp_path: Path, spark: SparkSessi
     far = spark.createDataFrame([(3, "something")], "id long, name string")
     with pytest.raises(InvalidRequestError, match="near"):
         ds.write(far, tmp_path)
+
+
+def test_padding_is_no_part_of_a_value(tmp_path: Path, spark: SparkSession) -> None:
+    ddl.create_table(tmp_path, StructType((StructField("c", STRING, metadata=CHAR),)))
+    da.write(tmp_path, pa.table({"c": ["ab"]}))
+    with pytest.raises(InvalidRequestError, match="not true"):
+        ddl.add_constraint(tmp_path, "full", "length(c) = 5", engine=ds.check_rows(spark))
 
 
 def test_rows_that_break_a_rule_keep_it_out(tmp_path: Path, spark: SparkSession) -> None:

@@ -29,6 +29,7 @@ from delta_ops.protocol.schema import (
     LONG,
     STRING,
     TIMESTAMP,
+    ArrayType,
     DataType,
     StructField,
     StructType,
@@ -224,10 +225,15 @@ def test_identity_columns_are_counted_on_by_both_engines(
 def test_identity_values_past_the_last_are_refused(tmp_path: Path, spark: SparkSession) -> None:
     near = {**IDENTITY, "delta.identity.start": -(2**63) + 8}
     create(tmp_path, StructField("id", LONG, metadata=near), StructField("v", LONG))
+    ds.write(spark.range(0).withColumnRenamed("id", "v"), tmp_path)
     rows_of_task = spark.range(20, numPartitions=1).withColumnRenamed("id", "v")
     with pytest.raises(InvalidRequestError, match="no values left"):
         ds.write(rows_of_task, tmp_path)
     assert not list(tmp_path.rglob("*.parquet"))
+    used_up = {**near, "delta.identity.highWaterMark": -(2**63)}
+    create(tmp_path / "u", StructField("id", LONG, metadata=used_up), StructField("v", LONG))
+    with pytest.raises(InvalidRequestError, match="no values left"):
+        ds.write(rows_of_task, tmp_path / "u")
 
 
 @pytest.mark.parametrize(
@@ -253,6 +259,28 @@ def test_defaults_are_for_columns_that_the_data_leave_out(
     assert [row["d"] for row in by_id(da.to_table(tmp_path))] == [expected, None, expected]
 
 
+def test_null_is_a_default_of_any_type(tmp_path: Path, spark: SparkSession) -> None:
+    nested = StructType((StructField("a b", LONG),))
+    null = {"CURRENT_DEFAULT": "NULL"}
+    struct = StructField("s", nested, metadata=null)
+    array = StructField("many", ArrayType(STRING), metadata=null)
+    create(tmp_path, StructField("id", LONG), struct, array, **{MODE: "name"})
+    ds.write(spark.range(1), tmp_path)
+    assert rows(da.to_table(tmp_path)) == [{"id": 0, "s": None, "many": None}]
+
+
+def test_a_file_without_ids_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    ds.write(spark.range(3).coalesce(1), tmp_path, configuration=TRACKING)
+    commit = tmp_path / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    for line in lines:
+        for key in ("baseRowId", "defaultRowCommitVersion"):
+            line.get("add", {}).pop(key, None)
+    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InvalidRequestError, match="has no ids"):
+        ds.write(spark.range(1), tmp_path, "overwrite", replace_where=col("id") == 0)
+
+
 def test_a_default_of_the_day_is_that_of_the_write(tmp_path: Path, spark: SparkSession) -> None:
     default = StructField("d", DATE, metadata={"CURRENT_DEFAULT": "current_date()"})
     create(tmp_path, StructField("id", LONG), default)
@@ -261,8 +289,11 @@ def test_a_default_of_the_day_is_that_of_the_write(tmp_path: Path, spark: SparkS
     assert before <= da.to_table(tmp_path)["d"][0].as_py() <= datetime.now(UTC).date()
 
 
-@pytest.mark.parametrize("text", ["rand() * 7", "id", "(SELECT 1)", "nonsense("])
-def test_defaults_that_differ_from_row_to_row_are_refused(
+@pytest.mark.parametrize(
+    "text",
+    ["rand() * 7", "id", "(SELECT 1)", "nonsense(", "1.5", "'abc'", "length(current_database())"],
+)
+def test_defaults_that_are_not_the_same_everywhere_are_refused(
     tmp_path: Path, spark: SparkSession, text: str
 ) -> None:
     default = StructField("d", LONG, metadata={"CURRENT_DEFAULT": text})
