@@ -586,7 +586,6 @@ def test_a_table_that_has_a_column_twice_is_not_written(
     [
         pytest.param("null AS v", "v", id="a column without a type"),
         pytest.param("named_struct('i', interval 1 day) AS v", "v.i", id="an interval in a struct"),
-        pytest.param("parse_json('1') AS v", "v", id="a variant"),
     ],
 )
 def test_a_new_table_with_a_type_that_delta_lacks_is_refused_by_column(
