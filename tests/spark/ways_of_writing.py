@@ -1,4 +1,8 @@
-"""The two ways in which Spark writes data files, as a fixture."""
+"""The two ways in which Spark writes data files, as a fixture.
+
+The one that lists what was written is for sessions that cannot have the other; the checks on Spark
+Connect go it each time, all tests of both ways only in the long proofs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import pytest
 PROTOCOL, LISTING = "commit protocol", "listing"
 
 
-@pytest.fixture(params=[PROTOCOL, LISTING])
+@pytest.fixture(params=[PROTOCOL, pytest.param(LISTING, marks=pytest.mark.long)])
 def way_of_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways to write; the other one is not to be had."""
     from delta_ops.spark import data_files
