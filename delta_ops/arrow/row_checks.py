@@ -35,7 +35,7 @@ from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
 from delta_ops.protocol.predicate.stored import stored_predicate
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, not_null_rules
 from delta_ops.protocol.schema import (
-    BINARY,
+    STORED_VARIANT,
     VARIANT,
     ArrayType,
     DataType,
@@ -51,9 +51,6 @@ from delta_ops.protocol.table_definition import TableDefinition
 ExpressionRule = Check | Invariant | Generated
 Checks = Mapping[ExpressionRule, Callable[[pa.RecordBatch], None]]
 """What refuses batches in which a row breaks a rule, by the rule."""
-_STORED_VARIANT = StructType(
-    (StructField("metadata", BINARY, nullable=False), StructField("value", BINARY, nullable=False))
-)
 _Filter = Callable[[pa.RecordBatch], pa.RecordBatch]
 _SHOWN_COLUMNS = 20
 
@@ -265,7 +262,7 @@ def _find_nulls(array: Any, data_type: DataType, nullable: bool, path: str) -> I
         case ArrayType(element_type=element_type, contains_null=contains_null):
             yield from _find_nulls(array.flatten(), element_type, contains_null, f"{path}.element")
         case PrimitiveType() if data_type == VARIANT:
-            yield from _find_nulls(array, _STORED_VARIANT, True, path)
+            yield from _find_nulls(array, STORED_VARIANT, True, path)
         case MapType():
             keys, values = entries(array).flatten().flatten()
             yield from _find_nulls(keys, data_type.key_type, True, f"{path}.key")

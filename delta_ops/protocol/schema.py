@@ -131,6 +131,11 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
 
+STORED_VARIANT = StructType(
+    (StructField("metadata", BINARY, nullable=False), StructField("value", BINARY, nullable=False))
+)
+"""A variant as files and Arrow data have it: the dictionary of its field names, and its bytes."""
+
 HIDDEN = "delta_ops.hidden"
 """In the metadata of a column that only files have, while they are read and written."""
 CURRENT_DEFAULT = "CURRENT_DEFAULT"

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
-    BINARY,
+    STORED_VARIANT,
     VARIANT,
     ArrayType,
     DataType,
@@ -23,6 +23,8 @@ from delta_ops.protocol.schema import (
     map_members,
     walk,
 )
+
+_VARIANT_PARTS = {each.name: each.data_type for each in STORED_VARIANT.fields}
 
 
 def merge_schemas(table: StructType, data: StructType) -> StructType:
@@ -53,7 +55,7 @@ def _keep_variants(given: DataType, known: DataType | None) -> DataType:
     match given, known:
         case StructType(), PrimitiveType() if known == VARIANT:
             parts = {each.name: each.data_type for each in given.fields}
-            return VARIANT if parts == {"metadata": BINARY, "value": BINARY} else given
+            return VARIANT if parts == _VARIANT_PARTS else given
         case StructType(), StructType():
             types = {each.name.lower(): each.data_type for each in known.fields}
             return StructType(
