@@ -30,6 +30,8 @@ from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
+ROW_TRACKING_PRESERVED = "delta.rowTracking.preserved"
+"""The tag of a commit that keeps the ids of all rows."""
 _MARK = "rowIdHighWaterMark"
 _NO_MARK = -1
 """Before the first id, which is 0."""
@@ -49,6 +51,13 @@ def counts_rows(definition: TableDefinition) -> bool:
     return definition.has("rowTracking") and not suspended
 
 
+def tracks_rows(definition: TableDefinition) -> bool:
+    """Whether rows keep their ids wherever they are written."""
+    return definition.has("rowTracking") and bool(
+        ROW_TRACKING.value_in(definition.metadata.configuration)
+    )
+
+
 def row_columns(definition: TableDefinition, table: str) -> RowColumns | None:
     """The columns by which rows keep their ids; None where the table does not ask for that.
 
@@ -58,9 +67,9 @@ def row_columns(definition: TableDefinition, table: str) -> RowColumns | None:
     Raises:
         InvalidRequestError: The table does not tell them.
     """
-    configuration = definition.metadata.configuration
-    if not definition.has("rowTracking") or not ROW_TRACKING.value_in(configuration):
+    if not tracks_rows(definition):
         return None
+    configuration = definition.metadata.configuration
     names = [each.value_in(configuration) for each in (ROW_ID_COLUMN, ROW_COMMIT_VERSION_COLUMN)]
     if not all(names):
         raise InvalidRequestError(

@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
+from delta_ops.protocol.row_tracking import ROW_TRACKING_PRESERVED, tracks_rows
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.conflicts import Footprint
 
 _ENGINE = "delta_ops"
@@ -23,8 +25,13 @@ def commit_info(
     metrics: Mapping[str, int],
     footprint: Footprint,
     user_metadata: str | None,
+    definition: TableDefinition,
 ) -> dict[str, Any]:
-    """The body of `commitInfo`, but for what each attempt of the commit says anew."""
+    """The body of `commitInfo`, but for what each attempt of the commit says anew.
+
+    Args:
+        definition: The table as the commit leaves it.
+    """
     info: dict[str, Any] = {
         "operation": operation,
         "operationParameters": {k: _parameter(v) for k, v in parameters.items()},
@@ -34,6 +41,9 @@ def commit_info(
     }
     if user_metadata is not None:
         info["userMetadata"] = user_metadata
+    if tracks_rows(definition):
+        # Every operation of ours keeps the ids of rows that it copies or updates.
+        info["tags"] = {ROW_TRACKING_PRESERVED: "true"}
     return {**info, "engineInfo": engine_info()}
 
 

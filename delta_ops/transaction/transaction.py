@@ -728,7 +728,9 @@ class Transaction:
         footprint = self._footprint()
         return Proposal(
             actions=self._draft.actions(self.clock()),
-            info=commit_info(operation, parameters, metrics, footprint, user_metadata),
+            info=commit_info(
+                operation, parameters, metrics, footprint, user_metadata, self.definition
+            ),
             txn_id=str(uuid.uuid4()),
             footprint=footprint,
             txns=tuple(self._draft.txns.values()),

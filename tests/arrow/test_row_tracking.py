@@ -164,12 +164,20 @@ def test_no_reader_sees_the_columns(table: Path) -> None:
     assert {row["id"]: row["w"] for row in rows(da.to_table(table))} == expected
 
 
+def test_each_commit_says_that_it_keeps_the_ids(table: Path) -> None:
+    da.update(table, {"v": 1}, col("id") == 1)
+    optimize(DeltaLog(table))
+    said = [each.commit_info.get("tags") for each in DeltaLog(table).history()]
+    assert said == [{"delta.rowTracking.preserved": "true"}] * len(said)
+
+
 def test_a_table_that_only_counts_keeps_no_ids(tmp_path: Path) -> None:
     da.write(tmp_path, data(1, 2), configuration={"delta.feature.rowTracking": "supported"})
     da.update(tmp_path, {"v": "1"}, col("id") == 2)
     [add] = DeltaLog(tmp_path).snapshot().add_files()
     assert (add.base_row_id, add.default_row_commit_version) == (2, 1)
     assert mark(tmp_path) == 3
+    assert all("tags" not in each.commit_info for each in DeltaLog(tmp_path).history())
     assert rows_by_deltalake(tmp_path) == rows(da.to_table(tmp_path))
     set_properties(tmp_path, TRACKED)
     assert tracked(tmp_path) == {1: (2, 1), 2: (3, 1)}

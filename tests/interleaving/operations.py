@@ -80,6 +80,36 @@ def _delete_partition(log: DeltaLog, scene: Scene, _role: Role) -> CommitResult:
     return da.write(transaction, nothing, "overwrite", replace_where=col("p") == "b")
 
 
+def _delete_row(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
+    """Each role another row of one file, by its deletion vector."""
+    return da.delete(begin(log, clock=scene.clock), col("id") == 1 + role)
+
+
+def _update_row(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
+    """A row that a deletion takes too, or one that nobody else changes."""
+    transaction = begin(log, clock=scene.clock)
+    return da.update(transaction, {"id": "id + 50"}, col("id") == 2 + role)
+
+
+def _merge_rows(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
+    return (
+        da.merge(
+            begin(log, clock=scene.clock),
+            rows_of(*merged_rows(role)),
+            "target.id = source.id",
+            txn=(f"merge {role}", 1),
+        )
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
+
+
+def merged_rows(role: Role) -> Rows:
+    """One that is there, with another partition, and a new one."""
+    return ((3 - role, "c"), (70 + role, "c"))
+
+
 def _optimize(log: DeltaLog, scene: Scene, _role: Role) -> OptimizeResult:
     return optimize(log, clock=scene.clock)
 
@@ -167,6 +197,21 @@ def _add_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
     return None if set(new) & set(rows) else (*rows, *new)
 
 
+def _without_row(rows: Rows, _scene: Scene, role: Role) -> Rows:
+    return tuple(row for row in rows if row[0] != 1 + role)
+
+
+def _updated_row(rows: Rows, _scene: Scene, role: Role) -> Rows:
+    return tuple((id + 50 * (id == 2 + role), p) for id, p in rows)
+
+
+def _merge_into(rows: Rows, _scene: Scene, role: Role) -> Rows | None:
+    """A rerun finds its rows there, and changes none."""
+    new = merged_rows(role)
+    ids = {id for id, _ in new}
+    return None if set(new) & set(rows) else (*(r for r in rows if r[0] not in ids), *new)
+
+
 def _restored_rows(rows: Rows, scene: Scene, _role: Role) -> Rows | None:
     return scene.versions[scene.restored[0]] if scene.versions else rows
 
@@ -205,6 +250,15 @@ OPERATIONS = {
             always_commits=True,
             run=_delete_partition,
             effect=lambda rows, _scene, _role: tuple(row for row in rows if row[1] != "b"),
+        ),
+        Operation(name="delete-row", run=_delete_row, effect=_without_row, scene="vectors"),
+        Operation(name="update-row", run=_update_row, effect=_updated_row, scene="vectors"),
+        Operation(
+            name="merge-rows",
+            always_commits=True,
+            run=_merge_rows,
+            effect=_merge_into,
+            scene="vectors",
         ),
         Operation(name="optimize", run=_optimize),
         Operation(name="restore", run=_restore, effect=_restored_rows),

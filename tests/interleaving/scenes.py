@@ -104,6 +104,18 @@ def aged_due(root: Path) -> Scene:
     return _aged("aged due", root, {"delta.checkpointInterval": "6"})
 
 
+def vectors(root: Path) -> Scene:
+    """Files of several rows, of which deletion vectors may name some, and one does."""
+    table = Table(root)
+    properties = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "true"}
+    table.write([1, 2, 3, 4], "a", partition_by=["p"], configuration=properties)
+    table.write([5, 6], "b")
+    da.delete(begin(table.log, clock=table.clock), col("id") == 4)
+    table.date()
+    table.pass_time(days=1)
+    return replace(_scene("vectors", table), restored=(1, 0), reverted=2)
+
+
 def _aged(name: str, root: Path, properties: dict[str, str]) -> Scene:
     table = Table(root)
     configuration = {"delta.checkpointInterval": "100", **properties}
@@ -166,4 +178,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "aged": aged,
     "aged v2": aged_v2,
     "aged due": aged_due,
+    "vectors": vectors,
 }
