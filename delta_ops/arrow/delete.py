@@ -11,25 +11,26 @@ import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.change_files import mark_rows
+from delta_ops.arrow.changed_files import Rewriter, tell_rows, write_again
 from delta_ops.arrow.conditions import Condition, condition_of
-from delta_ops.arrow.matching import Touched, find_rows, find_touched
-from delta_ops.arrow.row_changes import (
-    Changed,
-    Rewriter,
-    RowChange,
-    commit_change,
-    num_live_rows,
-    open_for_change,
-    write_again,
-)
+from delta_ops.arrow.data_file_write import discard
+from delta_ops.arrow.matching import find_rows, find_touched
 from delta_ops.arrow.scan import read_files, read_kept
-from delta_ops.arrow.vectors import mark_deleted, vector_metrics
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
+from delta_ops.transaction.row_changes import (
+    Changed,
+    RowChange,
+    Touched,
+    commit_change,
+    delete_metrics,
+    num_live_rows,
+    open_for_change,
+)
 from delta_ops.transaction.write import Target
 
 
@@ -64,7 +65,7 @@ def delete(
         UnsupportedFeatureError: The table uses what this engine cannot write.
     """
     validate_arguments(delete, locals())
-    transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted")
+    transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted", "arrow")
     condition = condition_of(predicate, snapshot.schema, transaction.clock())
     change = RowChange(
         operation="DELETE",
@@ -73,7 +74,7 @@ def delete(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    return commit_change(transaction, change, partial(_delete, snapshot, condition))
+    return commit_change(transaction, change, partial(_delete, snapshot, condition), discard)
 
 
 def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:
@@ -92,47 +93,24 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
     changed.remove([*touched.matched, *mixed])
     _tell(snapshot, condition, touched, changed)
     num_copied = sum(num_live_rows(add) or 0 for add in adds)
-    return {
-        "numRemovedFiles": changed.num_removed,
-        "numRemovedBytes": changed.removed_bytes,
-        "numAddedFiles": len(adds),
-        "numAddedBytes": changed.added_bytes,
-        "numAddedChangeFiles": len(changed.change_files),
-        "numCopiedRows": num_copied,
-        # As the reference has it: not told where a file without statistics is removed as a whole.
-        **({} if touched.num_rows is None else {"numDeletedRows": touched.num_rows}),
-        "numDeletionVectorsAdded": 0,
-        "numDeletionVectorsRemoved": sum(
-            each.deletion_vector is not None for each in (*touched.matched, *mixed)
-        ),
-        "numDeletionVectorsUpdated": 0,
-    }
+    return delete_metrics(changed, touched.num_rows, num_copied, ())
 
 
 def _delete_by_vectors(
     snapshot: Snapshot, condition: Condition, changed: Changed
 ) -> dict[str, int]:
     touched = find_rows(snapshot, condition)
-    mark_deleted(changed, touched.mixed)
+    changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)
     _tell(snapshot, condition, touched, changed)
-    return {
-        "numRemovedFiles": changed.num_removed,
-        "numRemovedBytes": changed.removed_bytes,
-        "numAddedFiles": 0,
-        "numAddedBytes": 0,
-        "numAddedChangeFiles": len(changed.change_files),
-        "numCopiedRows": 0,
-        **({} if touched.num_rows is None else {"numDeletedRows": touched.num_rows}),
-        **vector_metrics(changed, touched.mixed),
-    }
+    return delete_metrics(changed, touched.num_rows, 0, touched.mixed)
 
 
 def _tell(snapshot: Snapshot, condition: Condition, touched: Touched, changed: Changed) -> None:
     """Tell of the deleted rows; where only whole files go, their actions tell it."""
     if touched.mixed:
-        files = [*touched.matched, *(each.file for each in touched.mixed)]
-        changed.tell((each, _deleted_rows(snapshot, condition, each)) for each in files)
+        rows = ((each, _deleted_rows(snapshot, condition, each)) for each in touched.files)
+        tell_rows(changed, rows)
 
 
 def _deleted_rows(

@@ -7,8 +7,8 @@ partition values and statistics.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from delta_ops.arrow.conditions import Condition
-from delta_ops.arrow.row_changes import num_live_rows
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.log.deletion_vector_read import load_deletion_vector
@@ -26,32 +25,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage.concurrency import run_parallel
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TouchedFile:
-    """A file with matching rows."""
-
-    file: AddFile
-    num_rows: int
-    """The rows that match."""
-    is_whole: bool
-    """Whether all rows do."""
-    gone: BitMap64 | None = None
-    """Numbers of these rows and of those that are deleted already, from 0 in the order of the file;
-    None where nobody asked for them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touched:
-    """The live files that hold matching rows."""
-
-    matched: Sequence[AddFile]
-    """Every row matches."""
-    mixed: Sequence[TouchedFile]
-    """Some rows match."""
-    num_rows: int | None
-    """The rows that match; None where a file that was not opened does not tell."""
+from delta_ops.transaction.row_changes import Touched, TouchedFile, num_live_rows
 
 
 def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,43 +13,18 @@ from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions import Rows, evaluate_condition, scatter
 from delta_ops.arrow.merge_columns import SOURCE, TARGET, MergeColumns, Side
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.transaction.merge import Action, Clause, Occasion
 
-Occasion = Literal["matched", "not matched", "not matched by source"]
-Action = Literal["update", "delete", "insert"]
 SIDES: Mapping[Occasion, Sequence[Side]] = {
     "matched": (TARGET, SOURCE),
     "not matched": (SOURCE,),
     "not matched by source": (TARGET,),
 }
 """The sides that have a row on each occasion."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
-    """A clause as the caller gives it."""
-
-    occasion: Occasion
-    action: Action
-    updates: Mapping[str, Any] | None = None
-    """Values by column; None: those of all columns of the source."""
-    predicate: Expression | None = None
-    except_columns: Sequence[str] = ()
-
-    @property
-    def takes_all(self) -> bool:
-        """Whether the clause takes all columns of the source."""
-        return self.updates is None and self.action != "delete"
-
-    @property
-    def described(self) -> dict[str, str]:
-        """The clause as the reference has it in `operationParameters`."""
-        said = {"predicate": self.predicate.text} if self.predicate else {}
-        return {"actionType": self.action, **said}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

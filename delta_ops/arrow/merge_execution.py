@@ -10,68 +10,86 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.change_files import mark_files
-from delta_ops.arrow.matching import TouchedFile, number_rows
-from delta_ops.arrow.merge_clauses import Clause, PlannedClause
+from delta_ops.arrow.changed_files import Rewriter, go_through, tell_rows, write_again
+from delta_ops.arrow.data_file_write import discard
+from delta_ops.arrow.matching import number_rows
+from delta_ops.arrow.merge_clauses import PlannedClause
 from delta_ops.arrow.merge_matching import FileMatches, match_file
-from delta_ops.arrow.merge_planning import MergePlan, MergeRequest, plan_merge
-from delta_ops.arrow.row_changes import (
-    Changed,
-    Rewriter,
-    go_through,
-    num_live_rows,
-    write_again,
-)
-from delta_ops.arrow.vectors import mark_deleted, vector_metrics
+from delta_ops.arrow.merge_planning import MergePlan, plan_merge
 from delta_ops.arrow.write import write_rows
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression, parse_expression
+from delta_ops.protocol.features import Engine
+from delta_ops.transaction.merge import Clause, Condition, MergeRequest, merge_metrics
+from delta_ops.transaction.row_changes import Changed, Discard, TouchedFile, num_live_rows
 
 _Matched = Sequence[tuple[AddFile, FileMatches]]
 """Files that can hold rows which meet some of the source, with what becomes of their rows."""
 
 
-def execute_merge(
-    request: MergeRequest, clauses: Sequence[Clause], snapshot: Snapshot, changed: Changed
-) -> dict[str, int]:
-    """Write the files of a merge, and return its `operationMetrics`.
+class ArrowMerge:
+    """How this engine merges rows; see `MergeEngine`."""
 
-    Args:
-        request: What is asked for.
-        clauses: In the order in which they decide.
-        snapshot: The table before.
-        changed: Collects the files.
+    name: Engine = "arrow"
 
-    Raises:
-        InvalidRequestError: A name, type or value does not fit, or a row breaks a rule.
-    """
-    transaction = changed.transaction
-    plan = plan_merge(request, clauses, snapshot, transaction)
-    transaction.read(plan.read)
-    files = plan_scan(snapshot, plan.read)
-    has_vectors = transaction.properties.deletion_vectors
-    change = _change_by_vectors if has_vectors else _change_files
-    found, num_copied, metrics = change(plan, files, snapshot, changed)
-    touched = [(file, matches) for file, matches in found if len(matches.rows)]
-    images = ((file, plan.rows.images(file, matches)) for file, matches in touched)
-    changed.tell(images, moves=plan.moves)
-    num_inserted = 0
-    if plan.inserts:
-        unmet = _unmet_rows(len(plan.matching.source), found)
-        inserted = write_rows(transaction, plan.rows.inserted_rows(unmet))
-        changed.add(inserted, plan.checks, plan.rows.counted_values)
-        num_inserted = sum(num_live_rows(add) or 0 for add in inserted)
-        if touched:  # else the files that are added tell it
-            changed.tell(
-                (each, mark_files(snapshot, [each], "insert", plan.definition)) for each in inserted
-            )
-    return {**_metrics(plan, changed, num_inserted, num_copied, found), **metrics}
+    def parse(self, condition: Condition) -> Expression:
+        """See `MergeEngine`."""
+        if isinstance(condition, str):
+            return parse_expression(condition)
+        if isinstance(condition, Expression):
+            return condition
+        raise InvalidRequestError(
+            f"a condition of a merge is of type {type(condition).__name__}; give a text of SQL, "
+            "such as 'target.id = source.id', or an expression"
+        )
+
+    @property
+    def discard(self) -> Discard:
+        """See `MergeEngine`."""
+        return discard
+
+    def execute(
+        self,
+        request: MergeRequest,
+        clauses: Sequence[Clause],
+        snapshot: Snapshot,
+        changed: Changed,
+    ) -> Mapping[str, int]:
+        """See `MergeEngine`."""
+        transaction = changed.transaction
+        plan = plan_merge(request, clauses, snapshot, transaction)
+        transaction.read(plan.read)
+        files = plan_scan(snapshot, plan.read)
+        has_vectors = transaction.properties.deletion_vectors
+        change = _change_by_vectors if has_vectors else _change_files
+        found, num_copied, marked = change(plan, files, snapshot, changed)
+        touched = [(file, matches) for file, matches in found if len(matches.rows)]
+        images = ((file, plan.rows.images(file, matches)) for file, matches in touched)
+        tell_rows(changed, images, moves=plan.moves)
+        num_inserted = 0
+        if plan.inserts:
+            unmet = _unmet_rows(len(plan.matching.source), found)
+            inserted = write_rows(transaction, plan.rows.inserted_rows(unmet))
+            changed.add(inserted, plan.checks, plan.rows.counted_values)
+            num_inserted = sum(num_live_rows(add) or 0 for add in inserted)
+            if touched:  # else the files that are added tell it
+                new = (
+                    (each, mark_files(snapshot, [each], "insert", plan.definition))
+                    for each in inserted
+                )
+                tell_rows(changed, new)
+        counts = _count_clauses(plan.matching.clauses, found)
+        num_rows = len(plan.matching.source)
+        return merge_metrics(changed, num_rows, counts, num_inserted, num_copied, marked)
 
 
 def _change_files(
     plan: MergePlan, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
-) -> tuple[_Matched, int, Mapping[str, int]]:
-    """Write files again of which a row changes; with the rows that stayed as they are."""
+) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
+    """Write files again of which a row changes; with the number of rows that stayed as they are."""
 
     def write(file: AddFile, rewriter: Rewriter) -> FileMatches:
         matches = match_file(plan.matching, snapshot, file)
@@ -86,12 +104,12 @@ def _change_files(
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
     changed.remove([file for file, _ in touched])
     num_copied = sum(matches.num_rows - len(matches.rows) for _, matches in touched)
-    return matched, num_copied, {}
+    return matched, num_copied, None
 
 
 def _change_by_vectors(
     plan: MergePlan, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
-) -> tuple[_Matched, int, Mapping[str, int]]:
+) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
     """Mark rows that change as deleted, and write those that stay to new files."""
     calls = [(each, partial(match_file, plan.matching, snapshot, each)) for each in files]
     found = go_through(changed.transaction, calls)
@@ -110,11 +128,9 @@ def _change_by_vectors(
         for file, matches in touched
         if len(matches.rows) < matches.num_rows
     ]
-    mark_deleted(changed, mixed)
+    changed.mark_deleted(mixed)
     changed.remove(whole)
-    told = vector_metrics(changed, mixed)
-    metrics = {name.replace("num", "numTarget", 1): value for name, value in told.items()}
-    return matched, 0, metrics
+    return matched, 0, mixed
 
 
 def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
@@ -135,34 +151,3 @@ def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tu
             key = clause.occasion, clause.action
             counts[key] = counts.get(key, 0) + counted["counts"]
     return counts
-
-
-def _metrics(
-    plan: MergePlan, changed: Changed, num_inserted: int, num_copied: int, found: _Matched
-) -> dict[str, int]:
-    """`operationMetrics` of a MERGE, as the reference names them."""
-    counts = _count_clauses(plan.matching.clauses, found)
-    updated, deleted = counts.get(("matched", "update"), 0), counts.get(("matched", "delete"), 0)
-    others_updated = counts.get(("not matched by source", "update"), 0)
-    others_deleted = counts.get(("not matched by source", "delete"), 0)
-    return {
-        "numSourceRows": len(plan.matching.source),
-        "numTargetRowsInserted": num_inserted,
-        "numTargetRowsUpdated": updated + others_updated,
-        "numTargetRowsDeleted": deleted + others_deleted,
-        "numTargetRowsMatchedUpdated": updated,
-        "numTargetRowsMatchedDeleted": deleted,
-        "numTargetRowsNotMatchedBySourceUpdated": others_updated,
-        "numTargetRowsNotMatchedBySourceDeleted": others_deleted,
-        "numTargetRowsCopied": num_copied,
-        "numOutputRows": num_copied + updated + others_updated + num_inserted,
-        "numTargetFilesAdded": len(changed.written),
-        "numTargetFilesRemoved": changed.num_removed,
-        "numTargetBytesAdded": changed.added_bytes,
-        "numTargetBytesRemoved": changed.removed_bytes,
-        "numTargetChangeFilesAdded": len(changed.change_files),
-        "numTargetChangeFileBytes": sum(each.size for each in changed.change_files),
-        "numTargetDeletionVectorsAdded": 0,
-        "numTargetDeletionVectorsRemoved": 0,
-        "numTargetDeletionVectorsUpdated": 0,
-    }

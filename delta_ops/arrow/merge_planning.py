@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from delta_ops.arrow.changeable import validate_assigned
-from delta_ops.arrow.merge_clauses import Clause, PlannedClause, plan_clause, taken_columns
+from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause, taken_columns
 from delta_ops.arrow.merge_columns import TARGET, MergeColumns, localize, names_of
 from delta_ops.arrow.merge_keys import load_keys, split_condition
 from delta_ops.arrow.merge_matching import Matching
@@ -15,10 +13,8 @@ from delta_ops.arrow.merge_rows import MergedRows
 from delta_ops.arrow.merge_source import load_source
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.write import reader_of
-from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
@@ -27,25 +23,10 @@ from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import ArrayType, MapType, StructType
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction import Hook, Transaction, Txn
-from delta_ops.transaction.write import Target, merge_columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRequest:
-    """What a merge asks for, beside its clauses."""
-
-    target: Target
-    source: Any
-    predicate: Expression
-    source_alias: str
-    target_alias: str
-    txn: Txn | tuple[str, int] | None
-    merge_schema: bool
-    user_metadata: str | None
-    storage_options: Mapping[str, Any] | None
-    hooks: Sequence[Hook]
-    on_event: OnEvent
+from delta_ops.transaction import Transaction
+from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.merge import Clause, MergeRequest
+from delta_ops.transaction.write import merge_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,23 +12,14 @@ import pyarrow.compute as pc
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
 from delta_ops.arrow.change_files import mark_rows
-from delta_ops.arrow.changeable import validate_assigned
+from delta_ops.arrow.changed_files import Rewriter, tell_rows, write_again
 from delta_ops.arrow.conditions import Condition, condition_of
+from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.expressions import rows_of_batch
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.matching import find_rows, find_touched
-from delta_ops.arrow.row_changes import (
-    Changed,
-    Rewriter,
-    RowChange,
-    commit_change,
-    num_live_rows,
-    open_for_change,
-    write_again,
-)
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.scan import read_files, read_kept
-from delta_ops.arrow.vectors import mark_deleted, vector_metrics
 from delta_ops.arrow.write import write_rows
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
@@ -38,6 +29,15 @@ from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import version_column
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
+from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.row_changes import (
+    Changed,
+    RowChange,
+    commit_change,
+    num_live_rows,
+    open_for_change,
+    update_metrics,
+)
 from delta_ops.transaction.write import Target
 
 
@@ -92,7 +92,7 @@ def update(
         UnsupportedFeatureError: The table uses what this engine cannot write.
     """
     validate_arguments(update, locals())
-    transaction, snapshot = open_for_change(target, storage_options, on_event, "updated")
+    transaction, snapshot = open_for_change(target, storage_options, on_event, "updated", "arrow")
     schema, table = snapshot.schema, snapshot.uri
     now_ms = transaction.clock()
     condition = condition_of(predicate, schema, now_ms)
@@ -114,7 +114,7 @@ def update(
         user_metadata=user_metadata,
         hooks=hooks,
     )
-    return commit_change(transaction, change, partial(_update, snapshot, planned))
+    return commit_change(transaction, change, partial(_update, snapshot, planned), discard)
 
 
 def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
@@ -122,8 +122,7 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     transaction.read_to_change(planned.condition.implied)
     if transaction.properties.deletion_vectors:
         return _update_by_vectors(snapshot, planned, changed)
-    touched = find_touched(snapshot, planned.condition)
-    files = [*touched.matched, *(each.file for each in touched.mixed)]
+    files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # by batch; threads append to it
 
@@ -133,39 +132,24 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     adds, _ = write_again(transaction, [(each, partial(write, each)) for each in files])
     changed.add(adds, planned.checks)
     changed.remove(files)
-    changed.tell(((each, _images(snapshot, planned, each)) for each in files), moves=moves)
+    images = ((each, _images(snapshot, planned, each)) for each in files)
+    tell_rows(changed, images, moves=moves)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
-    return {
-        "numRemovedFiles": changed.num_removed,
-        "numRemovedBytes": changed.removed_bytes,
-        "numAddedFiles": len(adds),
-        "numAddedBytes": changed.added_bytes,
-        "numAddedChangeFiles": len(changed.change_files),
-        "numUpdatedRows": sum(updated),
-        "numCopiedRows": num_written - sum(updated),
-    }
+    return update_metrics(changed, sum(updated), num_written - sum(updated), None)
 
 
 def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
     transaction = changed.transaction
     touched = find_rows(snapshot, planned.condition)
-    files = [*touched.matched, *(each.file for each in touched.mixed)]
+    files = touched.files
     adds = write_rows(transaction, _new_rows(snapshot, planned, files), "kept")
     changed.add(adds, planned.checks)
-    mark_deleted(changed, touched.mixed)
+    changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)
     images = ((each, _images(snapshot, planned, each)) for each in files)
-    changed.tell(images, moves=_moves(snapshot, planned))
-    return {
-        "numRemovedFiles": changed.num_removed,
-        "numRemovedBytes": changed.removed_bytes,
-        "numAddedFiles": len(adds),
-        "numAddedBytes": changed.added_bytes,
-        "numAddedChangeFiles": len(changed.change_files),
-        "numUpdatedRows": sum(num_live_rows(add) or 0 for add in adds),
-        "numCopiedRows": 0,
-        **vector_metrics(changed, touched.mixed),
-    }
+    tell_rows(changed, images, moves=_moves(snapshot, planned))
+    num_updated = sum(num_live_rows(add) or 0 for add in adds)
+    return update_metrics(changed, num_updated, 0, touched.mixed)
 
 
 def _moves(snapshot: Snapshot, planned: _Update) -> bool:

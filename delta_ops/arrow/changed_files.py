@@ -1,0 +1,182 @@
+"""Changed files: the rows of files as delete, update and merge write them again.
+
+Each file is written to one of its own in the same partition, several at a time and a few batches in
+memory of each.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain, islice
+from typing import TypeVar
+
+import pyarrow as pa
+
+from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.write import Rows, definition_of_rows, write_rows
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.change_data import change_files
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.transaction import Transaction
+from delta_ops.transaction.row_changes import Changed
+
+_AHEAD_BYTES = 512 << 20
+"""Rows of files that are written again at once."""
+_DECODED = 4
+"""How many times larger rows are in memory than in files, about."""
+_LOCAL_WRITES = max(2, os.cpu_count() or 1)
+"""Files of a disk that are written again at once: encoding takes longest."""
+
+R = TypeVar("R")
+
+
+def tell_rows(
+    changed: Changed,
+    changes: Iterable[tuple[AddFile, Iterable[pa.RecordBatch]]],
+    *,
+    moves: bool = False,
+) -> None:
+    """Tell readers of the change data feed of rows; nobody, if the table has none.
+
+    Args:
+        changed: The change that they are part of.
+        changes: Files, old or new, each with the rows of it that change, as `mark_rows` marks them;
+            taken in threads.
+        moves: Whether rows may be of other partitions than their file.
+    """
+    if not changed.transaction.definition.has_change_feed:
+        return
+    writes = [
+        (file, partial(Rewriter.write, file=file, batches=rows, moves=moves))
+        for file, rows in changes
+    ]
+    adds, _ = write_again(changed.transaction, writes, "changes")
+    changed.tell(change_files(adds))
+
+
+def write_again(
+    transaction: Transaction,
+    writes: Iterable[tuple[AddFile, Callable[[Rewriter], R]]],
+    rows: Rows = "kept",
+) -> tuple[tuple[AddFile, ...], list[R]]:
+    """Write files again, several at a time; all or none.
+
+    Args:
+        transaction: On the files' table.
+        writes: Files, each with what writes its rows by the rewriter; called in threads.
+        rows: Whether they are rows of the table, or of the change data feed.
+
+    Returns:
+        The new files, and what each call returned, in their order.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule of the table.
+    """
+    rewriter = Rewriter(transaction, rows)
+    calls = ((add, partial(rewriter.attempt, write)) for add, write in writes)
+    try:
+        results = go_through(transaction, calls)
+        returned = [each[0] for each in results if each is not None]
+        rewriter.raise_failure()
+    except BaseException:  # an interrupt too would leave files that nobody names
+        rewriter.give_up()
+        raise
+    return rewriter.adds, returned
+
+
+def go_through(
+    transaction: Transaction, calls: Iterable[tuple[AddFile, Callable[[], R]]]
+) -> list[R]:
+    """What the calls return, in their order; as many at once as memory has room for their files.
+
+    Args:
+        transaction: On the files' table.
+        calls: Files, each with what goes through its rows.
+    """
+    is_local = transaction.log.storage.has_native_input
+    sized = ((add.size * _DECODED, call) for add, call in calls)
+    max_calls = _LOCAL_WRITES if is_local else MAX_CONCURRENCY
+    with closing(run_ahead(sized, _AHEAD_BYTES, max_calls)) as results:
+        return list(results)
+
+
+class Rewriter:
+    """Writes the rows of files to new ones, for several threads, until somebody gives up.
+
+    A file that is finished later is deleted by the thread that wrote it.
+    """
+
+    def __init__(self, transaction: Transaction, rows: Rows) -> None:
+        definition = definition_of_rows(transaction, rows)
+        self._transaction, self._storage = transaction, transaction.log.storage
+        self._file_schema = arrow_schema_from_schema(definition.data_schema)
+        self._rows = rows
+        self._writer = DataFileWriter(
+            self._storage,
+            self._file_schema,
+            definition,
+            transaction.clustering_columns,
+            is_of_changes=rows == "changes",
+        )
+        self._lock = threading.Lock()
+        self._adds: list[AddFile] = []
+        self._failures: list[BaseException] = []
+        self._is_given_up = False
+
+    @property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The files written."""
+        return tuple(self._adds)
+
+    def write(self, file: AddFile, batches: Iterable[pa.RecordBatch], *, moves: bool) -> None:
+        """Write rows to take the place of a file; no file where there is none.
+
+        Args:
+            file: Whose rows they are.
+            batches: Have the columns of `definition_of_rows`, and maybe others.
+            moves: Whether rows may be of other partitions than the file.
+        """
+        # A batch can be empty, as those are of which every row is deleted.
+        batches = (batch for batch in batches if len(batch))
+        if moves:
+            self._keep(write_rows(self._transaction, batches, self._rows))
+        elif first := list(islice(batches, 1)):
+            names = self._file_schema.names
+            rows = (batch.select(names) for batch in chain(first, batches))
+            columns = self._transaction.definition.partition_names
+            values = {name: file.partition_values.get(stored) for name, stored in columns.items()}
+            self._keep([self._writer.write(row_groups(rows), values, data_change=True)])
+
+    def attempt(self, write: Callable[[Rewriter], R]) -> tuple[R] | None:
+        """Let a file be written; nothing after a failure, which is kept."""
+        if self._failures or self._is_given_up:
+            return None
+        try:
+            return (write(self),)
+        except BaseException as error:
+            self._failures.append(error)
+            return None
+
+    def raise_failure(self) -> None:
+        """Raise the first failure, if there is one."""
+        if self._failures:
+            raise self._failures[0]
+
+    def give_up(self) -> None:
+        """Delete what was written and what is being written."""
+        with self._lock:
+            self._is_given_up = True
+            adds, self._adds = self._adds, []
+        discard(self._storage, adds)
+
+    def _keep(self, adds: Sequence[AddFile]) -> None:
+        with self._lock:
+            if not self._is_given_up:
+                self._adds += adds
+                return
+        discard(self._storage, adds)

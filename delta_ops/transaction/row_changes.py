@@ -1,0 +1,298 @@
+"""Row changes: what delete, update and merge share, whichever engine changes the rows.
+
+Copy-on-write: a file of which a row changes is removed, and its rows are written again, those that
+stay as they are and those that do not. Of a table with deletion vectors rows are marked instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroaring import BitMap64
+
+from delta_ops.errors import TableNotFoundError
+from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
+from delta_ops.log import Snapshot
+from delta_ops.log.deletion_vector_write import discard_vectors, write_deletion_vectors
+from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
+from delta_ops.protocol.change_data import validate_feed_columns
+from delta_ops.protocol.features import Engine
+from delta_ops.protocol.identity_columns import Counted
+from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
+from delta_ops.protocol.schema import validate_distinct
+from delta_ops.protocol.stats import parse_stats
+from delta_ops.storage import Storage
+from delta_ops.transaction.changeable import validate_changeable
+from delta_ops.transaction.hooks import Hook
+from delta_ops.transaction.idempotency import Txn
+from delta_ops.transaction.result import CommitResult
+from delta_ops.transaction.staging import Staged
+from delta_ops.transaction.transaction import Transaction
+from delta_ops.transaction.write import Target, transaction_on
+
+Discard = Callable[[Storage, Sequence[AddFile | AddCdcFile]], None]
+"""Deletes data files and files of the feed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChange:
+    """What a commit of changed rows says beside its actions."""
+
+    operation: str
+    parameters: Mapping[str, Any]
+    txn: Txn | tuple[str, int] | None
+    user_metadata: str | None
+    hooks: Sequence[Hook]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchedFile:
+    """A live file with matching rows."""
+
+    file: AddFile
+    num_rows: int
+    """The rows that match."""
+    is_whole: bool
+    """Whether all rows do."""
+    gone: BitMap64 | None = None
+    """Numbers of these rows and of those that are deleted already, from 0 in the order of the file;
+    None where nobody asked for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The live files that hold matching rows."""
+
+    matched: Sequence[AddFile]
+    """Every row matches."""
+    mixed: Sequence[TouchedFile]
+    """Some rows match."""
+    num_rows: int | None
+    """The rows that match; None where a file that was not opened does not tell."""
+
+    @property
+    def files(self) -> list[AddFile]:
+        """All of them."""
+        return [*self.matched, *(each.file for each in self.mixed)]
+
+
+@dataclass(slots=True, kw_only=True)
+class Changed:
+    """The files that a change removes and adds, as they come about."""
+
+    transaction: Transaction
+    written: list[AddFile] = field(default_factory=list)
+    """Files that are deleted again if nothing is committed."""
+    metrics: dict[str, int] = field(default_factory=dict)
+    """`operationMetrics` of rows."""
+    vectors: list[DeletionVector] = field(default_factory=list)
+    """Vectors whose files are deleted again if nothing is committed."""
+    change_files: list[AddCdcFile] = field(default_factory=list)
+    """Files of the change data feed; they too."""
+    num_removed: int = 0
+    num_vectors_removed: int = 0
+    """Vectors of the files that are removed."""
+    removed_bytes: int = 0
+
+    def remove(self, files: Sequence[AddFile]) -> None:
+        """Remove files."""
+        self.transaction.remove(files)
+        self.num_removed += len(files)
+        self.num_vectors_removed += sum(each.deletion_vector is not None for each in files)
+        self.removed_bytes += sum(each.size for each in files)
+
+    def tell(self, files: Iterable[AddCdcFile]) -> None:
+        """Tell readers of the change data feed of rows, by files that are written."""
+        told = tuple(files)
+        self.change_files += told
+        self.transaction.add_change_files(told)
+
+    def mark_deleted(self, files: Sequence[TouchedFile]) -> None:
+        """Give files vectors with the rows that match, beside those that are deleted already.
+
+        The vectors of a commit share files; each holds what the one before it held.
+
+        Args:
+            files: Live ones, with the numbers of their rows that are gone.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        rows = [each.gone for each in files if each.gone]
+        vectors = write_deletion_vectors(self.transaction.log.storage, rows)
+        self.vectors += vectors
+        for each, vector in zip(files, vectors, strict=True):
+            self.transaction.replace_vector(each.file, vector)
+
+    def add(
+        self,
+        adds: Sequence[AddFile],
+        checked: Iterable[RowRule],
+        counted: tuple[Counted, ...] = (),
+    ) -> None:
+        """Add files.
+
+        Args:
+            adds: Their rows have no null where none may be, and keep their values in identity
+                columns, or have counted ones.
+            checked: Other rules that every new or changed row was held against; rows that were
+                there before have kept them.
+            counted: The values that the rows have taken of identity columns.
+        """
+        self.written += adds
+        definition = self.transaction.definition
+        staged = Staged(
+            adds=tuple(adds),
+            schema=definition.schema,
+            partition_columns=definition.partition_columns,
+            num_rows=0,
+            row_rules=counted_rules(definition.row_rules).union(
+                not_null_rules(definition.schema), checked
+            ),
+            counted=counted,
+        )
+        self.transaction.stage(staged)
+
+    @property
+    def added_bytes(self) -> int:
+        """Bytes of the files that are added."""
+        return sum(each.size for each in self.written)
+
+
+def open_for_change(
+    target: Target,
+    storage_options: Mapping[str, Any] | None,
+    on_event: OnEvent,
+    verb: str,
+    engine: Engine,
+) -> tuple[Transaction, Snapshot]:
+    """The transaction given or a new one, and the table that it changes.
+
+    Args:
+        target: Where the table is.
+        storage_options: For the store.
+        on_event: Told of what happens.
+        verb: What is done to rows, for messages.
+        engine: Which changes them.
+
+    Raises:
+        InvalidRequestError: The table is append-only.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table uses what the engine cannot write.
+    """
+    transaction = transaction_on(target, storage_options, on_event, engine)
+    if transaction.snapshot is None:
+        raise TableNotFoundError(transaction.log.uri)
+    validate_changeable(transaction.definition, transaction.log.uri, verb)
+    validate_feed_columns(transaction.definition, transaction.log.uri)
+    validate_distinct(transaction.schema, transaction.log.uri)
+    return transaction, transaction.snapshot
+
+
+def commit_change(
+    transaction: Transaction,
+    change: RowChange,
+    make: Callable[[Changed], Mapping[str, int]],
+    discard: Discard,
+) -> CommitResult:
+    """Make a change and commit it; where nothing changes, only a txn is committed.
+
+    Args:
+        transaction: On a table that is there.
+        change: What the commit says.
+        make: Writes and removes files, and returns the `operationMetrics`.
+        discard: Deletes files that no version names or can come to name.
+
+    Raises:
+        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
+        CommitStateUnknownError: The store did not tell; the files are kept.
+        StorageError: The store failed; what was written is deleted again.
+    """
+    if change.txn is not None:
+        transaction.set_transaction(change.txn)
+    if done := transaction.done_before():
+        return done
+    table, begun_ms = transaction.log.uri, transaction.clock()
+    transaction.on_event(WriteStarted(table=table))
+    changed = Changed(transaction=transaction)
+    try:
+        metrics = {**make(changed), "executionTimeMs": transaction.clock() - begun_ms}
+        if transaction.is_empty:
+            return CommitResult(version=None, already_committed=False, attempts=0, metrics=metrics)
+        transaction.on_event(DataFilesStaged(table=table, num_files=len(changed.written)))
+        return transaction.commit(
+            operation=change.operation,
+            parameters=change.parameters,
+            metrics=metrics,
+            user_metadata=change.user_metadata,
+            counts_files=False,
+            hooks=change.hooks,
+        )
+    finally:
+        if not transaction.may_be_committed:
+            discard(transaction.log.storage, [*changed.written, *changed.change_files])
+            discard_vectors(transaction.log.storage, changed.vectors)
+
+
+def num_live_rows(add: AddFile) -> int | None:
+    """The rows of a file by its statistics; None where they do not tell."""
+    stats = parse_stats(add.stats)
+    if stats is None or stats.num_records is None:
+        return None
+    return stats.num_records - (add.deletion_vector.cardinality if add.deletion_vector else 0)
+
+
+def delete_metrics(
+    changed: Changed, num_rows: int | None, num_copied: int, marked: Sequence[TouchedFile]
+) -> dict[str, int]:
+    """`operationMetrics` of a DELETE, as the reference names them.
+
+    Args:
+        num_rows: The rows deleted; not told where a file without statistics goes as a whole.
+        num_copied: Rows that were written again as they are.
+        marked: Files that got vectors.
+    """
+    return {
+        **_file_metrics(changed),
+        "numCopiedRows": num_copied,
+        **({} if num_rows is None else {"numDeletedRows": num_rows}),
+        **vector_metrics(changed, marked),
+    }
+
+
+def update_metrics(
+    changed: Changed, num_updated: int, num_copied: int, marked: Sequence[TouchedFile] | None
+) -> dict[str, int]:
+    """`operationMetrics` of an UPDATE, as the reference names them.
+
+    Args:
+        marked: Files that got vectors; None: the table has none, and nothing is told of them.
+    """
+    return {
+        **_file_metrics(changed),
+        "numUpdatedRows": num_updated,
+        "numCopiedRows": num_copied,
+        **({} if marked is None else vector_metrics(changed, marked)),
+    }
+
+
+def vector_metrics(changed: Changed, marked: Sequence[TouchedFile]) -> dict[str, int]:
+    """The `operationMetrics` of vectors, as the reference counts them."""
+    updated = sum(each.file.deletion_vector is not None for each in marked)
+    return {
+        "numDeletionVectorsAdded": len(marked),
+        "numDeletionVectorsRemoved": changed.num_vectors_removed + updated,
+        "numDeletionVectorsUpdated": updated,
+    }
+
+
+def _file_metrics(changed: Changed) -> dict[str, int]:
+    return {
+        "numRemovedFiles": changed.num_removed,
+        "numRemovedBytes": changed.removed_bytes,
+        "numAddedFiles": len(changed.written),
+        "numAddedBytes": changed.added_bytes,
+        "numAddedChangeFiles": len(changed.change_files),
+    }
