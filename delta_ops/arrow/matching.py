@@ -19,13 +19,16 @@ from pyroaring import BitMap64
 from delta_ops.arrow.conditions import Condition
 from delta_ops.arrow.scan import read_files
 from delta_ops.log import Snapshot
-from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files
-from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage.concurrency import run_parallel
-from delta_ops.transaction.row_changes import Touched, TouchedFile, num_live_rows
+from delta_ops.transaction.row_changes import (
+    Touched,
+    TouchedFile,
+    deleted_rows,
+    num_live_rows,
+)
 
 
 def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
@@ -92,7 +95,7 @@ def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedF
         numbers = pc.add(places, pa.scalar(first, pa.uint64()))
         rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
         first += len(batch)
-    deleted = _deleted_rows(snapshot, file)
+    deleted = deleted_rows(snapshot, file)
     rows -= deleted
     is_whole = len(rows) == first - len(deleted)
     return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
@@ -110,17 +113,10 @@ def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows
     Raises:
         DataFileError: The deletion vector is gone or cannot be read.
     """
-    deleted = _deleted_rows(snapshot, file)
+    deleted = deleted_rows(snapshot, file)
     numbers = rows.to_numpy()
     if deleted:
         is_live = np.ones(num_rows + len(deleted), dtype=bool)
         is_live[np.frombuffer(array("Q", deleted), dtype=np.uint64)] = False
         numbers = np.flatnonzero(is_live)[numbers]
     return BitMap64(array("Q", numbers.astype(np.uint64).tobytes())) | deleted
-
-
-def _deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
-    if file.deletion_vector is None:
-        return BitMap64()
-    path = canonical_path(file.path, snapshot.uri)
-    return load_deletion_vector(snapshot.table_files, snapshot.version, path, file.deletion_vector)

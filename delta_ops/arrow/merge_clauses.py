@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions import Rows, evaluate_condition, scatter
-from delta_ops.arrow.merge_columns import SOURCE, TARGET, MergeColumns, Side
-from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.statement_time import bind_time
-from delta_ops.protocol.schema import StructType, find_field
-from delta_ops.transaction.merge import Action, Clause, Occasion
+from delta_ops.protocol.schema import StructType
+from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
 
 SIDES: Mapping[Occasion, Sequence[Side]] = {
     "matched": (TARGET, SOURCE),
@@ -43,16 +41,6 @@ class PlannedClause:
     def condition_columns(self) -> tuple[Column, ...]:
         """The columns that decide whether the clause applies."""
         return () if self.condition is None else tuple(columns_of(self.condition))
-
-
-def taken_columns(clauses: Sequence[Clause], source: StructType) -> StructType:
-    """The columns of the source that clauses take as a whole.
-
-    Raises:
-        InvalidRequestError: A column that is to be left out is not there.
-    """
-    names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
-    return StructType(tuple(field for field in source.fields if field.name in names))
 
 
 def plan_clause(
@@ -98,32 +86,10 @@ def choose_clauses(clauses: Sequence[PlannedClause], rows: Rows) -> pa.Array:
     return chosen
 
 
-def _all_names(clause: Clause, source: StructType) -> list[str]:
-    left_out = {find_field(source, name).name for name in clause.except_columns}
-    return [each.name for each in source.fields if each.name not in left_out]
-
-
 def _nodes(
     clause: Clause, columns: MergeColumns, wanted: StructType, table: str, now_ms: int
 ) -> Mapping[str, Node]:
     if clause.updates is None:
-        names = _all_names(clause, columns.source)
-        for name in names:
-            if name.lower() not in wanted.fields_by_lower_name:
-                raise InvalidRequestError(
-                    f"{table} has no column {name!r}, which the source has; leave it out with "
-                    "except_cols, or merge with merge_schema=True to add it"
-                )
-        return {find_field(wanted, n).name: Column((columns.source_alias, n)) for n in names}
-    plain: dict[str, Any] = {}
-    for name, value in clause.updates.items():
-        plain[_strip(name, columns.target_alias, wanted)] = value
-    return nodes_of(plain, wanted, table, now_ms)
-
-
-def _strip(name: Any, alias: str, wanted: StructType) -> Any:
-    """The name of a column of the target, without the alias that may stand before it."""
-    if not isinstance(name, str) or name.lower() in wanted.fields_by_lower_name:
-        return name
-    first, dot, rest = name.partition(".")
-    return rest if dot and first.lower() == alias.lower() else name
+        taken = taken_columns(clause, columns.source, wanted, table)
+        return {name: Column((columns.source_alias, each)) for name, each in taken.items()}
+    return nodes_of(given_values(clause, columns.target_alias, wanted), wanted, table, now_ms)

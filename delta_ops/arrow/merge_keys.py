@@ -11,16 +11,15 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import evaluate
-from delta_ops.arrow.merge_columns import SOURCE, TARGET, MergeColumns, localize, sides_of
-from delta_ops.arrow.merge_source import Source, cover_keys, normalize_key, rows_of_source
+from delta_ops.arrow.merge_source import Source, normalize_key, rows_of_source
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.key_ranges import cover_keys
+from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, localize, sides_of
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.char_types import char_length
-from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import Call, Column, Node, conjuncts_of, join_conjuncts
+from delta_ops.protocol.expression.nodes import Column, Node, conjuncts_of, join_conjuncts
 from delta_ops.protocol.expression.resolution import Found, locate, resolve_expression
-from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.literals import is_comparable
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType, collation, find_field
@@ -39,35 +38,6 @@ class MergeKeys:
     """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`."""
     covering: Predicate
     """True of every row of the target that can meet one of the source."""
-
-
-def split_condition(
-    predicate: Expression, columns: MergeColumns, now_ms: int
-) -> tuple[list[tuple[Node, Node]], Node | None]:
-    """The equalities of columns of the target and values of the source, and the other conditions.
-
-    Args:
-        now_ms: Time of the merge, in milliseconds since the Unix epoch.
-
-    Raises:
-        InvalidRequestError: There is no such equality, or a name that is nowhere.
-    """
-    keys, others = [], []
-    find = columns.finder()
-    for each in conjuncts_of(bind_time(predicate.root, now_ms)):
-        key = _key_of(each, columns)
-        if key is None:
-            sides_of(each, find)  # finds names that are nowhere
-            others.append(each)
-        else:
-            keys.append(key)
-    if not keys:
-        raise InvalidRequestError(
-            f"The predicate {predicate.text!r} of a merge has no equality of a column of the "
-            f"target with one of the source, as in {columns.target_alias}.id = "
-            f"{columns.source_alias}.id, that must be true beside whatever else; add one"
-        )
-    return keys, join_conjuncts(tuple(others))
 
 
 def load_keys(
@@ -114,18 +84,6 @@ def load_keys(
 
 def _conjuncts(condition: Node | None) -> Sequence[Node]:
     return () if condition is None else tuple(conjuncts_of(condition))
-
-
-def _key_of(node: Node, columns: MergeColumns) -> tuple[Node, Node] | None:
-    if not isinstance(node, Call) or node.name != "=":
-        return None
-    find = columns.finder()
-    for column, value in (node.operands, node.operands[::-1]):
-        if not isinstance(column, Column) or sides_of(value, find) != {SOURCE}:
-            continue
-        if find(column.path).path[0] == TARGET:
-            return column, value
-    return None
 
 
 def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:

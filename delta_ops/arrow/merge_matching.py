@@ -19,12 +19,12 @@ from pyarrow._acero import Declaration, HashJoinNodeOptions, TableSourceNodeOpti
 
 from delta_ops.arrow.expressions import Rows, evaluate_condition, field_of
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
-from delta_ops.arrow.merge_columns import SOURCE, TARGET
 from delta_ops.arrow.merge_keys import MergeKeys
 from delta_ops.arrow.merge_source import Source, join_chunks, normalize_key
 from delta_ops.arrow.scan import read_files
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import SOURCE, TARGET
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.nodes import Node
 from delta_ops.protocol.stats import ColumnPath

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause, taken_columns
-from delta_ops.arrow.merge_columns import TARGET, MergeColumns, localize, names_of
-from delta_ops.arrow.merge_keys import load_keys, split_condition
+from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause
+from delta_ops.arrow.merge_keys import load_keys
 from delta_ops.arrow.merge_matching import Matching
 from delta_ops.arrow.merge_rows import MergedRows
 from delta_ops.arrow.merge_source import load_source
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.write import reader_of
 from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import (
+    TARGET,
+    MergeColumns,
+    localize,
+    names_of,
+    split_condition,
+)
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.row_rules import Generated
-from delta_ops.protocol.schema import ArrayType, MapType, StructType
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.changeable import validate_assigned
-from delta_ops.transaction.merge import Clause, MergeRequest
+from delta_ops.transaction.merge import Clause, MergeRequest, new_columns
 from delta_ops.transaction.write import merge_columns
 
 
@@ -68,7 +73,7 @@ def plan_merge(
     source_schema = schema_from_arrow(reader.schema)
     validate_given_once(source_schema, table)
     if request.merge_schema:
-        merge_columns(transaction, _new_columns(clauses, source_schema, snapshot.schema))
+        merge_columns(transaction, new_columns(clauses, source_schema, snapshot.schema))
     columns = MergeColumns(
         target=snapshot.schema,
         source=source_schema,
@@ -116,20 +121,6 @@ def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefiniti
     generated = {each.column for each in definition.row_rules if isinstance(each, Generated)}
     assigned = {name for each in updates for name in each.names}
     return assigned | generated if updates else assigned
-
-
-def _new_columns(clauses: Sequence[Clause], source: StructType, target: StructType) -> StructType:
-    """The columns that clauses take, but those whose place in the table is clear."""
-    taken = taken_columns(clauses, source)
-    known = target.fields_by_lower_name
-    return StructType(
-        tuple(
-            field
-            for field in taken.fields
-            if field.name.lower() not in known
-            or isinstance(field.data_type, StructType | ArrayType | MapType)
-        )
-    )
 
 
 def _read_rows(

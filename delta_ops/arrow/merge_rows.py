@@ -16,7 +16,6 @@ from delta_ops.arrow.change_files import mark_rows
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
-from delta_ops.arrow.merge_columns import SOURCE, TARGET, names_of
 from delta_ops.arrow.merge_matching import FileMatches
 from delta_ops.arrow.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.missing_columns import Completion, MissingColumns
@@ -24,6 +23,7 @@ from delta_ops.arrow.row_checks import Checks
 from delta_ops.arrow.scan import read_kept
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import SOURCE, TARGET, names_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.identity_columns import Counted
 from delta_ops.protocol.row_tracking import tracked_definition, version_column

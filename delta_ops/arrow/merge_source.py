@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +13,8 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.row_checks import validate_values
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.predicate import TRUE, Always, Or, Predicate, all_of
-from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
-
-_FEW_VALUES = 64
-"""Keys up to so many are listed one by one, more are covered by so many ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,55 +73,6 @@ def normalize_key(values: Any) -> Any:
         return values
     nan = pa.scalar(float("nan"), values.type)
     return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
-
-
-def cover_keys(paths: Sequence[ColumnPath], keys: Sequence[pa.Array]) -> Predicate:
-    """A predicate that is true of every row of the target whose keys are among these.
-
-    Args:
-        paths: Columns of the target, or fields.
-        keys: Values of the source for each, in the target's types.
-    """
-    return all_of(each for each in map(_cover, paths, keys) if each is not TRUE)
-
-
-def _cover(path: ColumnPath, keys: pa.Array) -> Predicate:
-    values = pc.unique(keys).drop_null()
-    if not len(values):
-        return Always(False)
-    if pa.types.is_floating(values.type):
-        return TRUE
-    column = PredicateColumn(path)
-    try:
-        if len(values) <= _FEW_VALUES:
-            return column.isin(values.to_pylist())
-        ordered = values.take(pc.sort_indices(values))
-        ranges = [(_value(ordered[a]), _value(ordered[b])) for a, b in _ranges(ordered)]
-    except (ValueError, OverflowError):  # times beyond what Python knows
-        return TRUE
-    return Or(tuple((column >= low) & (column <= high) for low, high in ranges))
-
-
-def _value(scalar: pa.Scalar) -> Any:
-    return scalar.as_py()
-
-
-def _ranges(ordered: pa.Array) -> list[tuple[int, int]]:
-    """Places of the first and last value of ranges, between which there are the largest gaps."""
-    last = len(ordered) - 1
-    first_value = ordered[0].as_py()
-    if isinstance(first_value, int | date | datetime) and not isinstance(first_value, bool):
-        width = pa.int32() if ordered.type.bit_width == 32 else pa.int64()
-        numbers = ordered.cast(width if not pa.types.is_integer(ordered.type) else pa.int64())
-        numbers = numbers.cast(pa.float64(), safe=False)
-        gaps = pc.subtract(numbers.slice(1), numbers.slice(0, last))
-        order = pc.sort_indices(gaps, sort_keys=[("", "descending")])
-        cuts = sorted(order.slice(0, _FEW_VALUES - 1).to_pylist())
-    else:
-        step = len(ordered) / _FEW_VALUES
-        cuts = [int(step * i) for i in range(1, _FEW_VALUES)]
-    starts = [0, *(cut + 1 for cut in cuts)]
-    return list(zip(starts, [*cuts, last], strict=True))
 
 
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:

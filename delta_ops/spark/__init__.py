@@ -10,16 +10,19 @@ except ImportError as error:
     ) from error
 
 from delta_ops.spark.changes import read_changes
+from delta_ops.spark.delete import delete
 from delta_ops.spark.existing_rows import check_rows
 from delta_ops.spark.packages import packages
 from delta_ops.spark.progress import show_progress
 from delta_ops.spark.read import read
 from delta_ops.spark.rewrite import rewrite
 from delta_ops.spark.session import get_session
+from delta_ops.spark.update import update
 from delta_ops.spark.write import stage_write, write
 
 __all__ = [
     "check_rows",
+    "delete",
     "get_session",
     "packages",
     "read",
@@ -27,5 +30,6 @@ __all__ = [
     "rewrite",
     "show_progress",
     "stage_write",
+    "update",
     "write",
 ]

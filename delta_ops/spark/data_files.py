@@ -25,9 +25,9 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import DataFilesWritten, OnEvent
-from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
-from delta_ops.protocol.file_paths import encode_path
+from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory
 from delta_ops.protocol.schema import drop_hidden
 from delta_ops.protocol.stats import ColumnPath, stats_from_footer
@@ -220,7 +220,16 @@ def _new_directory(target: TableTarget) -> str:
     return f"{target.directory}/{name}" if target.directory else name
 
 
-def directory_of(path: str) -> str:
+def discard(storage: Storage, adds: Sequence[AddFile | AddCdcFile]) -> None:
+    """Delete files that no version names or can come to name, with the directories of their jobs.
+
+    These hold nothing else.
+    """
+    for directory in {_directory_of(canonical_path(add.path, storage.uri)) for add in adds}:
+        remove_directory(storage, directory)
+
+
+def _directory_of(path: str) -> str:
     """The directory of the job that wrote a file, by the file's canonical path."""
     top, _, below = path.partition("/")
     return f"{top}/{below.partition('/')[0]}" if top == CHANGE_DATA_DIRECTORY else top

@@ -48,6 +48,27 @@ def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
         return joined.filter(bit.isNull() | (bit == 0))
 
 
+def mark_named(
+    rows: DataFrame, vectors: Sequence[BitMap64], file: StructField, mark: str
+) -> DataFrame:
+    """The rows with a column that says whether a vector names them.
+
+    Args:
+        rows: A scan, with the columns `file` and `ROW`.
+        vectors: Rows of each file, in the order of the files' numbers.
+        file: The column with these numbers.
+        mark: What the new column is called.
+    """
+    try:
+        named = vector_filter.is_named(
+            rows.sparkSession, vectors, named_column(file.name), named_column(ROW)
+        )
+        return rows.withColumn(mark, named)
+    except FilterUnavailableError:
+        joined, bit = _join_bits(rows, vectors, "left", file)
+        return joined.withColumn(mark, sf.coalesce(bit == 1, sf.lit(False))).drop(_BLOCK, _WORDS)
+
+
 def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
     """The rows that a vector names; as `keep_live`."""
     try:
@@ -63,11 +84,14 @@ def _is_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> Column:
 
 
 def _join_bits(
-    rows: DataFrame, vectors: Sequence[BitMap64], how: Literal["left", "inner"]
+    rows: DataFrame,
+    vectors: Sequence[BitMap64],
+    how: Literal["left", "inner"],
+    file: StructField = FILE,
 ) -> tuple[DataFrame, Column]:
     """The rows beside the words of their blocks, and the bit of each row in them."""
     row = named_column(ROW)
-    block = sf.shiftleft(named_column(FILE.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
+    block = sf.shiftleft(named_column(file.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
     named = rows.sparkSession.createDataFrame(_named_blocks(vectors))
     joined = rows.withColumn(_BLOCK, block).join(sf.broadcast(named), _BLOCK, how)
     place = row.bitwiseAND(sf.lit((1 << BLOCK_BITS) - 1)).cast("int")

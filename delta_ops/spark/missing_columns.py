@@ -29,8 +29,9 @@ from delta_ops.protocol.schema import (
     find_field,
 )
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.analysis import why_unusable
 from delta_ops.spark.expressions import named_column, parse_physical_text, physical_text
-from delta_ops.spark.row_checks import RowCheck, why_unusable
+from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import spark_schema_from_schema
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

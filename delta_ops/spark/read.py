@@ -8,7 +8,7 @@ others, and times that name no zone in the session's; of columns that a file lac
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ from delta_ops.spark.session import session_time_zone
 _BASE_ROW_ID = StructField("delta_ops base row id", LONG)
 _COMMIT_VERSION = StructField("delta_ops commit version", LONG)
 """What the log says of a file's rows; no table's names, for the spaces."""
+NUMBER = StructField("delta_ops number", LONG)
+"""Which of the files that are read holds a row."""
 _FILE_COLUMNS = ("path", "size", "modification_time", "partition_values")
 
 
@@ -103,23 +105,53 @@ def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) 
 
     The columns are those of `row_tracking.tracked_definition`.
     """
-    tracked = row_columns(snapshot.definition, snapshot.uri)
-    if tracked is None:
+    if row_columns(snapshot.definition, snapshot.uri) is None:
         return read_files(spark, snapshot, adds)
+    return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW)
+
+
+def read_numbered(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
+    """As `read_kept`, and where each row is, with the padding of CHAR columns.
+
+    Behind the columns of the table stand `NUMBER`, the place of the row's file among those given,
+    and `ROW`, the number of the row in its file; both from 0.
+    """
+    rows = _read_with_places(spark, snapshot, adds)
+    padded = {
+        each.name: _shown_column(each)
+        for each in snapshot.schema.fields
+        if char_lengths(each) is not None
+    }
+    return rows.withColumns(padded) if padded else rows
+
+
+def _read_with_places(
+    spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]
+) -> DataFrame:
+    tracked = row_columns(snapshot.definition, snapshot.uri)
     definition = tracked_definition(snapshot.definition, snapshot.uri)
-    beside = (_BASE_ROW_ID, _COMMIT_VERSION)
-    groups, chosen = _groups_of_adds(spark, snapshot, definition, adds, of_rows=True)
+    of_rows = () if tracked is None else (_BASE_ROW_ID, _COMMIT_VERSION)
+
+    def values_of(number: int, add: AddFile) -> tuple[int | None, ...]:
+        if tracked is None:
+            return (number,)
+        validate_ids(add, snapshot.uri)
+        return (number, add.base_row_id, add.default_row_commit_version)
+
+    groups, chosen = _groups_of_adds(spark, snapshot, definition, adds, values_of)
+    beside = (NUMBER, *of_rows)
     schema = StructType((*definition.schema.fields, *beside))
     columns = ScanColumns(definition, schema, (*definition.partition_fields, *beside))
     parts = scan(spark, snapshot, columns, groups, chosen, numbers_rows=True)
-    numbered = StructType((*schema.fields, StructField(ROW, LONG)))
-    rows = unite(spark, numbered, parts)
-    row_id = named_column(_BASE_ROW_ID.name) + named_column(ROW)
-    kept = {tracked.row_id: row_id, tracked.commit_version: named_column(_COMMIT_VERSION.name)}
-    rows = rows.withColumns(
-        {name: sf.coalesce(named_column(name), default) for name, default in kept.items()}
-    )
-    return select_columns(rows, [(each.name, each.name) for each in definition.schema.fields])
+    rows = unite(spark, StructType((*schema.fields, StructField(ROW, LONG))), parts)
+    if tracked is not None:
+        row_id = named_column(_BASE_ROW_ID.name) + named_column(ROW)
+        kept = {tracked.row_id: row_id, tracked.commit_version: named_column(_COMMIT_VERSION.name)}
+        rows = rows.withColumns(
+            {name: sf.coalesce(named_column(name), default) for name, default in kept.items()}
+        )
+    names = [*(each.name for each in definition.schema.fields), NUMBER.name, ROW]
+    return select_columns(rows, [(name, name) for name in names])
 
 
 def _groups_of_adds(
@@ -127,14 +159,13 @@ def _groups_of_adds(
     snapshot: Snapshot,
     definition: TableDefinition,
     adds: Iterable[AddFile],
-    *,
-    of_rows: bool = False,
+    values_beside: Callable[[int, AddFile], Iterable[int | None]] = lambda _, _add: (),
 ) -> tuple[list[FileGroup], list[ChosenRows]]:
-    """As `_groups_of`; with the first id and the version of each file's rows, if asked for."""
+    """As `_groups_of`; with more values that are the same for all rows of a file."""
     time_zone, fields = session_time_zone(spark), definition.partition_fields
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
     chosen: list[ChosenRows] = []
-    for add in adds:
+    for number, add in enumerate(adds):
         path = canonical_path(add.path, snapshot.uri)
         values = parse_partition_values(
             fields,
@@ -144,11 +175,10 @@ def _groups_of_adds(
             table=snapshot.uri,
             path=path,
         )
-        texts = tuple(physical_text(values[each.name]) for each in fields)
-        if of_rows:
-            validate_ids(add, snapshot.uri)
-            numbers = (add.base_row_id, add.default_row_commit_version)
-            texts = (*texts, *map(physical_text, numbers))
+        texts = tuple(
+            physical_text(each)
+            for each in (*(values[f.name] for f in fields), *values_beside(number, add))
+        )
         size = known_size(snapshot, path, add.size)
         file = (spark_file(spark, snapshot, path), size, add.modification_time)
         if add.deletion_vector is None:

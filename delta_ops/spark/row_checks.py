@@ -15,35 +15,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession, is_remote
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BooleanType
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.analysis import why_unusable
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.schema import spark_schema_from_schema
 
 ExpressionRule = Check | Invariant | Generated
 _IsBroken = Callable[[Column], Column]
-_OF_SESSION = frozenset(
-    {
-        "PythonUDF",
-        "ScalaUDF",
-        "HiveSimpleUDF",
-        "HiveGenericUDF",
-        "VariableReference",
-        "OuterReference",
-        "CurrentUser",
-        "CurrentDatabase",
-        "CurrentCatalog",
-        "CurrentTimeZone",
-    }
-)
-"""Catalyst's expressions for what is defined in a session, or outside of the row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +58,16 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
             raise InvalidRequestError(f"{table}: {check.message} (rows: {counts[str(i)]})")
 
 
-def null_checks(schema: StructType) -> Iterator[RowCheck]:
-    """A check for each column of the schema that must not be null."""
+def null_checks(schema: StructType, among: Column | None = None) -> Iterator[RowCheck]:
+    """A check for each column of the schema that must not be null.
+
+    Args:
+        among: Which rows are looked at; None: all.
+    """
     for each in schema.fields:
         for path, is_broken in _required_fields(each.data_type, each.nullable, each.name):
             yield RowCheck(
-                num_broken=sf.count_if(is_broken(named_column(each.name))),
+                num_broken=_count(is_broken(named_column(each.name)), among),
                 message=(
                     f"column {path} has a null, and the table says NOT NULL; fill it or leave the "
                     "row out"
@@ -93,11 +81,13 @@ def expression_checks(
     spark: SparkSession,
     table: str,
     rules: Sequence[RowRule] | None = None,
+    among: Column | None = None,
 ) -> Iterator[RowCheck]:
     """A check for each CHECK constraint, invariant and generated column of the table.
 
     Args:
         rules: The ones that are asked for; None: all of them.
+        among: Which rows are looked at; None: all.
 
     Raises:
         InvalidRequestError: One cannot be evaluated over the table's columns alone, the same in
@@ -119,10 +109,14 @@ def expression_checks(
         said = "has another value than its expression makes" if is_generated else "is not true"
         cure = "leave the column out" if is_generated else "correct these rows or leave them out"
         yield RowCheck(
-            num_broken=sf.count_if(~sf.coalesce(sf.expr(condition), sf.lit(False))),
+            num_broken=_count(~sf.coalesce(sf.expr(condition), sf.lit(False)), among),
             message=f"{rule} ({rule.expression}) {said}; {cure}, nothing was committed",
             rule=rule,
         )
+
+
+def _count(is_broken: Column, among: Column | None) -> Column:
+    return sf.count_if(is_broken if among is None else among & is_broken)
 
 
 def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
@@ -138,43 +132,6 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
     field = find_field(definition.schema, rule.column)
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType
     return f"CAST(({rule.expression}) AS {spark_type.simpleString()})"
-
-
-def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:
-    """Why an expression cannot be left to every session to evaluate; nothing if it can.
-
-    Args:
-        text: In Spark's SQL.
-        empty: Rows, of which there are none, with the columns that it may look at.
-        must_be_true: It is a condition.
-    """
-    if is_remote():
-        return "a session of Spark Connect does not tell what is in it, use a classic one"
-    try:
-        selected = empty.select(sf.expr(text))
-        fields = selected.schema.fields
-    except PySparkException as error:
-        said = str(error).strip().splitlines()[0].partition(" SQLSTATE")[0].rstrip(".")
-        return f"Spark does not understand it ({said})"
-    if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
-        return "it is no condition"
-    plan = selected._jdf.queryExecution().analyzed()
-    if plan.getClass().getSimpleName() != "Project" or plan.child().children().nonEmpty():
-        return "it looks at more than one row, or calls a function of this session"
-    expression = plan.projectList().head()
-    if not expression.deterministic():
-        return "it is not the same each time it is evaluated"
-    found = {node.getClass().getSimpleName() for node in _nodes(expression)}
-    if found & _OF_SESSION or plan.subqueries().nonEmpty():
-        return "it looks at something other than the row"
-    return ""
-
-
-def _nodes(expression: Any) -> Iterator[Any]:
-    yield expression
-    children = expression.children()
-    for i in range(children.length()):
-        yield from _nodes(children.apply(i))
 
 
 def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:

@@ -49,6 +49,10 @@ _EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
 _VOID = PrimitiveType("void")
 
 
+Misfit = tuple[Column, str]
+"""Whether a value does not fit its column, and what to say of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedRows:
     """Rows with the columns of a table."""
@@ -71,25 +75,16 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     _refuse_unknown(given, schema, table)
     frame = _drop_collations(frame, given)
     values: list[Column] = []
-    misfits: list[tuple[Column, str]] = []
+    misfits: list[Misfit] = []
     for each in schema.fields:
         source = given.fields_by_lower_name.get(each.name.lower())
-        value = named_column(source[0].name) if source else _null(each.data_type)
-        if source and _is_narrowed(source[0].data_type, each.data_type):
-            narrowed = value.try_cast(each.data_type.name)
-            is_changed = ~narrowed.try_cast(source[0].data_type.name).eqNullSafe(value)
-            if each.data_type == LONG and source[0].data_type in _EXACT_IN:
-                is_changed |= _is_past_longs(value)
-            elif source[0].data_type == LONG and each.data_type in _EXACT_IN:
-                is_changed |= _is_past_longs(narrowed)
-            why = ", and a value does not fit"
-            misfits.append(
-                (is_changed, _misfit(each.name, source[0].data_type, each.data_type, why))
-            )
-            value = narrowed
-        elif source:
-            value = _convert(value, source[0].data_type, each.data_type, each.name, table)
-        values.append(value.alias(each.name))
+        if source:
+            value = named_column(source[0].name)
+            fitted, misfit = fit_value(value, source[0].data_type, each, table)
+            misfits += [misfit] if misfit else []
+        else:
+            fitted = null_of(each.data_type)
+        values.append(fitted.alias(each.name))
     names = [f"delta_ops check {i}" for i in range(len(misfits))]  # no table's, for the spaces
     return FittedRows(
         frame=frame.select(
@@ -101,6 +96,27 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
             for name, (_, message) in zip(names, misfits, strict=True)
         ),
     )
+
+
+def fit_value(
+    value: Column, given: DataType, field: StructField, table: str
+) -> tuple[Column, Misfit | None]:
+    """A value as one of a column of a table; and what finds it changed, if it may be.
+
+    Raises:
+        InvalidRequestError: Its type does not fit.
+    """
+    wanted = field.data_type
+    if not _is_narrowed(given, wanted):
+        return _convert(value, given, wanted, field.name, table), None
+    narrowed = value.try_cast(wanted.name)
+    is_changed = ~narrowed.try_cast(given.name).eqNullSafe(value)
+    if wanted == LONG and given in _EXACT_IN:
+        is_changed |= _is_past_longs(value)
+    elif given == LONG and wanted in _EXACT_IN:
+        is_changed |= _is_past_longs(narrowed)
+    message = _misfit(field.name, given, wanted, ", and a value does not fit")
+    return narrowed, (is_changed, message)
 
 
 def generate_columns(
@@ -171,7 +187,7 @@ def _convert(value: Column, source: DataType, target: DataType, path: str, table
     if _is_same(source, target):
         return value
     if source == _VOID:
-        return _null(target)
+        return null_of(target)
     match source, target:
         case StructType(), StructType():
             return _converted_struct(value, source, target, path, table)
@@ -215,13 +231,14 @@ def _converted_struct(
                 table,
             )
             if found
-            else _null(each.data_type)
+            else null_of(each.data_type)
         )
         members.append(member.alias(each.name))
     return sf.when(value.isNotNull(), sf.struct(*members))
 
 
-def _null(data_type: DataType) -> Column:
+def null_of(data_type: DataType) -> Column:
+    """A null of the type."""
     only = StructType((StructField("only", data_type),))
     return sf.lit(None).cast(spark_schema_from_schema(only)[0].dataType)
 

@@ -27,16 +27,15 @@ from delta_ops.protocol.change_data import (
     feed_definition,
     validate_feed_columns,
 )
-from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import counted_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
-from delta_ops.spark.data_files import TableTarget, directory_of, write_rows
+from delta_ops.spark.data_files import TableTarget, discard, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.missing_columns import complete
-from delta_ops.spark.places import reach, remove_directory
+from delta_ops.spark.places import reach
 from delta_ops.spark.read import read_files, read_kept
 from delta_ops.spark.row_checks import RowCheck, checked_rules, expression_checks, null_checks
 from delta_ops.spark.schema import schema_from_spark
@@ -262,10 +261,8 @@ class SparkWrite:
         return change_files(write_rows(gone.unionAll(come), (), target, transaction.on_event).adds)
 
     def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
-        """See `WriteEngine`; directories of this engine hold nothing else."""
-        uri = self._transaction.log.uri
-        for directory in {directory_of(canonical_path(add.path, uri)) for add in adds}:
-            remove_directory(self._transaction.log.storage, directory)
+        """See `WriteEngine`."""
+        discard(self._transaction.log.storage, adds)
 
 
 def _is_nested(data_type: spark_types.DataType) -> bool:

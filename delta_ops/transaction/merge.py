@@ -12,6 +12,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
 from delta_ops.protocol.features import Engine
+from delta_ops.protocol.schema import ArrayType, MapType, StructType, find_field
 from delta_ops.transaction.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
@@ -80,6 +81,67 @@ class Clause:
         """The clause as the reference has it in `operationParameters`."""
         said = {} if self.predicate is None else {"predicate": self.predicate.text}
         return {"actionType": self.action, **said}
+
+
+def taken_columns(
+    clause: Clause, source: StructType, wanted: StructType, table: str
+) -> dict[str, str]:
+    """The columns of the source that a clause takes, by the names that the table has for them.
+
+    Args:
+        clause: One that takes all columns.
+        source: The columns of the source.
+        wanted: The columns of the table as the merge leaves it.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: The table has no such column, or one that is to be left out is not
+            there.
+    """
+    names = _all_names(clause, source)
+    for name in names:
+        if name.lower() not in wanted.fields_by_lower_name:
+            raise InvalidRequestError(
+                f"{table} has no column {name!r}, which the source has; leave it out with "
+                "except_cols, or merge with merge_schema=True to add it"
+            )
+    return {find_field(wanted, name).name: name for name in names}
+
+
+def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[Any, Any]:
+    """The values of a clause by column, without the alias that may stand before a name."""
+
+    def strip(name: Any) -> Any:
+        if not isinstance(name, str) or name.lower() in wanted.fields_by_lower_name:
+            return name
+        first, dot, rest = name.partition(".")
+        return rest if dot and first.lower() == target_alias.lower() else name
+
+    return {strip(name): value for name, value in (clause.updates or {}).items()}
+
+
+def new_columns(clauses: Sequence[Clause], source: StructType, target: StructType) -> StructType:
+    """The columns that clauses take, but those whose place in the table is clear.
+
+    Raises:
+        InvalidRequestError: A column that is to be left out is not there.
+    """
+    names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
+    known = target.fields_by_lower_name
+    return StructType(
+        tuple(
+            field
+            for field in source.fields
+            if field.name in names
+            if field.name.lower() not in known
+            or isinstance(field.data_type, StructType | ArrayType | MapType)
+        )
+    )
+
+
+def _all_names(clause: Clause, source: StructType) -> list[str]:
+    left_out = {find_field(source, name).name for name in clause.except_columns}
+    return [each.name for each in source.fields if each.name not in left_out]
 
 
 class MergeEngine(Protocol):

@@ -15,10 +15,12 @@ from pyroaring import BitMap64
 from delta_ops.errors import TableNotFoundError
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log import Snapshot
+from delta_ops.log.deletion_vector_read import load_deletion_vector
 from delta_ops.log.deletion_vector_write import discard_vectors, write_deletion_vectors
 from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.features import Engine
+from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.identity_columns import Counted
 from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
 from delta_ops.protocol.schema import validate_distinct
@@ -242,6 +244,18 @@ def num_live_rows(add: AddFile) -> int | None:
     if stats is None or stats.num_records is None:
         return None
     return stats.num_records - (add.deletion_vector.cardinality if add.deletion_vector else 0)
+
+
+def deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:
+    """The numbers of the rows that a live file's deletion vector names.
+
+    Raises:
+        DataFileError: The vector is gone or cannot be read.
+    """
+    if file.deletion_vector is None:
+        return BitMap64()
+    path = canonical_path(file.path, snapshot.uri)
+    return load_deletion_vector(snapshot.table_files, snapshot.version, path, file.deletion_vector)
 
 
 def delete_metrics(

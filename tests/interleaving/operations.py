@@ -202,13 +202,13 @@ def _without_row(rows: Rows, _scene: Scene, role: Role) -> Rows:
 
 
 def _updated_row(rows: Rows, _scene: Scene, role: Role) -> Rows:
-    return tuple((id + 50 * (id == 2 + role), p) for id, p in rows)
+    return tuple((number + 50 * (number == 2 + role), p) for number, p in rows)
 
 
 def _merge_into(rows: Rows, _scene: Scene, role: Role) -> Rows | None:
     """A rerun finds its rows there, and changes none."""
     new = merged_rows(role)
-    ids = {id for id, _ in new}
+    ids = {number for number, _ in new}
     return None if set(new) & set(rows) else (*(r for r in rows if r[0] not in ids), *new)
 
 

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.expression.nodes import Column, Node, columns_of, map_nodes
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.expression.nodes import (
+    Call,
+    Column,
+    Node,
+    columns_of,
+    conjuncts_of,
+    join_conjuncts,
+    map_nodes,
+)
 from delta_ops.protocol.expression.resolution import Find, Found, locate
+from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
 
@@ -89,3 +99,44 @@ def localize(node: Node, find: Find) -> Node:
     return map_nodes(
         node, lambda each: Column(find(each.path).path[1:]) if isinstance(each, Column) else None
     )
+
+
+def split_condition(
+    predicate: Expression, columns: MergeColumns, now_ms: int
+) -> tuple[list[tuple[Node, Node]], Node | None]:
+    """The equalities of columns of the target and values of the source, and the other conditions.
+
+    Args:
+        now_ms: Time of the merge, in milliseconds since the Unix epoch.
+
+    Raises:
+        InvalidRequestError: There is no such equality, or a name that is nowhere.
+    """
+    keys, others = [], []
+    find = columns.finder()
+    for each in conjuncts_of(bind_time(predicate.root, now_ms)):
+        key = _key_of(each, columns)
+        if key is None:
+            sides_of(each, find)  # finds names that are nowhere
+            others.append(each)
+        else:
+            keys.append(key)
+    if not keys:
+        raise InvalidRequestError(
+            f"The predicate {predicate.text!r} of a merge has no equality of a column of the "
+            f"target with one of the source, as in {columns.target_alias}.id = "
+            f"{columns.source_alias}.id, that must be true beside whatever else; add one"
+        )
+    return keys, join_conjuncts(tuple(others))
+
+
+def _key_of(node: Node, columns: MergeColumns) -> tuple[Node, Node] | None:
+    if not isinstance(node, Call) or node.name != "=":
+        return None
+    find = columns.finder()
+    for column, value in (node.operands, node.operands[::-1]):
+        if not isinstance(column, Column) or sides_of(value, find) != {SOURCE}:
+            continue
+        if find(column.path).path[0] == TARGET:
+            return column, value
+    return None

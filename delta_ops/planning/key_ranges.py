@@ -1,0 +1,85 @@
+"""Key ranges: what the keys of a source say of the rows of a table that can meet one.
+
+Files are left out by it: values are listed while they are few, and lie in ranges with the largest
+gaps between them where they are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.protocol.predicate import TRUE, Always, Or, Predicate, all_of
+from delta_ops.protocol.predicate import Column as PredicateColumn
+from delta_ops.protocol.stats import ColumnPath
+
+_FEW_VALUES = 64
+"""Keys up to so many are listed one by one, more are covered by so many ranges."""
+
+
+def cover_keys(paths: Sequence[ColumnPath], keys: Sequence[pa.Array]) -> Predicate:
+    """A predicate that is true of every row of the target whose keys are among these.
+
+    Args:
+        paths: Columns of the target, or fields.
+        keys: Values of the source for each, in the target's types.
+    """
+    return all_of(each for each in map(_cover, paths, keys) if each is not TRUE)
+
+
+def cover_ranges(path: ColumnPath, lows: pa.Array, highs: pa.Array) -> Predicate:
+    """A predicate that is true of every value between these, and of as few others as it takes.
+
+    Args:
+        path: A column of the target, or a field.
+        lows: The least values of ranges that do not overlap, in their order; at least one.
+        highs: The greatest value of each.
+    """
+    column = PredicateColumn(path)
+    try:
+        ranges = [(lows[a].as_py(), highs[b].as_py()) for a, b in _ranges(lows, highs)]
+    except (ValueError, OverflowError):  # times beyond what Python knows
+        return TRUE
+    return Or(tuple((column >= low) & (column <= high) for low, high in ranges))
+
+
+def _cover(path: ColumnPath, keys: pa.Array) -> Predicate:
+    values = pc.unique(keys).drop_null()
+    if not len(values):
+        return Always(False)
+    if pa.types.is_floating(values.type):
+        return TRUE
+    if len(values) <= _FEW_VALUES:
+        try:
+            return PredicateColumn(path).isin(values.to_pylist())
+        except (ValueError, OverflowError):  # times beyond what Python knows
+            return TRUE
+    ordered = values.take(pc.sort_indices(values))
+    return cover_ranges(path, ordered, ordered)
+
+
+def _ranges(lows: pa.Array, highs: pa.Array) -> list[tuple[int, int]]:
+    """Places of the first and last of ranges that become one; the largest gaps are left."""
+    last = len(lows) - 1
+    first_value: Any = lows[0].as_py()
+    if len(lows) <= _FEW_VALUES:
+        cuts = list(range(last))
+    elif isinstance(first_value, int | date | datetime) and not isinstance(first_value, bool):
+        gaps = pc.subtract(_numbers(lows).slice(1), _numbers(highs).slice(0, last))
+        order = pc.sort_indices(gaps, sort_keys=[("", "descending")])
+        cuts = sorted(order.slice(0, _FEW_VALUES - 1).to_pylist())
+    else:
+        step = len(lows) / _FEW_VALUES
+        cuts = [int(step * i) for i in range(1, _FEW_VALUES)]
+    starts = [0, *(cut + 1 for cut in cuts)]
+    return list(zip(starts, [*cuts, last], strict=True))
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    width = pa.int32() if values.type.bit_width == 32 else pa.int64()
+    numbers = values.cast(width if not pa.types.is_integer(values.type) else pa.int64())
+    return numbers.cast(pa.float64(), safe=False)

@@ -1,0 +1,121 @@
+"""Analysis: what Spark finds in an expression before any row is read.
+
+Spark Connect tells the type of an expression, and not what is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, is_remote
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType
+
+_OF_SESSION = frozenset(
+    {
+        "PythonUDF",
+        "ScalaUDF",
+        "HiveSimpleUDF",
+        "HiveGenericUDF",
+        "VariableReference",
+        "OuterReference",
+        "CurrentUser",
+        "CurrentDatabase",
+        "CurrentCatalog",
+        "CurrentTimeZone",
+    }
+)
+"""Catalyst's expressions for what is defined in a session, or outside of the row."""
+_OF_TIME = frozenset(
+    {"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp", "CurrentTime", "UnixTimestamp"}
+)
+"""Those for the time of a query: another one is later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analyzed:
+    """What is known of an expression."""
+
+    obstacle: str = ""
+    """Why it is of no use; nothing if it is."""
+    is_stable: bool = False
+    """Whether it is known to come to the same each time it is evaluated."""
+
+
+def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> Analyzed:
+    """Look at an expression over one row.
+
+    Args:
+        column: The expression.
+        rows: Of no matter which rows, with the columns that it may look at.
+        must_be_true: It is a condition.
+    """
+    try:
+        selected = rows.select(column)
+        fields = selected.schema.fields
+    except PySparkException as error:
+        return Analyzed(obstacle=f"Spark does not understand it ({reason_of(error)})")
+    if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
+        return Analyzed(obstacle="it is no condition")
+    if is_remote():
+        return Analyzed()
+    plan, before = selected._jdf.queryExecution().analyzed(), _class_of(_plan_of(rows))
+    if _class_of(plan) != "Project" or _class_of(plan.child()) != before:
+        return Analyzed(obstacle="it looks at more than one row")
+    expression = plan.projectList().head()
+    if not expression.deterministic():
+        return Analyzed(obstacle="it is not the same each time it is evaluated")
+    found = {_class_of(node) for node in _nodes(expression)}
+    return Analyzed(is_stable=not found & _OF_TIME and plan.subqueries().isEmpty())
+
+
+def reason_of(error: PySparkException) -> str:
+    """What Spark says of an expression that it does not understand."""
+    return str(error).strip().splitlines()[0].partition(" SQLSTATE")[0].rstrip(".")
+
+
+def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:
+    """Why an expression cannot be left to every session to evaluate; nothing if it can.
+
+    Args:
+        text: In Spark's SQL.
+        empty: Rows, of which there are none, with the columns that it may look at.
+        must_be_true: It is a condition.
+    """
+    if is_remote():
+        return "a session of Spark Connect does not tell what is in it, use a classic one"
+    try:
+        selected = empty.select(sf.expr(text))
+        fields = selected.schema.fields
+    except PySparkException as error:
+        return f"Spark does not understand it ({reason_of(error)})"
+    if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
+        return "it is no condition"
+    plan = selected._jdf.queryExecution().analyzed()
+    if _class_of(plan) != "Project" or plan.child().children().nonEmpty():
+        return "it looks at more than one row, or calls a function of this session"
+    expression = plan.projectList().head()
+    if not expression.deterministic():
+        return "it is not the same each time it is evaluated"
+    found = {_class_of(node) for node in _nodes(expression)}
+    if found & _OF_SESSION or plan.subqueries().nonEmpty():
+        return "it looks at something other than the row"
+    return ""
+
+
+def _plan_of(rows: DataFrame) -> Any:
+    return rows._jdf.queryExecution().analyzed()
+
+
+def _class_of(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _nodes(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children()
+    for i in range(children.length()):
+        yield from _nodes(children.apply(i))

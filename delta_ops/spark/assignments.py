@@ -1,0 +1,115 @@
+"""Assignments: new values of columns, as Spark makes them.
+
+A value fits its column as data of a write fit a table: it keeps its meaning, or is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.literals import is_comparable, literal_of_type
+from delta_ops.protocol.predicate import Column as PredicateColumn
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.spark.analysis import reason_of
+from delta_ops.spark.expressions import parse_physical_text, physical_text
+from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
+from delta_ops.spark.table_columns import Misfit, fit_value
+
+
+class Assigned(NamedTuple):
+    """New values of some columns of a table."""
+
+    values: Mapping[str, Column]
+    """In the types of the table, by names spelled as the table does."""
+    misfits: Sequence[Misfit]
+
+
+def assigned_columns(given: Mapping[str, Any], schema: StructType, table: str) -> dict[str, Column]:
+    """The value of each column, by the name that the table has for it.
+
+    Args:
+        given: Texts of SQL, expressions, columns of Spark's or other Python values.
+        schema: The table's.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
+    """
+    if not given:
+        raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
+    columns: dict[str, Column] = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(f"{table}: {name!r} is no name of a column; give a text")
+        field = find_field(schema, name)
+        if field.name in columns:
+            raise InvalidRequestError(
+                f"{table}: column {field.name} is given a value twice (case does not count)"
+            )
+        columns[field.name] = _column_of(value, field, table)
+    return columns
+
+
+def fit_values(
+    columns: Mapping[str, Column], rows: DataFrame, schema: StructType, table: str
+) -> Assigned:
+    """Values in the types of the table's columns.
+
+    Args:
+        columns: By names that the table has.
+        rows: With the columns that the values are made of.
+        schema: The table's.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: A value cannot be made, or its type does not fit.
+    """
+    try:
+        made = rows.select(*(each.alias(name) for name, each in columns.items())).schema
+    except PySparkException as error:
+        raise InvalidRequestError(
+            f"{table}: a new value cannot be understood by Spark ({reason_of(error)})"
+        ) from error
+    given = data_schema_from_spark(made)
+    values: dict[str, Column] = {}
+    misfits: list[Misfit] = []
+    for field, as_made, (name, column) in zip(given.fields, made, columns.items(), strict=True):
+        plain = spark_schema_from_schema(StructType((field,)))[0].dataType
+        # Texts of a table compare by their bytes.
+        is_collated = " collate " in as_made.dataType.simpleString()
+        value = column.cast(plain) if is_collated else column
+        values[name], misfit = fit_value(value, field.data_type, find_field(schema, name), table)
+        misfits += [misfit] if misfit else []
+    return Assigned(values, misfits)
+
+
+def _column_of(value: Any, field: StructField, table: str) -> Column:
+    if isinstance(value, Column):
+        return value
+    if isinstance(value, Expression | str):
+        return sf.expr(value if isinstance(value, str) else value.text)
+    if isinstance(value, PredicateColumn | Predicate):
+        raise InvalidRequestError(
+            f"{table}: column {field.name} is given {value!r}; give a value, or an "
+            'expression of SQL such as "price * 2"'
+        )
+    if value is None:
+        return sf.lit(None)
+    try:
+        if is_comparable(field.data_type):
+            typed = literal_of_type(value, field.data_type, column=field.name)
+            return parse_physical_text(sf.lit(physical_text(typed)), field.data_type)
+        return sf.lit(value)
+    except (InvalidRequestError, PySparkException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequestError(
+            f"{table}: column {field.name} of type {field.data_type.name} cannot hold {value!r}; "
+            'give a value of its type, or an expression of SQL such as "price * 2"'
+        ) from error

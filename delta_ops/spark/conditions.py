@@ -1,0 +1,162 @@
+"""Conditions: which rows an operation is about, as Spark evaluates it.
+
+A text is Spark's own SQL, whatever it says; what our expressions understand of it leaves out files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import Expression, parse_expression
+from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.schema import StructType
+from delta_ops.spark.analysis import analyze
+from delta_ops.spark.expressions import matches
+from delta_ops.spark.schema import spark_schema_from_schema
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCondition:
+    """A condition as it is given: a text of SQL, an expression, or a column of Spark's."""
+
+    given: str | Expression | Column
+
+    @property
+    def text(self) -> str:
+        """In SQL, or as Spark shows the column."""
+        match self.given:
+            case str():
+                return self.given
+            case Expression():
+                return self.given.text
+        return column_text(self.given)
+
+    @property
+    def column(self) -> Column:
+        """The condition over columns that bear the names which it uses."""
+        return self.given if isinstance(self.given, Column) else sf.expr(self.text)
+
+    @property
+    def expression(self) -> Expression | None:
+        """What our expressions understand of it; None: nothing."""
+        if isinstance(self.given, Expression):
+            return self.given
+        try:
+            return parse_expression(self.text)
+        except InvalidRequestError:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Which rows of a table are meant."""
+
+    text: str
+    """The condition in SQL; "true" for all rows."""
+    column: Column
+    """Whether it is true, over the table's columns; false where it is null."""
+    implied: Predicate
+    """A predicate that is true wherever the condition is."""
+    is_implied: bool
+    """Whether the predicate says the same of every row."""
+    is_stable: bool
+    """Whether it is known to come to the same each time it is evaluated."""
+
+
+def parse_condition(given: Any) -> SparkCondition:
+    """What a caller gives for a condition.
+
+    Raises:
+        InvalidRequestError: It is none.
+    """
+    if isinstance(given, str | Expression | Column):
+        return SparkCondition(given)
+    raise InvalidRequestError(
+        f"a condition is of type {type(given).__name__}; give a text of SQL such as 'id = 1', an "
+        "expression, or a Column"
+    )
+
+
+def condition_of(
+    given: Predicate | Expression | Column | str | None,
+    spark: SparkSession,
+    schema: StructType,
+    now_ms: int,
+    table: str,
+) -> Condition:
+    """The condition that a caller gives; None: all rows.
+
+    Args:
+        now_ms: Time of the statement, in milliseconds since the Unix epoch.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: It does not fit the table, or is not the same each time.
+    """
+    if given is None or isinstance(given, Predicate):
+        predicate = TRUE if given is None else given
+        return Condition(
+            text="true" if predicate == TRUE else predicate_text(predicate),
+            column=matches(predicate, schema),
+            implied=predicate,
+            is_implied=True,
+            is_stable=True,
+        )
+    parsed = parse_condition(given)
+    empty = spark.createDataFrame([], spark_schema_from_schema(schema))
+    is_stable = validate_condition(parsed, empty, table)
+    expression = parsed.expression
+    return Condition(
+        text=parsed.text,
+        column=is_true(parsed.column),
+        implied=TRUE
+        if expression is None
+        else implied_predicate(bind_time(expression.root, now_ms), schema),
+        is_implied=False,
+        is_stable=is_stable,
+    )
+
+
+def is_true(condition: Column) -> Column:
+    """Whether a condition is true; false where it is null.
+
+    Spark does not hand this form to the Parquet reader, which leaves out row groups by statistics
+    that may not know of NaN.
+    """
+    return sf.coalesce(condition, sf.lit(False))
+
+
+def validate_condition(condition: SparkCondition, rows: DataFrame, table: str) -> bool:
+    """Refuse what is no condition over these rows.
+
+    Args:
+        condition: As given.
+        rows: None, with the columns that it may look at.
+        table: For messages.
+
+    Returns:
+        Whether it is known to come to the same each time it is evaluated.
+
+    Raises:
+        InvalidRequestError: With the reason.
+    """
+    found = analyze(condition.column, rows, must_be_true=True)
+    if found.obstacle:
+        raise InvalidRequestError(
+            f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"
+        )
+    return found.is_stable
+
+
+def column_text(column: Column) -> str:
+    """A column as Spark shows it."""
+    shown = str(column)
+    return shown.removeprefix("Column<'").removesuffix("'>")

@@ -1,0 +1,173 @@
+"""Update rows by Spark: files with the new values take the place of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
+from delta_ops.spark.changed_rows import (
+    CHANGED,
+    assign,
+    figure_of,
+    follow,
+    misfit_checks,
+    tell_rows,
+    write_changed,
+)
+from delta_ops.spark.conditions import Condition, condition_of
+from delta_ops.spark.data_files import discard
+from delta_ops.spark.expressions import named_column
+from delta_ops.spark.places import reach
+from delta_ops.spark.read import read_numbered
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
+from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.row_changes import (
+    Changed,
+    RowChange,
+    Touched,
+    commit_change,
+    open_for_change,
+    update_metrics,
+)
+from delta_ops.transaction.write import Target
+
+_UPDATED = "updated"
+
+
+class _Update(NamedTuple):
+    spark: SparkSession
+    snapshot: Snapshot
+    condition: Condition
+    assigned: Assigned
+
+
+def update(
+    spark: SparkSession,
+    target: Target,
+    assignments: Mapping[str, Any],
+    predicate: Predicate | Expression | Column | str | None = None,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Give columns new values in the rows for which the predicate is true, and commit.
+
+    Where no row matches, nothing is committed, and the result's version is None.
+
+    Args:
+        target: Where the table is, or a transaction to add to and commit.
+        assignments: By column a text of Spark's SQL over the row's old values, such as
+            `"price * 2"`, an expression or a Column, or a Python value of another kind, taken as it
+            is; `lit("text")` is a text, None is null.
+        predicate: As `col` or `parse_predicate` make it, an expression, a text of Spark's SQL or a
+            Column; None: all rows.
+        txn: Application id and version: an update that the table holds already is not done again.
+        user_metadata: Any text, kept in the commit.
+        hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
+
+    Raises:
+        InvalidRequestError: An argument does not fit the table, a value overflows, a row would
+            break a rule of the table, or the table is append-only.
+        CommitConflictError: A concurrent commit invalidates this one; the files are deleted again.
+        CommitStateUnknownError: The store did not tell; the files are kept.
+        StorageError: The store failed; what was written is deleted again.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table uses what this engine cannot write.
+    """
+    validate_arguments(update, locals())
+    transaction, snapshot = open_for_change(target, storage_options, on_event, "updated", "spark")
+    reach(spark, transaction.log.storage)
+    schema, table = snapshot.schema, snapshot.uri
+    condition = condition_of(predicate, spark, schema, transaction.clock(), table)
+    columns = assigned_columns(assignments, schema, table)
+    validate_assigned(columns, schema, table)
+    empty = spark.createDataFrame([], spark_schema_from_schema(schema))
+    planned = _Update(spark, snapshot, condition, fit_values(columns, empty, schema, table))
+    change = RowChange(
+        operation="UPDATE",
+        parameters={"predicate": [] if predicate is None else [condition.text]},
+        txn=txn,
+        user_metadata=user_metadata,
+        hooks=hooks,
+    )
+    return commit_change(transaction, change, partial(_update, planned), discard)
+
+
+def _update(planned: _Update, changed: Changed) -> dict[str, int]:
+    spark, snapshot, condition, assigned = planned
+    transaction = changed.transaction
+    transaction.read_to_change(condition.implied)
+    by_vectors = transaction.properties.deletion_vectors
+    touched = find_touched(
+        spark,
+        snapshot,
+        condition,
+        transaction.on_event,
+        names_rows=by_vectors or not condition.is_stable,
+    )
+    if not touched.files:
+        return update_metrics(changed, 0, 0, () if by_vectors else None)
+    rows = _matching_rows(planned, touched) if by_vectors else _all_rows(planned, touched)
+    written = write_changed(
+        changed,
+        _assign(planned, rows),
+        misfit_checks(assigned.misfits),
+        {_UPDATED: sf.count_if(named_column(CHANGED))},
+        among=named_column(CHANGED),
+    )
+    changed.remove(touched.matched)
+    if by_vectors:
+        changed.mark_deleted(touched.mixed)
+    else:
+        changed.remove([each.file for each in touched.mixed])
+    if transaction.definition.has_change_feed:
+        before = _matching_rows(planned, touched)
+        after = _assign(planned, before)
+        tell_rows(changed, [("update_preimage", before), ("update_postimage", after)])
+    num_updated = figure_of(written, _UPDATED)
+    marked = touched.mixed if by_vectors else None
+    return update_metrics(changed, num_updated, written.num_rows - num_updated, marked)
+
+
+def _assign(planned: _Update, rows: DataFrame) -> DataFrame:
+    definition, table = planned.snapshot.definition, planned.snapshot.uri
+    values, misfits = planned.assigned
+    names = [each.name for each in tracked_definition(definition, table).schema.fields]
+    return follow(assign(rows, values, misfits, names), values, definition, table)
+
+
+def _all_rows(planned: _Update, touched: Touched) -> DataFrame:
+    """The rows of touched files, `CHANGED` where they match."""
+    rows = mark_matching(planned.spark, planned.snapshot, touched.mixed, planned.condition)
+    marked = rows.withColumnRenamed(MATCHES, CHANGED)
+    return marked.unionAll(_rows_of(planned, touched.matched))
+
+
+def _matching_rows(planned: _Update, touched: Touched) -> DataFrame:
+    """The rows of touched files that match."""
+    rows = mark_matching(planned.spark, planned.snapshot, touched.mixed, planned.condition)
+    some = rows.filter(named_column(MATCHES)).withColumnRenamed(MATCHES, CHANGED)
+    return some.unionAll(_rows_of(planned, touched.matched))
+
+
+def _rows_of(planned: _Update, files: Sequence[AddFile]) -> DataFrame:
+    """The rows of files of which every row matches."""
+    rows = read_numbered(planned.spark, planned.snapshot, files)
+    return rows.withColumn(CHANGED, sf.lit(True))

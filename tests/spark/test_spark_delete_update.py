@@ -1,0 +1,220 @@
+"""Rows deleted and updated by Spark: what the Arrow engine makes of the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, col
+from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotFoundError
+from delta_ops.protocol.expression import lit, parse_expression
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction import set_properties
+from tests.spark.changed_tables import FEED, KINDS, VECTORS, by_id, data, make, seen, twins
+from tests.tables import live_paths
+
+both_layouts = pytest.mark.parametrize("partitioned", [False, True], ids=["one", "partitioned"])
+every_kind = pytest.mark.parametrize("kind", KINDS)
+CONDITIONS: dict[str, tuple[Predicate | None, Any]] = {
+    "a row": (col("id") == 2, "id = 2"),
+    "rows of every file": (col("id").isin([1, 6, 8]), "id IN (1, 6, 8)"),
+    "a null": (col("v").is_null(), lambda: sf.col("v").isNull()),
+    "a whole file": (col("id") >= 8, col("id") >= 8),
+    "a partition": (col("p") == "b", "p = 'b'"),
+    "a function of Spark's": (col("id").isin([4, 8]), "pmod(id, 4) = 0"),
+    "all": (None, None),
+    "none": (col("id") == 77, "id = 77"),
+}
+
+
+def made(given: Any) -> Any:
+    """A column of Spark's needs a session."""
+    return given() if callable(given) else given
+
+
+@every_kind
+@both_layouts
+@pytest.mark.parametrize("chosen", CONDITIONS)
+def test_a_delete_is_that_of_the_arrow_engine(
+    spark: SparkSession, tmp_path: Path, kind: str, chosen: str, *, partitioned: bool
+) -> None:
+    first, second = twins(tmp_path, kind, partitioned=partitioned)
+    predicate, condition = CONDITIONS[chosen]
+    expected, found = da.delete(first, predicate), ds.delete(spark, second, made(condition))
+    assert (found.version, seen(second)) == (expected.version, seen(first))
+
+
+ASSIGNMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a literal": ({"v": 7}, {"v": 7}),
+    "an expression": ({"v": "v + id"}, {"v": "v + id"}),
+    "a null": ({"p": None}, {"P": None}),
+    "a move": ({"p": lit("c d"), "v": 1}, {"p": lambda: sf.lit("c d"), "v": parse_expression("1")}),
+    "a key": ({"id": "id + 100"}, {"id": lambda: sf.col("id") + 100}),
+}
+
+
+@every_kind
+@both_layouts
+@pytest.mark.parametrize("chosen", ["rows of every file", "a null", "a whole file", "all", "none"])
+@pytest.mark.parametrize("given", ASSIGNMENTS)
+def test_an_update_is_that_of_the_arrow_engine(
+    spark: SparkSession,
+    tmp_path: Path,
+    kind: str,
+    chosen: str,
+    given: str,
+    *,
+    partitioned: bool,
+) -> None:
+    first, second = twins(tmp_path, kind, partitioned=partitioned)
+    predicate, condition = CONDITIONS[chosen]
+    values, same_values = ASSIGNMENTS[given]
+    expected = da.update(first, values, predicate)
+    same = {name: made(each) for name, each in same_values.items()}
+    found = ds.update(spark, second, same, made(condition))
+    assert (found.version, seen(second)) == (expected.version, seen(first))
+
+
+@pytest.mark.parametrize("way", ["files", "vectors"])
+def test_a_condition_on_the_time_is_asked_once(
+    spark: SparkSession, tmp_path: Path, way: str
+) -> None:
+    make(tmp_path, way, partitioned=False)
+    ds.delete(spark, tmp_path, "id % 2 = 0 AND current_timestamp() > TIMESTAMP '2020-01-01'")
+    assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 3, 5, 7]
+    ds.update(spark, tmp_path, {"v": 1}, "id < 4 AND current_date() > DATE '2020-01-01'")
+    assert [row["v"] for row in by_id(da.to_table(tmp_path))] == [1, 1, 50, 70]
+
+
+def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "files", partitioned=False)
+    first = ds.update(spark, tmp_path, {"v": "v + 1"}, "id = 1", txn=("app", 1))
+    again = ds.update(spark, tmp_path, {"v": "v + 1"}, "id = 1", txn=("app", 1))
+    assert (again.version, again.already_committed) == (first.version, True)
+    assert by_id(da.to_table(tmp_path))[0]["v"] == 11
+    deleted = ds.delete(spark, tmp_path, "id = 77", txn=("app", 2))
+    assert deleted.version == (first.version or 0) + 1
+
+
+def refuses(run: Callable[[], object], path: Path, said: str) -> None:
+    """Nothing is committed, and no file is left."""
+    before = sorted(str(each) for each in path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match=said):
+        run()
+    assert sorted(str(each) for each in path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"v": "v * 100"}, "CHECK constraint small", id="a constraint"),
+        pytest.param({"id": None}, "NOT NULL", id="a null"),
+        pytest.param({"v": "9223372036854775808"}, "does not fit", id="a number too large"),
+        pytest.param({"v": "'x'"}, "cast it", id="another type"),
+        pytest.param({"w": 1}, "no column w", id="no column"),
+        pytest.param({"v": 1, "V": 2}, "twice", id="a column twice"),
+        pytest.param({"v": "nowhere + 1"}, "cannot be understood", id="a name that is nowhere"),
+        pytest.param({"v": col("id") == 1}, "give a value", id="a predicate"),
+        pytest.param({"v": "x"}, "cannot be understood", id="a text that is SQL"),
+        pytest.param({"v": object()}, "cannot hold", id="no value"),
+        pytest.param({}, "no column is given", id="nothing"),
+        pytest.param({"twice": 1}, "twice", id="a generated column"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["files", "vectors"])
+def test_an_update_that_does_not_fit_is_refused(
+    spark: SparkSession, tmp_path: Path, kind: str, given: dict[str, Any], said: str
+) -> None:
+    make(tmp_path, kind, partitioned=False)
+    refuses(lambda: ds.update(spark, tmp_path, given, "id > 1"), tmp_path, said)
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("nowhere = 1", "does not understand"),
+        ("id", "no condition"),
+        ("rand() < 0.5", "not the same each time"),
+        ("sum(id) > 1", "more than one row"),
+        ("id = = 1", "does not understand"),
+        (17, "predicate is 17"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(
+    spark: SparkSession, tmp_path: Path, condition: Any, said: str
+) -> None:
+    make(tmp_path, "files", partitioned=False)
+    refuses(lambda: ds.delete(spark, tmp_path, condition), tmp_path, said)
+    refuses(lambda: ds.update(spark, tmp_path, {"v": 1}, condition), tmp_path, said)
+
+
+def test_what_cannot_be_changed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError):
+        ds.delete(spark, tmp_path / "nowhere")
+    make(tmp_path, "files", partitioned=False)
+    set_properties(tmp_path, {"delta.appendOnly": "true"})
+    refuses(lambda: ds.delete(spark, tmp_path, "id = 1"), tmp_path, "append-only")
+
+
+def test_nan_is_found_whatever_statistics_say(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql("SELECT id, IF(id = 3, double('NaN'), double(id)) AS x FROM range(10)")
+    ds.write(frame, tmp_path)
+    ds.delete(spark, tmp_path, "x > 100")
+    assert 3 not in da.to_table(tmp_path)["id"].to_pylist()
+    assert da.to_table(tmp_path).num_rows == 9
+
+
+def test_rows_of_one_file_are_changed_by_two_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The later one unites its vector with that of the other."""
+    make(tmp_path, "vectors", partitioned=False)
+    transaction = DeltaLog(tmp_path).snapshot()
+    assert transaction
+
+    def meanwhile(event: object) -> None:
+        if type(event).__name__ == "DataFilesStaged" and not done:
+            done.append(da.delete(tmp_path, col("id") == 2))
+
+    done: list[object] = []
+    ds.delete(spark, tmp_path, "id = 1", on_event=meanwhile)
+    assert done
+    assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [3, 4, 5, 6, 7, 8, 10]
+
+
+def test_a_file_that_another_wrote_again_is_a_conflict(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "files", partitioned=False)
+
+    def meanwhile(event: object) -> None:
+        if type(event).__name__ == "DataFilesStaged" and not done:
+            done.append(da.delete(tmp_path, col("id") == 2))
+
+    done: list[object] = []
+    with pytest.raises(CommitConflictError):
+        ds.update(spark, tmp_path, {"v": 1}, "id = 1", on_event=meanwhile)
+    data_files = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("[!_]*.parquet")}
+    assert not [each for each in data_files if each.startswith("w-")]
+
+
+def test_no_row_is_read_of_files_that_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "files", partitioned=True)
+    (gone,) = [path for path in live_paths(DeltaLog(tmp_path)) if "c%20d" in path or "c d" in path]
+    (tmp_path / gone).unlink()
+    ds.delete(spark, tmp_path, "p = 'a' AND length(p) = 1 AND v > 10")
+    ds.update(spark, tmp_path, {"v": 0}, "p = 'b'")
+    with pytest.raises(InvalidRequestError):
+        ds.update(spark, tmp_path, {"v": 0}, "length(p) > 2")
+
+
+def test_changes_of_properties_are_heeded(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "files", partitioned=False)
+    set_properties(tmp_path, {**VECTORS, **FEED})
+    ds.delete(spark, tmp_path, "id = 3")
+    ds.update(spark, tmp_path, {"v": 0}, "id = 4")
+    da.write(tmp_path, data((11, "a", 1)))
+    assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 2, 4, 5, 6, 7, 8, 10, 11]
