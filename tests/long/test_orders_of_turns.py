@@ -14,8 +14,8 @@ from tests.interleaving.search import Meeting, can_meet, pairs, searching
 pytestmark = pytest.mark.long
 
 SEED = 17
-OF_EACH = 20
-TRIOS = 200
+OF_EACH = 15
+TRIOS = 150
 
 
 def test_every_order_of_every_pair_keeps_every_promise(report: Callable[[str], None]) -> None:
