@@ -12,6 +12,7 @@ except ImportError as error:
 from delta_ops.spark.changes import read_changes
 from delta_ops.spark.delete import delete
 from delta_ops.spark.existing_rows import check_rows
+from delta_ops.spark.merge import Merge, merge
 from delta_ops.spark.packages import packages
 from delta_ops.spark.progress import show_progress
 from delta_ops.spark.read import read
@@ -21,9 +22,11 @@ from delta_ops.spark.update import update
 from delta_ops.spark.write import stage_write, write
 
 __all__ = [
+    "Merge",
     "check_rows",
     "delete",
     "get_session",
+    "merge",
     "packages",
     "read",
     "read_changes",

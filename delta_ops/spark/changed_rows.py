@@ -6,7 +6,7 @@ new values, what follows from these, and nothing in the column of the version th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -41,25 +41,19 @@ _MISFIT = "delta_ops misfit "
 
 
 def assign(
-    rows: DataFrame, values: Mapping[str, Column], misfits: Sequence[Misfit], names: Sequence[str]
+    rows: DataFrame, values: Mapping[str, Column], misfits: Sequence[Misfit], *kept: Column
 ) -> DataFrame:
-    """The rows with new values where `CHANGED` is true.
+    """The rows with these columns, and what `misfit_checks` looks at.
 
     Args:
-        rows: Of a table, with the column `CHANGED`.
-        values: By column.
-        misfits: Told by columns that `misfit_checks` looks at.
-        names: The columns to keep, in their order.
+        rows: Of a table.
+        values: By column, in order.
+        misfits: Whether one of them does not fit.
+        kept: Columns that stand behind them.
     """
-    changed = named_column(CHANGED)
-    columns = [
-        sf.when(changed, values[name]).otherwise(named_column(name)).alias(name)
-        if name in values
-        else named_column(name)
-        for name in names
-    ]
-    told = [(changed & each).alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits)]
-    return rows.select(*columns, changed, *told)
+    columns = [value.alias(name) for name, value in values.items()]
+    told = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits)]
+    return rows.select(*columns, *kept, *told)
 
 
 def misfit_checks(misfits: Sequence[Misfit]) -> list[RowCheck]:
@@ -71,22 +65,22 @@ def misfit_checks(misfits: Sequence[Misfit]) -> list[RowCheck]:
 
 
 def follow(
-    rows: DataFrame, assigned: Iterable[str], definition: TableDefinition, table: str
+    rows: DataFrame, assigned: Mapping[str, Column], definition: TableDefinition, table: str
 ) -> DataFrame:
     """The rows with what follows from new values, where `CHANGED` is true.
 
     Args:
-        assigned: Columns that have their values, in any case; generated ones among them keep them.
+        assigned: Where columns were given values, by name in lower case; generated ones keep them.
     """
-    folded = {name.lower() for name in assigned}
     changed = named_column(CHANGED)
-    made = {
-        rule.column: sf.when(changed, sf.expr(generated_text(rule, definition))).otherwise(
-            named_column(rule.column)
-        )
-        for rule in definition.row_rules
-        if isinstance(rule, Generated) and rule.column.lower() not in folded
-    }
+
+    def fill(rule: Generated) -> Column:
+        given = assigned.get(rule.column.lower())
+        is_free = changed if given is None else changed & ~given
+        text = sf.expr(generated_text(rule, definition))
+        return sf.when(is_free, text).otherwise(named_column(rule.column))
+
+    made = {rule.column: fill(rule) for rule in definition.row_rules if isinstance(rule, Generated)}
     rows = rows.withColumns(made) if made else rows
     version = version_column(definition, table)
     if version is None or version not in rows.columns:

@@ -8,9 +8,9 @@ counts values of its own, as far apart as there are tasks, so that none waits fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -92,7 +92,45 @@ def complete(
         InvalidRequestError: They have a column that is always counted, or a default is not the same
             for every row and in every session.
     """
-    given = {name.lower() for name in frame.columns}
+    spark = frame.sparkSession
+    missing = missing_values(frame.columns, definition, spark, now_ms, table)
+    if missing.counted:
+        frame = in_few_tasks(frame)
+    rows = frame.withColumns(dict(missing.values)) if missing.values else frame
+    return CompletedRows(frame=rows, counted=missing.counted, table=table)
+
+
+class MissingValues(NamedTuple):
+    """What stands in columns that the data leave out."""
+
+    values: Mapping[str, Column]
+    counted: tuple[IdentityColumn, ...]
+    """Columns whose values are counted on, of rows that are `in_few_tasks`."""
+
+
+def in_few_tasks(frame: DataFrame) -> DataFrame:
+    """The rows in no more tasks than a shuffle makes."""
+    return frame.coalesce(_num_tasks(frame.sparkSession))
+
+
+def missing_values(
+    names: Iterable[str],
+    definition: TableDefinition,
+    spark: SparkSession,
+    now_ms: int,
+    table: str,
+) -> MissingValues:
+    """Values of the columns that are not among these.
+
+    Args:
+        names: Columns of the data, in any case.
+        now_ms: Time of the write, in milliseconds since the Unix epoch.
+        table: For messages.
+
+    Raises:
+        InvalidRequestError: As `complete`.
+    """
+    given = {name.lower() for name in names}
     counted: list[IdentityColumn] = []
     for column in identity_columns(definition.schema):
         if column.name.lower() not in given:
@@ -104,16 +142,17 @@ def complete(
             )
     values: dict[str, Column] = {}
     if counted:
-        num_tasks = int(frame.sparkSession.conf.get(_SHUFFLE_PARTITIONS, "200") or 200)
-        frame = frame.coalesce(num_tasks)
-        values |= {each.name: _count_on(each, num_tasks) for each in counted}
+        values |= {each.name: _count_on(each, _num_tasks(spark)) for each in counted}
     has_defaults = definition.has("allowColumnDefaults")
     for name in column_defaults(definition.schema) if has_defaults else ():
         if name.lower() not in given and name not in values:
             field = find_field(definition.schema, name)
-            values[name] = _default(field, frame.sparkSession, now_ms, table)
-    rows = frame.withColumns(values) if values else frame
-    return CompletedRows(frame=rows, counted=tuple(counted), table=table)
+            values[name] = _default(field, spark, now_ms, table)
+    return MissingValues(values, tuple(counted))
+
+
+def _num_tasks(spark: SparkSession) -> int:
+    return int(spark.conf.get(_SHUFFLE_PARTITIONS, "200") or 200)
 
 
 def _count_on(column: IdentityColumn, num_tasks: int) -> Column:

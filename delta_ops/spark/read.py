@@ -110,13 +110,24 @@ def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) 
     return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW)
 
 
-def read_numbered(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) -> DataFrame:
+def read_numbered(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    adds: Sequence[AddFile],
+    numbers: Sequence[int] | None = None,
+) -> DataFrame:
     """As `read_kept`, and where each row is, with the padding of CHAR columns.
 
-    Behind the columns of the table stand `NUMBER`, the place of the row's file among those given,
-    and `ROW`, the number of the row in its file; both from 0.
+    Behind the columns of the table stand `NUMBER`, which says what file a row is in, and `ROW`, the
+    number of the row in its file, from 0.
+
+    Args:
+        spark: The session.
+        snapshot: The table.
+        adds: Files.
+        numbers: What each file is called; None: by its place among those given, from 0.
     """
-    rows = _read_with_places(spark, snapshot, adds)
+    rows = _read_with_places(spark, snapshot, adds, numbers)
     padded = {
         each.name: _shown_column(each)
         for each in snapshot.schema.fields
@@ -126,13 +137,17 @@ def read_numbered(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFil
 
 
 def _read_with_places(
-    spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]
+    spark: SparkSession,
+    snapshot: Snapshot,
+    adds: Iterable[AddFile],
+    numbers: Sequence[int] | None = None,
 ) -> DataFrame:
     tracked = row_columns(snapshot.definition, snapshot.uri)
     definition = tracked_definition(snapshot.definition, snapshot.uri)
     of_rows = () if tracked is None else (_BASE_ROW_ID, _COMMIT_VERSION)
 
-    def values_of(number: int, add: AddFile) -> tuple[int | None, ...]:
+    def values_of(place: int, add: AddFile) -> tuple[int | None, ...]:
+        number = place if numbers is None else numbers[place]
         if tracked is None:
             return (number,)
         validate_ids(add, snapshot.uri)

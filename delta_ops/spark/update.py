@@ -148,9 +148,17 @@ def _update(planned: _Update, changed: Changed) -> dict[str, int]:
 
 def _assign(planned: _Update, rows: DataFrame) -> DataFrame:
     definition, table = planned.snapshot.definition, planned.snapshot.uri
-    values, misfits = planned.assigned
-    names = [each.name for each in tracked_definition(definition, table).schema.fields]
-    return follow(assign(rows, values, misfits, names), values, definition, table)
+    changed = named_column(CHANGED)
+    new = planned.assigned.values
+    values = {
+        each.name: sf.when(changed, new[each.name]).otherwise(named_column(each.name))
+        if each.name in new
+        else named_column(each.name)
+        for each in tracked_definition(definition, table).schema.fields
+    }
+    misfits = [(changed & is_broken, said) for is_broken, said in planned.assigned.misfits]
+    assigned = {name.lower(): changed for name in new}
+    return follow(assign(rows, values, misfits, changed), assigned, definition, table)
 
 
 def _all_rows(planned: _Update, touched: Touched) -> DataFrame:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
@@ -41,6 +43,31 @@ SCHEMA = StructType(
         StructField("twice", LONG, metadata={GENERATION_EXPRESSION: "v * 2"}),
     )
 )
+
+
+def cases(*choices: Iterable[str], every: int) -> pytest.MarkDecorator:
+    """A case for each kind of table, layout and choice; most of them in the long proofs only.
+
+    Args:
+        every: Which of them, counted over, are run each time.
+    """
+    found = []
+    for number, (kind, *chosen) in enumerate(product(KINDS, *choices)):
+        for partitioned in (False, True):
+            place = number // every  # the layouts by turns
+            is_daily = number % every == 0 and (place % 2 == 1) == partitioned
+            layout = "partitioned" if partitioned else "one"
+            found.append(
+                pytest.param(
+                    kind,
+                    partitioned,
+                    *chosen,
+                    id="-".join((kind, layout, *chosen)),
+                    marks=() if is_daily else pytest.mark.long,
+                )
+            )
+    names = ["kind", "partitioned", *(f"choice{i}" for i in range(len(choices)))]
+    return pytest.mark.parametrize(names, found)
 
 
 def data(*given: tuple[int, str | None, int | None]) -> pa.Table:

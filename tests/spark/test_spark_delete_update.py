@@ -17,11 +17,9 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotF
 from delta_ops.protocol.expression import lit, parse_expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import set_properties
-from tests.spark.changed_tables import FEED, KINDS, VECTORS, by_id, data, make, seen, twins
+from tests.spark.changed_tables import FEED, VECTORS, by_id, cases, data, make, seen, twins
 from tests.tables import live_paths
 
-both_layouts = pytest.mark.parametrize("partitioned", [False, True], ids=["one", "partitioned"])
-every_kind = pytest.mark.parametrize("kind", KINDS)
 CONDITIONS: dict[str, tuple[Predicate | None, Any]] = {
     "a row": (col("id") == 2, "id = 2"),
     "rows of every file": (col("id").isin([1, 6, 8]), "id IN (1, 6, 8)"),
@@ -39,14 +37,12 @@ def made(given: Any) -> Any:
     return given() if callable(given) else given
 
 
-@every_kind
-@both_layouts
-@pytest.mark.parametrize("chosen", CONDITIONS)
+@cases(CONDITIONS, every=3)
 def test_a_delete_is_that_of_the_arrow_engine(
-    spark: SparkSession, tmp_path: Path, kind: str, chosen: str, *, partitioned: bool
+    spark: SparkSession, tmp_path: Path, kind: str, choice0: str, *, partitioned: bool
 ) -> None:
     first, second = twins(tmp_path, kind, partitioned=partitioned)
-    predicate, condition = CONDITIONS[chosen]
+    predicate, condition = CONDITIONS[choice0]
     expected, found = da.delete(first, predicate), ds.delete(spark, second, made(condition))
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
@@ -60,22 +56,19 @@ ASSIGNMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@every_kind
-@both_layouts
-@pytest.mark.parametrize("chosen", ["rows of every file", "a null", "a whole file", "all", "none"])
-@pytest.mark.parametrize("given", ASSIGNMENTS)
+@cases(ASSIGNMENTS, ["rows of every file", "a null", "a whole file", "all", "none"], every=9)
 def test_an_update_is_that_of_the_arrow_engine(
     spark: SparkSession,
     tmp_path: Path,
     kind: str,
-    chosen: str,
-    given: str,
+    choice0: str,
+    choice1: str,
     *,
     partitioned: bool,
 ) -> None:
     first, second = twins(tmp_path, kind, partitioned=partitioned)
-    predicate, condition = CONDITIONS[chosen]
-    values, same_values = ASSIGNMENTS[given]
+    values, same_values = ASSIGNMENTS[choice0]
+    predicate, condition = CONDITIONS[choice1]
     expected = da.update(first, values, predicate)
     same = {name: made(each) for name, each in same_values.items()}
     found = ds.update(spark, second, same, made(condition))

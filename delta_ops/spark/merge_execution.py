@@ -1,0 +1,517 @@
+"""Merge execution: the rows of a source meet those of a table, and files are written.
+
+Which rows meet, and which clause decides of each pair, is found out once, from the columns that
+decide, and kept by the executors: rows are then found again by their places in files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.planning.merge_columns import MergeColumns, localize, sides_of, split_condition
+from delta_ops.planning.scan import plan_scan
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.nodes import Column as ColumnNode
+from delta_ops.protocol.expression.nodes import Node, columns_of, conjuncts_of, join_conjuncts
+from delta_ops.protocol.expression.resolution import locate
+from delta_ops.protocol.expression.statement_time import bind_time
+from delta_ops.protocol.features import Engine
+from delta_ops.protocol.predicate import TRUE, Or, Predicate
+from delta_ops.protocol.row_rules import Generated
+from delta_ops.protocol.row_tracking import row_columns, tracked_definition
+from delta_ops.protocol.schema import LONG, StructField, StructType
+from delta_ops.protocol.schema_evolution import validate_given_once
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark import jobs
+from delta_ops.spark.changed_rows import (
+    CHANGED,
+    assign,
+    figure_of,
+    follow,
+    misfit_checks,
+    tell_rows,
+    write_changed,
+)
+from delta_ops.spark.conditions import SparkCondition, parse_condition, validate_condition
+from delta_ops.spark.data_files import discard
+from delta_ops.spark.expressions import named_column
+from delta_ops.spark.failures import translating_failures
+from delta_ops.spark.file_index import ROW
+from delta_ops.spark.merge_clauses import (
+    CLAUSE,
+    PlannedClause,
+    Sides,
+    choose_clause,
+    flags_of_misfits,
+    is_among,
+    plan_clause,
+    values_by_clause,
+    where_assigned,
+)
+from delta_ops.spark.merge_source import SOURCE_ROW, Key, cover, pin
+from delta_ops.spark.missing_columns import CompletedRows, in_few_tasks, missing_values
+from delta_ops.spark.places import reach
+from delta_ops.spark.progress import OnTasks, tasks_reporter
+from delta_ops.spark.read import NUMBER, read_files, read_numbered
+from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
+from delta_ops.spark.session import session_time_zone
+from delta_ops.spark.table_columns import fit, null_of
+from delta_ops.spark.touched_files import name_touched
+from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.merge import Clause, Condition, MergeRequest, merge_metrics, new_columns
+from delta_ops.transaction.row_changes import Changed, Discard, TouchedFile
+from delta_ops.transaction.write import merge_columns
+
+_SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
+"""Columns of pairs: the row of the source, and the place of the other one."""
+_COPIED = "copied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What a merge is over the columns of both sides."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    definition: TableDefinition
+    """The table as the commit will leave it."""
+    condition: SparkCondition
+    sides: Sides
+    clauses: Mapping[int, PlannedClause]
+    """For rows of the table, by number."""
+    inserts: Mapping[int, PlannedClause]
+    source: DataFrame
+    """Pinned."""
+    on_tasks: OnTasks
+
+    @property
+    def updates(self) -> dict[int, PlannedClause]:
+        """The clauses that give new values to rows of the table."""
+        return {number: each for number, each in self.clauses.items() if each.assigned}
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether something may become of rows that meet none of the source."""
+        return any(each.occasion == "not matched by source" for each in self.clauses.values())
+
+    @property
+    def allows_repeats(self) -> bool:
+        """Whether it does not matter which of several rows of the source a row meets."""
+        matched = [each for each in self.clauses.values() if each.occasion == "matched"]
+        match matched:
+            case [PlannedClause(action="delete", predicate=None)]:
+                return True
+        return not matched
+
+
+class SparkMerge:
+    """How this engine merges rows; see `MergeEngine`."""
+
+    name: Engine = "spark"
+
+    def parse(self, condition: Condition) -> SparkCondition:
+        """See `MergeEngine`."""
+        return parse_condition(condition)
+
+    @property
+    def discard(self) -> Discard:
+        """See `MergeEngine`."""
+        return discard
+
+    def execute(
+        self,
+        request: MergeRequest,
+        clauses: Sequence[Clause],
+        snapshot: Snapshot,
+        changed: Changed,
+    ) -> Mapping[str, int]:
+        """See `MergeEngine`."""
+        reach(request.source.sparkSession, changed.transaction.log.storage)
+        plan = _plan(request, clauses, snapshot, changed)
+        with translating_failures(snapshot.uri, snapshot.uri):
+            read = _find_read(request, plan, changed.transaction.clock())
+            changed.transaction.read(read)
+            zone = session_time_zone(plan.spark)
+            files = plan_scan(snapshot, read, partition_time_zone=zone)
+            pairs = _pair(plan, files).persist()
+            try:
+                return _execute(plan, files, pairs, changed)
+            finally:
+                pairs.unpersist()
+
+
+def _plan(
+    request: MergeRequest, clauses: Sequence[Clause], snapshot: Snapshot, changed: Changed
+) -> _Plan:
+    transaction, table = changed.transaction, snapshot.uri
+    source: DataFrame = request.source
+    spark = source.sparkSession
+    source_schema = data_schema_from_spark(source.schema)
+    validate_given_once(source_schema, table)
+    if request.merge_schema:
+        merge_columns(transaction, new_columns(clauses, source_schema, snapshot.schema))
+    definition = transaction.definition
+    pinned = pin(source)
+    empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
+    sides = Sides(
+        target=empty.alias(request.target_alias),
+        source=pinned.alias(request.source_alias),
+        target_alias=request.target_alias,
+        source_alias=request.source_alias,
+        source_schema=source_schema,
+    )
+    validate_condition(request.predicate, sides.rows_of("matched"), table)
+    planned = [plan_clause(each, sides, definition.schema, table) for each in clauses]
+    of_rows = [
+        each
+        for occasion in ("matched", "not matched by source")
+        for each in planned
+        if each.occasion == occasion
+    ]
+    inserts = [each for each in planned if each.occasion == "not matched"]
+    updated = {name for each in of_rows for name in each.names}
+    validate_assigned(updated, definition.schema, table)
+    return _Plan(
+        spark=spark,
+        snapshot=snapshot,
+        definition=definition,
+        condition=request.predicate,
+        sides=sides,
+        clauses=dict(enumerate(of_rows)),
+        inserts=dict(enumerate(inserts)),
+        source=pinned,
+        on_tasks=tasks_reporter(transaction.on_event, table, "merge"),
+    )
+
+
+def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Predicate:
+    """The rows of the table on which the outcome depends, as far as we understand it."""
+    columns = MergeColumns(
+        target=plan.snapshot.schema,
+        source=plan.sides.source_schema,
+        target_alias=request.target_alias,
+        source_alias=request.source_alias,
+    )
+    covering = _cover_matches(plan, columns, now_ms)
+    parts = [covering]
+    find = columns.finder(("target",))
+    for each in plan.clauses.values():
+        if each.occasion != "not matched by source":
+            continue
+        expression = each.predicate.expression if each.predicate else None
+        if expression is None:
+            return TRUE
+        root = localize(bind_time(expression.root, now_ms), find)
+        parts.append(implied_predicate(root, plan.snapshot.schema))
+    return TRUE if TRUE in parts else Or(tuple(parts)) if len(parts) > 1 else covering
+
+
+def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Predicate:
+    expression = plan.condition.expression
+    if expression is None:
+        return TRUE
+    try:
+        keys, residual = split_condition(expression, columns, now_ms)
+    except InvalidRequestError:  # no equality, or what only Spark understands
+        return TRUE
+    find = columns.finder()
+    usable = []
+    for target, value in keys:
+        if isinstance(target, ColumnNode) and isinstance(value, ColumnNode):
+            of_target = locate(find(target.path).path[1:], columns.target)
+            of_source = locate(find(value.path).path[1:], columns.source)
+            column = reduce(
+                lambda parent, name: parent.getField(name),
+                of_source.path[1:],
+                named_column(of_source.path[0]),
+            )
+            usable.append(Key(of_target.path, of_target.data_type, column, of_source.data_type))
+    covering = cover(plan.source, usable, plan.on_tasks)
+    conjuncts: list[Node] = [] if residual is None else list(conjuncts_of(residual))
+    of_target_alone = [each for each in conjuncts if sides_of(each, find) == {"target"}]
+    condition = join_conjuncts(tuple(localize(each, find) for each in of_target_alone))
+    if condition is not None:
+        covering = covering & implied_predicate(condition, columns.target)
+    return covering
+
+
+def _pair(plan: _Plan, files: Sequence[AddFile]) -> DataFrame:
+    """A row for each row of the table and of the source that meet, and for each left alone that
+    a clause decides of."""
+    rows = _evolved(plan, read_numbered(plan.spark, plan.snapshot, files))
+    source = plan.source.alias(plan.sides.source_alias)
+    how = "left" if plan.asks_others else "inner"
+    met = rows.alias(plan.sides.target_alias).join(source, plan.condition.column, how)
+    meets = named_column(SOURCE_ROW).isNotNull()
+    chosen = choose_clause(
+        [
+            (number, meets if each.occasion == "matched" else ~meets, each)
+            for number, each in plan.clauses.items()
+        ]
+    )
+    names = plan.source.columns if plan.updates else []
+    held = [plan.sides.source_column(name).alias(name) for name in names if name != SOURCE_ROW]
+    pairs = met.select(
+        named_column(NUMBER.name).alias(_FILE),
+        named_column(ROW).alias(_PLACE),
+        named_column(SOURCE_ROW),
+        chosen.alias(CLAUSE),
+        *([sf.struct(*held).alias(_SOURCE)] if held else []),
+    )
+    return pairs.filter(named_column(CLAUSE).isNotNull() | named_column(SOURCE_ROW).isNotNull())
+
+
+def _execute(
+    plan: _Plan, files: Sequence[AddFile], pairs: DataFrame, changed: Changed
+) -> Mapping[str, int]:
+    by_vectors = changed.transaction.properties.deletion_vectors
+    counts: dict[tuple[str, str], int] = {}
+    touched: list[TouchedFile] = []
+    deciding = _deciding_pairs(plan, pairs)
+    if plan.clauses:
+        by_file = _count_pairs(plan, files, pairs)
+        for (_, number), count in by_file.items():
+            clause = plan.clauses[number]
+            key = clause.occasion, clause.action
+            counts[key] = counts.get(key, 0) + count
+        touched = _touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
+    copied = 0
+    if touched:
+        numbers = {each.path: number for number, each in enumerate(files)}
+        rows = _Rows(plan, deciding, [each.file for each in touched], numbers)
+        copied = _write_touched(rows, touched, changed, by_vectors=by_vectors)
+        if plan.definition.has_change_feed:
+            tell_rows(changed, rows.changes())
+    num_inserted = _insert(plan, pairs, changed, tells=bool(touched)) if plan.inserts else 0
+    num_source = jobs.run(plan.spark, plan.source.count, plan.on_tasks)
+    marked = [each for each in touched if not each.is_whole] if by_vectors else None
+    return merge_metrics(changed, num_source, counts, num_inserted, copied, marked)
+
+
+def _deciding_pairs(plan: _Plan, pairs: DataFrame) -> DataFrame:
+    """One pair for each row of the table that a clause decides of."""
+    deciding = pairs.filter(named_column(CLAUSE).isNotNull())
+    return deciding.dropDuplicates([_FILE, _PLACE]) if plan.allows_repeats else deciding
+
+
+def _count_pairs(
+    plan: _Plan, files: Sequence[AddFile], pairs: DataFrame
+) -> dict[tuple[int, int], int]:
+    """How many rows of each file each clause decides of."""
+    place = [named_column(_FILE), named_column(_PLACE)]
+    by_row = (
+        pairs.filter(named_column(CLAUSE).isNotNull())
+        .groupBy(*place)
+        .agg(sf.count(sf.lit(1)).alias("times"), sf.min(named_column(CLAUSE)).alias("clause"))
+    )
+    counted = by_row.groupBy(named_column(_FILE).alias("file"), "clause").agg(
+        sf.count(sf.lit(1)).alias("rows"),
+        sf.max(sf.struct("times", named_column(_PLACE).alias("row"))).alias("most"),
+    )
+    found = jobs.run(plan.spark, counted.collect, plan.on_tasks)
+    most = max(found, key=lambda each: each["most"]["times"], default=None)
+    if most is not None and most["most"]["times"] > 1 and not plan.allows_repeats:
+        raise _repeat_error(plan, files[most["file"]], most["most"]["row"], most["most"]["times"])
+    return {(each["file"], each["clause"]): each["rows"] for each in found}
+
+
+def _touched(
+    plan: _Plan,
+    files: Sequence[AddFile],
+    deciding: DataFrame,
+    by_file: Mapping[tuple[int, int], int],
+    changed: Changed,
+    *,
+    names_rows: bool,
+) -> list[TouchedFile]:
+    if names_rows and by_file:
+        rows = deciding.select(
+            named_column(_FILE).alias(NUMBER.name), named_column(_PLACE).alias(ROW)
+        )
+        on_event = changed.transaction.on_event
+        return name_touched(plan.spark, plan.snapshot, files, rows, on_event, names_rows=True)
+    sums: dict[int, int] = {}
+    for (number, _), count in by_file.items():
+        sums[number] = sums.get(number, 0) + count
+    return [
+        TouchedFile(file=files[number], num_rows=sums[number], is_whole=False)
+        for number in sorted(sums)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of touched files, beside what the source has for them."""
+
+    plan: _Plan
+    deciding: DataFrame
+    files: Sequence[AddFile]
+    numbers: Mapping[str, int]
+
+    def join(self, how: str) -> DataFrame:
+        """All rows ("left"), or those of which a clause decides ("inner")."""
+        plan = self.plan
+        numbers = [self.numbers[each.path] for each in self.files]
+        rows = read_numbered(plan.spark, plan.snapshot, self.files, numbers)
+        return (
+            _evolved(plan, rows)
+            .alias(plan.sides.target_alias)
+            .join(
+                self.source_rows(),
+                (named_column(NUMBER.name) == named_column(_FILE))
+                & (named_column(ROW) == named_column(_PLACE)),
+                how,
+            )
+        )
+
+    def source_rows(self) -> DataFrame:
+        """The rows of the source that decide, and the places of the rows that they meet."""
+        held = [sf.col(f"`{_SOURCE}`.*")] if self.plan.updates else []
+        places = [named_column(name) for name in (_FILE, _PLACE, CLAUSE)]
+        return self.deciding.select(*places, *held).alias(self.plan.sides.source_alias)
+
+    def assign(self, rows: DataFrame) -> DataFrame:
+        """Rows that stay, with their new values."""
+        plan, table = self.plan, self.plan.snapshot.uri
+        updates, updated = plan.updates, is_among(list(plan.updates))
+        names = [f.name for f in tracked_definition(plan.definition, table).schema.fields]
+        values = {
+            name: values_by_clause(updates, name, plan.sides.target_column(name)) for name in names
+        }
+        misfits = flags_of_misfits(updates)
+        clause = named_column(CLAUSE)
+        made = assign(rows, values, misfits, updated.alias(CHANGED), clause)
+        return follow(made, where_assigned(updates), plan.definition, table)
+
+    def changes(self) -> list[tuple[str, DataFrame]]:
+        """The rows that change, as they were and as they are."""
+        plan = self.plan
+        rows = self.join("inner")
+        names = [f.name for f in plan.definition.schema.fields]
+        before = rows.select(*map(plan.sides.target_column, names), named_column(CLAUSE))
+        updated = is_among(list(plan.updates))
+        told = [("delete", before.filter(~updated))]
+        if plan.updates:
+            told.append(("update_preimage", before.filter(updated)))
+            told.append(("update_postimage", self.assign(rows.filter(updated))))
+        return told
+
+
+def _write_touched(
+    rows: _Rows, touched: Sequence[TouchedFile], changed: Changed, *, by_vectors: bool
+) -> int:
+    """Write the rows of touched files that stay; the number of those that stay as they are."""
+    plan = rows.plan
+    updates = plan.updates
+    checks = misfit_checks(flags_of_misfits(updates))
+    if by_vectors:
+        if updates:
+            kept = rows.assign(_updated_rows(rows))
+            write_changed(changed, kept, checks, among=sf.lit(True))
+        changed.mark_deleted([each for each in touched if not each.is_whole])
+        changed.remove([each.file for each in touched if each.is_whole])
+        return 0
+    is_deleted = is_among([number for number in plan.clauses if number not in updates])
+    kept = rows.assign(rows.join("left").filter(~is_deleted))
+    figures = {_COPIED: sf.count_if(~named_column(CHANGED))}
+    written = write_changed(changed, kept, checks, figures, among=named_column(CHANGED))
+    changed.remove(rows.files)
+    return figure_of(written, _COPIED)
+
+
+def _updated_rows(rows: _Rows) -> DataFrame:
+    """The rows that get new values; where they keep none, the table's are not read again."""
+    plan = rows.plan
+    updated = is_among(list(plan.updates))
+    made = {each.column for each in plan.definition.row_rules if isinstance(each, Generated)}
+    names = {field.name for field in plan.definition.schema.fields}
+    takes_all = all(each.takes_all and each.names | made >= names for each in plan.updates.values())
+    if not takes_all or row_columns(plan.definition, plan.snapshot.uri) is not None:
+        return rows.join("inner").filter(updated)
+    nothing = plan.spark.createDataFrame(
+        [], spark_schema_from_schema(plan.definition.schema)
+    ).alias(plan.sides.target_alias)
+    return rows.source_rows().filter(updated).join(nothing, sf.lit(True), "left")
+
+
+def _insert(plan: _Plan, pairs: DataFrame, changed: Changed, *, tells: bool) -> int:
+    """Write the rows of the source that meet none of the table, as clauses make them."""
+    definition, table = plan.definition, plan.snapshot.uri
+    met = pairs.select(named_column(SOURCE_ROW)).distinct()
+    unmet = plan.source.join(met, SOURCE_ROW, "left_anti").alias(plan.sides.source_alias)
+    chosen = choose_clause([(number, sf.lit(True), each) for number, each in plan.inserts.items()])
+    rows = unmet.withColumn(CLAUSE, chosen).filter(named_column(CLAUSE).isNotNull())
+    now_ms = changed.transaction.clock()
+    missing = {
+        number: missing_values(each.names, definition, plan.spark, now_ms, table)
+        for number, each in plan.inserts.items()
+    }
+    counted = {each.name: each for by in missing.values() for each in by.counted}
+    if counted:
+        rows = in_few_tasks(rows)
+    values = {
+        field.name: values_by_clause(
+            plan.inserts,
+            field.name,
+            {
+                number: by.values.get(field.name, null_of(field.data_type))
+                for number, by in missing.items()
+            },
+        )
+        for field in definition.schema.fields
+    }
+    misfits = flags_of_misfits(plan.inserts)
+    made = assign(rows, values, misfits, sf.lit(True).alias(CHANGED), named_column(CLAUSE))
+    new = follow(made, where_assigned(plan.inserts), definition, table)
+    completed = CompletedRows(frame=new, counted=tuple(counted.values()), table=table)
+    written = write_changed(
+        changed,
+        new,
+        [*misfit_checks(misfits), *completed.checks],
+        completed.figures,
+        counted=completed.counted_values,
+        among=sf.lit(True),
+    )
+    if tells and definition.has_change_feed:  # else the files that are added tell it
+        told = read_files(plan.spark, plan.snapshot, written.adds, definition)
+        tell_rows(changed, [("insert", told)])
+    return written.num_rows
+
+
+def _evolved(plan: _Plan, rows: DataFrame) -> DataFrame:
+    """Rows of the table with the columns that the merge gives it."""
+    before, table = plan.snapshot.definition, plan.snapshot.uri
+    if plan.definition.schema == before.schema:
+        return rows
+    places = (NUMBER, StructField(ROW, LONG))
+    wanted = tracked_definition(plan.definition, table).schema
+    return fit(rows, StructType((*wanted.fields, *places)), table).frame
+
+
+def _repeat_error(plan: _Plan, file: AddFile, row: int, times: int) -> InvalidRequestError:
+    expression = plan.condition.expression
+    known = plan.snapshot.schema.fields_by_lower_name
+    paths = [each.path for each in columns_of(expression.root)] if expression else []
+    alias = plan.sides.target_alias.lower()
+    names = {
+        known[path[1].lower()][0].name
+        for path in paths
+        if len(path) > 1 and path[0].lower() == alias and path[1].lower() in known
+    }
+    said = f"row {row} of the file {file.path}"
+    if names:
+        rows = read_numbered(plan.spark, plan.snapshot, [file]).filter(named_column(ROW) == row)
+        (found,) = rows.select(*map(named_column, sorted(names))).collect()
+        said = "the row with " + ", ".join(f"{name} = {found[name]}" for name in sorted(names))
+    return InvalidRequestError(
+        f"{plan.snapshot.uri}: {said} meets {times} rows of the source that would change it; "
+        "leave one row for each key in the source, nothing was committed"
+    )

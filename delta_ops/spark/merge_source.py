@@ -1,0 +1,146 @@
+"""The source of a merge: its rows, taken once, and what their keys say of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from delta_ops.planning.key_ranges import cover_keys, cover_ranges
+from delta_ops.protocol.arrow_types import arrow_type_from_type
+from delta_ops.protocol.predicate import TRUE, Predicate, all_of
+from delta_ops.protocol.schema import (
+    DATE,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+)
+from delta_ops.protocol.stats import ColumnPath
+from delta_ops.spark import jobs
+from delta_ops.spark.expressions import named_column
+from delta_ops.spark.progress import OnTasks
+
+SOURCE_ROW = "delta_ops source row"
+"""The number of a row of the source; no column's name, for the spaces."""
+_FEW_ROWS = 10_000
+_PARTS = 1024
+"""Into which the values of a key are sorted, to find the gaps between them."""
+_COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
+
+
+class Key(NamedTuple):
+    """A column of the table that must equal one of the source."""
+
+    path: ColumnPath
+    """Of the table's column, or field."""
+    data_type: DataType
+    """Of the table's column."""
+    column: Column
+    """Of the source."""
+    source_type: DataType
+
+
+def pin(source: DataFrame) -> DataFrame:
+    """The rows with their numbers, computed once and kept by the executors.
+
+    Whoever loses an executor fails, and does not get other rows.
+    """
+    return source.withColumn(SOURCE_ROW, sf.monotonically_increasing_id()).localCheckpoint(
+        eager=False
+    )
+
+
+def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Predicate:
+    """A predicate that is true of every row of the table that can meet one of the source.
+
+    Args:
+        source: Pinned.
+        keys: Those of which all must be equal.
+        on_tasks: Told how far the jobs are.
+    """
+    usable = [each for each in keys if _is_usable(each)]
+    if not usable:
+        return TRUE
+    spark = source.sparkSession
+    names = [f"key{i}" for i in range(len(usable))]
+    columns = [each.column.alias(name) for each, name in zip(usable, names, strict=True)]
+    values = source.select(*columns)
+    some = jobs.run(spark, values.limit(_FEW_ROWS + 1).toArrow, on_tasks)
+    if len(some) <= _FEW_ROWS:
+        arrays = [
+            _in_type(some[name].combine_chunks(), each.data_type)
+            for name, each in zip(names, usable, strict=True)
+        ]
+        return cover_keys([each.path for each in usable], arrays)
+    ends = [f(named_column(name)).alias(f"{f.__name__} {name}") for name in names for f in _ENDS]
+    found = jobs.run(spark, values.agg(*ends).toArrow, on_tasks)
+    parts = []
+    for key, name in zip(usable, names, strict=True):
+        low, high = (_in_type(found[f"{f.__name__} {name}"], key.data_type) for f in _ENDS)
+        if low[0].is_valid and key.data_type != STRING:
+            low, high = _find_ranges(values, name, key, on_tasks)
+        parts.append(_cover_ranges(key, low, high))
+    return all_of(each for each in parts if each is not TRUE)
+
+
+_ENDS = (sf.min, sf.max)
+
+
+def _is_usable(key: Key) -> bool:
+    both = (key.data_type, key.source_type)
+    if all(each in INTEGER_RANGES for each in both):
+        return True
+    is_known = key.data_type in _COMPARED or isinstance(key.data_type, DecimalType)
+    return is_known and key.data_type == key.source_type
+
+
+def _find_ranges(
+    values: DataFrame, name: str, key: Key, on_tasks: OnTasks | None
+) -> tuple[pa.Array, pa.Array]:
+    """Where the values of a key lie, by equal parts of the way from the least to the greatest."""
+    number = _number_of(named_column(name), key.source_type)
+    ends = values.agg(sf.min(number).alias("low"), sf.max(number).alias("high"))
+    width = (sf.col("high") - sf.col("low")) / _PARTS
+    part = sf.when(width > 0, sf.floor((number - sf.col("low")) / width)).otherwise(0)
+    ranges = (
+        values.crossJoin(sf.broadcast(ends))
+        .groupBy(part.alias("part"))
+        .agg(*(f(named_column(name)).alias(f.__name__) for f in _ENDS))
+        .filter(sf.col("min").isNotNull())
+        .orderBy("min")
+    )
+    found = jobs.run(values.sparkSession, ranges.toArrow, on_tasks)
+    low, high = (_in_type(found[f.__name__].combine_chunks(), key.data_type) for f in _ENDS)
+    return low, high
+
+
+def _number_of(value: Column, data_type: DataType) -> Column:
+    """A number that grows with the value, roughly."""
+    match data_type:
+        case t if t == DATE:
+            return sf.unix_date(value).cast("double")
+        case t if t == TIMESTAMP:
+            return sf.unix_micros(value).cast("double")
+        case t if t == TIMESTAMP_NTZ:
+            return sf.unix_micros(sf.to_utc_timestamp(value.cast("timestamp"), "UTC")).cast(
+                "double"
+            )
+    return value.cast("double")
+
+
+def _in_type(values: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values.cast(arrow_type_from_type(data_type))
+
+
+def _cover_ranges(key: Key, lows: pa.Array, highs: pa.Array) -> Predicate:
+    if not len(lows) or not lows[0].is_valid:
+        return cover_keys([key.path], [lows])  # every key is null, and meets nothing
+    return cover_ranges(key.path, lows, highs)

@@ -1,0 +1,254 @@
+"""Rows merged by Spark: what the Arrow engine makes of the same table and source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog, begin
+from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import lit
+from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.transaction.merge import Merge
+from tests.spark.changed_tables import by_id, cases, data, make, seen, twins
+from tests.tables import live_paths
+
+ON_ID = "target.id = source.id"
+SOURCE = data((2, "b", 21), (4, "b", 41), (7, "c d", None), (11, "a", 110), (12, None, 120))
+
+CLAUSES: dict[str, Callable[[Merge], Merge]] = {
+    "upsert": lambda m: m.when_matched_update_all().when_not_matched_insert_all(),
+    "update": lambda m: m.when_matched_update({"v": "target.v + source.v"}),
+    "update some": lambda m: m.when_matched_update({"p": lit("z")}, "source.v > 30"),
+    "delete": lambda m: m.when_matched_delete(),
+    "delete some": lambda m: m.when_matched_delete("target.v IS NULL"),
+    "insert": lambda m: m.when_not_matched_insert_all("source.id > 11"),
+    "insert values": lambda m: m.when_not_matched_insert({"id": "source.id + 50", "v": 5}),
+    "in order": lambda m: (
+        m.when_matched_delete("source.v = 21")
+        .when_matched_update({"v": "source.v"}, "source.v IS NOT NULL")
+        .when_matched_update({"target.p": "target.p"})
+        .when_not_matched_insert({"id": "source.id"}, "source.p = 'a'")
+        .when_not_matched_insert_all()
+    ),
+    "others deleted": lambda m: m.when_matched_update_all().when_not_matched_by_source_delete(
+        "target.id > 4"
+    ),
+    "others updated": lambda m: m.when_not_matched_by_source_update({"v": "target.id"}),
+    "all of it": lambda m: (
+        m.when_matched_update({"v": 1}, "target.id = 2")
+        .when_matched_delete()
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_update({"v": 2}, "target.p = 'a'")
+        .when_not_matched_by_source_delete()
+    ),
+}
+
+
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table)
+
+
+@cases(CLAUSES, every=3)
+def test_a_merge_is_that_of_the_arrow_engine(
+    spark: SparkSession, tmp_path: Path, kind: str, choice0: str, *, partitioned: bool
+) -> None:
+    first, second = twins(tmp_path, kind, partitioned=partitioned)
+    expected = CLAUSES[choice0](da.merge(first, SOURCE, ON_ID)).execute()
+    found = CLAUSES[choice0](ds.merge(second, frame_of(spark, SOURCE), ON_ID)).execute()
+    assert (found.version, seen(second)) == (expected.version, seen(first))
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "target.id = source.id AND target.p = source.p",
+        "target.id = source.id AND source.v > 30",
+        "target.id = source.id AND target.p = 'b' AND target.v > source.v",
+        "target.v = source.v - 1",
+    ],
+)
+@pytest.mark.parametrize("kind", ["files", "feed and vectors"])
+@pytest.mark.parametrize("chosen", ["upsert", "all of it"])
+def test_conditions_beside_the_key_are_heeded(
+    spark: SparkSession, tmp_path: Path, kind: str, chosen: str, on: str
+) -> None:
+    first, second = twins(tmp_path, kind, partitioned=True)
+    CLAUSES[chosen](da.merge(first, SOURCE, on)).execute()
+    CLAUSES[chosen](ds.merge(second, frame_of(spark, SOURCE), on)).execute()
+    assert seen(second) == seen(first)
+
+
+@pytest.mark.parametrize("kind", ["files", "vectors"])
+def test_a_condition_without_an_equality_works(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    make(tmp_path, kind, partitioned=False)
+    source = spark.sql("SELECT 3L AS low, 6L AS high")
+    merge = ds.merge(tmp_path, source, "target.id BETWEEN source.low AND source.high")
+    merge.when_matched_update({"v": sf.lit(0)}).execute()
+    found = {row["id"]: row["v"] for row in by_id(da.to_table(tmp_path))}
+    assert found == {1: 10, 2: 20, 3: 0, 4: 0, 5: 0, 6: 0, 7: 70, 8: 80, 10: 100}
+
+
+@pytest.mark.parametrize("kind", ["files", "vectors"])
+def test_a_row_that_meets_two_is_refused_where_both_would_change_it(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    make(tmp_path, kind, partitioned=False)
+    twice = frame_of(spark, data((2, "b", 21), (2, "b", 22), (3, "b", 31)))
+    before = sorted(map(str, tmp_path.rglob("*")))
+    with pytest.raises(InvalidRequestError, match="with id = 2 meets 2 rows"):
+        ds.merge(tmp_path, twice, ON_ID).when_matched_update_all().execute()
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+    ds.merge(tmp_path, twice, ON_ID).when_matched_update_all("source.v <> 21").execute()
+    found = {row["id"]: row["v"] for row in by_id(da.to_table(tmp_path))}
+    assert (found[2], found[3], len(found)) == (22, 31, 9)
+    ds.merge(tmp_path, twice, ON_ID).when_matched_delete().execute()
+    assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 4, 5, 6, 7, 8, 10]
+
+
+@pytest.mark.parametrize("kind", ["files", "tracking, feed and vectors", "mapped by name"])
+def test_columns_of_the_source_are_added(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    first, second = twins(tmp_path, kind, partitioned=False)
+    wider = SOURCE.append_column("w", pa.array([f"w{i}" for i in range(5)]))
+    for root, merge in (
+        (first, da.merge(first, wider, ON_ID, merge_schema=True)),
+        (second, ds.merge(second, frame_of(spark, wider), ON_ID, merge_schema=True)),
+    ):
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        assert "w" in DeltaLog(root).snapshot().arrow_schema.names
+    assert seen(second) == seen(first)
+    with pytest.raises(InvalidRequestError, match="no column 'x'"):
+        ds.merge(
+            second, spark.sql("SELECT 1L AS id, 2 AS x"), ON_ID
+        ).when_matched_update_all().execute()
+
+
+@pytest.mark.parametrize("kind", [{}, {"delta.enableChangeDataFeed": "true"}])
+def test_inserted_rows_are_counted_and_get_defaults(
+    spark: SparkSession, tmp_path: Path, kind: dict[str, str]
+) -> None:
+    counted = {
+        "delta.identity.start": 10,
+        "delta.identity.step": 10,
+        "delta.identity.allowExplicitInsert": True,
+    }
+    transaction = begin(DeltaLog(tmp_path))
+    transaction.create_table(
+        StructType(
+            (
+                StructField("number", LONG, metadata=counted),
+                StructField("id", LONG),
+                StructField("s", STRING, metadata={"CURRENT_DEFAULT": "'new'"}),
+            )
+        ),
+        configuration={"delta.feature.allowColumnDefaults": "supported", **kind},
+    )
+    transaction.commit(operation="CREATE TABLE")
+    for ids in ([1, 2, 3], [3, 4, 5]):
+        source = spark.createDataFrame([(each,) for each in ids], "id long")
+        merge = ds.merge(tmp_path, source, ON_ID).when_matched_update({"s": lit("met")})
+        merge.when_not_matched_insert({"id": "source.id"}).execute()
+    found = by_id(da.to_table(tmp_path))
+    assert [(row["id"], row["s"]) for row in found] == [
+        (1, "new"),
+        (2, "new"),
+        (3, "met"),
+        (4, "new"),
+        (5, "new"),
+    ]
+    numbers = [row["number"] for row in found]
+    assert len(set(numbers)) == 5
+    assert all(number % 10 == 0 and number >= 10 for number in numbers)
+    if kind:
+        changes = da.read_changes(tmp_path, 2).read_all().to_pylist()
+        told = {row["id"]: row["number"] for row in changes if row["_change_type"] == "insert"}
+        assert told == {4: numbers[3], 5: numbers[4]}
+
+
+def test_files_are_left_out_by_the_keys_of_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, 1000, 1, 10).selectExpr("id", "id % 7 AS v")
+    ds.write(frame, tmp_path)
+    snapshot = DeltaLog(tmp_path).snapshot()
+    kept = snapshot.files(["path", "stats"]).to_pylist()
+    for each in kept:
+        if '"minValues":{"id":500,' not in each["stats"]:
+            (tmp_path / each["path"]).unlink()
+    source = spark.range(510, 520).selectExpr("id", "100L AS v")
+    ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
+    assert len(live_paths(DeltaLog(tmp_path))) == 10
+    many = spark.range(0, 20_000).selectExpr("-id - 1 AS id", "0L AS v")
+    done = ds.merge(tmp_path, many.union(source), ON_ID).when_matched_update_all().execute()
+    assert done.metrics["numTargetRowsUpdated"] == 10
+
+
+def test_a_source_that_is_never_the_same_is_taken_once(spark: SparkSession, tmp_path: Path) -> None:
+    ds.write(spark.range(1000).selectExpr("id", "0.0D AS x"), tmp_path)
+    source = spark.range(1000).selectExpr("cast(rand() * 2000 AS long) AS id", "rand() AS x")
+    unique = source.dropDuplicates(["id"])
+    ds.merge(
+        tmp_path, unique, ON_ID
+    ).when_matched_update_all().when_not_matched_insert_all().execute()
+    found = da.to_table(tmp_path)
+    entry = next(iter(DeltaLog(tmp_path).history()))
+    changed = sum(value != 0.0 for value in found["x"].to_pylist())
+    assert changed == int(entry.operation_metrics["numSourceRows"])
+    assert len(set(found["id"].to_pylist())) == found.num_rows
+
+
+def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "vectors", partitioned=False)
+
+    def run() -> Any:
+        merge = ds.merge(tmp_path, frame_of(spark, SOURCE), ON_ID, txn=("app", 3))
+        return merge.when_matched_delete().when_not_matched_insert_all().execute()
+
+    first, again = run(), run()
+    assert (again.version, again.already_committed) == (first.version, True)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda m: m, "no clause"),
+        (lambda m: m.when_matched_update({"v": "nowhere"}), "cannot be understood"),
+        (lambda m: m.when_matched_update({"v": "v"}), "cannot be understood"),
+        (lambda m: m.when_matched_update_all("rand() < 2"), "not the same each time"),
+        (lambda m: m.when_matched_update({"v": "source.p"}), "cast it"),
+        (lambda m: m.when_not_matched_insert({"v": "target.v"}), "cannot be understood"),
+        (lambda m: m.when_not_matched_by_source_delete("source.v = 1"), "does not understand"),
+        (lambda m: m.when_not_matched_insert({"v": 1}), "NOT NULL"),
+        (lambda m: m.when_matched_update({"v": 5000}), "CHECK constraint small"),
+        (lambda m: m.when_matched_update({"v": "source.v * 9223372036854775807BD"}), "fit"),
+        (lambda m: m.when_matched_delete(17), "a condition is of type int"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    spark: SparkSession, tmp_path: Path, build: Callable[[Merge], Merge], said: str
+) -> None:
+    make(tmp_path, "vectors", partitioned=False)
+    before = sorted(map(str, tmp_path.rglob("*")))
+    with pytest.raises(InvalidRequestError, match=said):
+        build(ds.merge(tmp_path, frame_of(spark, SOURCE), ON_ID)).execute()
+    assert sorted(map(str, tmp_path.rglob("*"))) == before
+
+
+def test_arguments_of_other_kinds_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path, "files", partitioned=False)
+    frame = frame_of(spark, SOURCE)
+    with pytest.raises(InvalidRequestError, match="both called"):
+        ds.merge(tmp_path, frame, ON_ID, source_alias="t", target_alias="T")
+    with pytest.raises(InvalidRequestError, match="predicate"):
+        ds.merge(tmp_path, frame, 5)  # type: ignore[arg-type]
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(InvalidRequestError, match="foreachBatch"):
+        ds.merge(tmp_path, stream, ON_ID)
