@@ -131,7 +131,8 @@ def seen(root: Path) -> dict[str, Any]:
         found["versions"] = {row["id"]: row[names.commit_version] for row in kept}
         ids = {row["id"]: row[names.row_id] for row in kept}
         assert len(set(ids.values())) == len(ids)
-        found["ids"] = {number: ids[number] for number in ids if number < 100}
+        # Which of two new rows gets the first id is nobody's business.
+        found["ids"] = {number: ids[number] for number in ids if number < 11}
     try:
         changes = da.read_changes(root, snapshot.version).read_all()
     except InvalidRequestError:
