@@ -89,7 +89,7 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
     function: Callable[..., Any], name: str, fitting: dict[str, Any]
 ) -> None:
     needed = {
-        each: fitting[each]
+        each: fitting["df" if parameter.annotation == "DataFrame" else each]
         for each, parameter in inspect.signature(function).parameters.items()
         if parameter.default is inspect.Parameter.empty
     }

@@ -32,7 +32,7 @@ _OF_SESSION = frozenset(
 _OF_TIME = frozenset(
     {"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp", "CurrentTime", "UnixTimestamp"}
 )
-"""Those for the time of a query: another one is later."""
+"""Catalyst's expressions for the time of a query; another query is later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
 
     Args:
         column: The expression.
-        rows: Of no matter which rows, with the columns that it may look at.
+        rows: No matter which, with the columns that it may look at.
         must_be_true: It is a condition.
     """
     try:

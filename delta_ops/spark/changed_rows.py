@@ -46,7 +46,7 @@ def assign(
     """The rows with these columns, and what `misfit_checks` looks at.
 
     Args:
-        rows: Of a table.
+        rows: Rows of a table.
         values: By column, in order.
         misfits: Whether one of them does not fit.
         kept: Columns that stand behind them.

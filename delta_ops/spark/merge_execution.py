@@ -57,7 +57,7 @@ from delta_ops.spark.merge_clauses import (
     where_assigned,
 )
 from delta_ops.spark.merge_source import SOURCE_ROW, Key, cover, pin
-from delta_ops.spark.missing_columns import CompletedRows, in_few_tasks, missing_values
+from delta_ops.spark.missing_columns import CompletedRows, gather_tasks, missing_values
 from delta_ops.spark.places import reach
 from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.read import NUMBER, read_files, read_numbered
@@ -246,7 +246,7 @@ def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Predicate
 def _pair(plan: _Plan, files: Sequence[AddFile]) -> DataFrame:
     """A row for each row of the table and of the source that meet, and for each left alone that
     a clause decides of."""
-    rows = _evolved(plan, read_numbered(plan.spark, plan.snapshot, files))
+    rows = _evolve(plan, read_numbered(plan.spark, plan.snapshot, files))
     source = plan.source.alias(plan.sides.source_alias)
     how = "left" if plan.asks_others else "inner"
     met = rows.alias(plan.sides.target_alias).join(source, plan.condition.column, how)
@@ -282,7 +282,7 @@ def _execute(
             clause = plan.clauses[number]
             key = clause.occasion, clause.action
             counts[key] = counts.get(key, 0) + count
-        touched = _touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
+        touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
     copied = 0
     if touched:
         numbers = {each.path: number for number, each in enumerate(files)}
@@ -323,7 +323,7 @@ def _count_pairs(
     return {(each["file"], each["clause"]): each["rows"] for each in found}
 
 
-def _touched(
+def _list_touched(
     plan: _Plan,
     files: Sequence[AddFile],
     deciding: DataFrame,
@@ -362,7 +362,7 @@ class _Rows:
         numbers = [self.numbers[each.path] for each in self.files]
         rows = read_numbered(plan.spark, plan.snapshot, self.files, numbers)
         return (
-            _evolved(plan, rows)
+            _evolve(plan, rows)
             .alias(plan.sides.target_alias)
             .join(
                 self.source_rows(),
@@ -456,7 +456,7 @@ def _insert(plan: _Plan, pairs: DataFrame, changed: Changed, *, tells: bool) -> 
     }
     counted = {each.name: each for by in missing.values() for each in by.counted}
     if counted:
-        rows = in_few_tasks(rows)
+        rows = gather_tasks(rows)
     values = {
         field.name: values_by_clause(
             plan.inserts,
@@ -486,7 +486,7 @@ def _insert(plan: _Plan, pairs: DataFrame, changed: Changed, *, tells: bool) -> 
     return written.num_rows
 
 
-def _evolved(plan: _Plan, rows: DataFrame) -> DataFrame:
+def _evolve(plan: _Plan, rows: DataFrame) -> DataFrame:
     """Rows of the table with the columns that the merge gives it."""
     before, table = plan.snapshot.definition, plan.snapshot.uri
     if plan.definition.schema == before.schema:

@@ -38,11 +38,11 @@ class Key(NamedTuple):
     """A column of the table that must equal one of the source."""
 
     path: ColumnPath
-    """Of the table's column, or field."""
+    """The table's column, or field."""
     data_type: DataType
-    """Of the table's column."""
+    """The type of the table's column."""
     column: Column
-    """Of the source."""
+    """The column of the source."""
     source_type: DataType
 
 
@@ -61,7 +61,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> P
 
     Args:
         source: Pinned.
-        keys: Those of which all must be equal.
+        keys: The columns that must all be equal.
         on_tasks: Told how far the jobs are.
     """
     usable = [each for each in keys if _is_usable(each)]
@@ -74,7 +74,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> P
     some = jobs.run(spark, values.limit(_FEW_ROWS + 1).toArrow, on_tasks)
     if len(some) <= _FEW_ROWS:
         arrays = [
-            _in_type(some[name].combine_chunks(), each.data_type)
+            _convert(some[name].combine_chunks(), each.data_type)
             for name, each in zip(names, usable, strict=True)
         ]
         return cover_keys([each.path for each in usable], arrays)
@@ -82,7 +82,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> P
     found = jobs.run(spark, values.agg(*ends).toArrow, on_tasks)
     parts = []
     for key, name in zip(usable, names, strict=True):
-        low, high = (_in_type(found[f"{f.__name__} {name}"], key.data_type) for f in _ENDS)
+        low, high = (_convert(found[f"{f.__name__} {name}"], key.data_type) for f in _ENDS)
         if low[0].is_valid and key.data_type != STRING:
             low, high = _find_ranges(values, name, key, on_tasks)
         parts.append(_cover_ranges(key, low, high))
@@ -116,7 +116,7 @@ def _find_ranges(
         .orderBy("min")
     )
     found = jobs.run(values.sparkSession, ranges.toArrow, on_tasks)
-    low, high = (_in_type(found[f.__name__].combine_chunks(), key.data_type) for f in _ENDS)
+    low, high = (_convert(found[f.__name__].combine_chunks(), key.data_type) for f in _ENDS)
     return low, high
 
 
@@ -134,7 +134,7 @@ def _number_of(value: Column, data_type: DataType) -> Column:
     return value.cast("double")
 
 
-def _in_type(values: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Array:
+def _convert(values: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return values.cast(arrow_type_from_type(data_type))

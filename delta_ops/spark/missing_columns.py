@@ -95,7 +95,7 @@ def complete(
     spark = frame.sparkSession
     missing = missing_values(frame.columns, definition, spark, now_ms, table)
     if missing.counted:
-        frame = in_few_tasks(frame)
+        frame = gather_tasks(frame)
     rows = frame.withColumns(dict(missing.values)) if missing.values else frame
     return CompletedRows(frame=rows, counted=missing.counted, table=table)
 
@@ -105,10 +105,10 @@ class MissingValues(NamedTuple):
 
     values: Mapping[str, Column]
     counted: tuple[IdentityColumn, ...]
-    """Columns whose values are counted on, of rows that are `in_few_tasks`."""
+    """Columns whose values are counted on, of rows as `gather_tasks` leaves them."""
 
 
-def in_few_tasks(frame: DataFrame) -> DataFrame:
+def gather_tasks(frame: DataFrame) -> DataFrame:
     """The rows in no more tasks than a shuffle makes."""
     return frame.coalesce(_num_tasks(frame.sparkSession))
 
