@@ -77,7 +77,8 @@ def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
         da.write(many, pa.table({"p": numbers, "x": numbers}), partition_by=["p"])
         create_checkpoint(many)
     seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
-    with side("delta_ops", folder, rows) as ours, side("delta", folder, rows) as peer:
+    given = (str(folder), str(rows))
+    with side("delta_ops", _PROGRAM, *given) as ours, side("delta", _PROGRAM, *given) as peer:
         for number in range(rounds + 1):
             for name in MAKE:
                 for each in (ours, peer):
@@ -99,7 +100,7 @@ def measure(folder: Path, rows: int, rounds: int, files: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def side(name: str, folder: Path, rows: int) -> Iterator[subprocess.Popen[str]]:
+def side(name: str, program: Path, *given: str) -> Iterator[subprocess.Popen[str]]:
     """A process that does cases."""
     environment, jars, python = dict(os.environ), "", Path(sys.executable)
     if name == "delta":
@@ -107,7 +108,7 @@ def side(name: str, folder: Path, rows: int) -> Iterator[subprocess.Popen[str]]:
         jars, python = ",".join(map(str, peer.jars)), peer.python
         environment = {k: v for k, v in environment.items() if not k.startswith(_OF_OURS)}
     environment["PYSPARK_PYTHON"] = str(python)
-    command = [str(python), str(_PROGRAM), name, jars, str(folder), str(rows)]
+    command = [str(python), str(program), name, jars, *given]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
     try:

@@ -1,0 +1,85 @@
+"""Delete and merge by delta_ops.spark beside delta-spark: the same commands on the same rows.
+
+    python benchmarks/spark_dml_beside_delta.py [--rows 10000000] [--files 100] [--rounds 3]
+        [--folder DIR] [--json]
+
+Sessions as in `spark_beside_delta`. Before each case its table is made anew, of files that lie side
+by side in the key. A merge changes a row in a hundred and brings a tenth of that number anew; the
+first round warms up and does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.spark_beside_delta import ask, side
+
+CASES = (
+    "upsert: 5% of the files",
+    "upsert: half of the files",
+    "upsert: all files",
+    "upsert: all files, by vectors",
+    "insert-only merge: 1% new keys",
+    "delete-only merge: 5% of the files",
+    "delete: 0.1% of the rows",
+    "delete: 0.1% of the rows, by vectors",
+)
+_PROGRAM = Path(__file__).with_name("spark_dml_beside_delta_program.py")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        report = measure(Path(folder), given.rows, given.files, given.rounds)
+    print(json.dumps(report, indent=2) if given.json else render_markdown(report))
+
+
+def measure(folder: Path, rows: int, files: int, rounds: int) -> dict[str, Any]:
+    seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CASES}
+    given = (str(folder), str(rows), str(files))
+    with (
+        side("delta_ops", _PROGRAM, *given) as ours,
+        side("delta", _PROGRAM, *given) as peer,
+    ):
+        for number in range(rounds + 1):
+            for name in CASES:
+                for index in (0, 1) if number % 2 else (1, 0):
+                    took = ask((ours, peer)[index], name)
+                    if number:
+                        seconds[name][index].append(took)
+    medians = {
+        name: [round(statistics.median(each), 2) for each in pair] for name, pair in seconds.items()
+    }
+    return {"rows": rows, "files": files, "rounds": rounds, "cases": medians}
+
+
+def render_markdown(report: dict[str, Any]) -> str:
+    lines = [
+        f"{report['rows']:,} rows in {report['files']} files, median of {report['rounds']} rounds "
+        "after one to warm up.",
+        "",
+        "| | delta_ops, s | delta-spark, s | ratio |",
+        "|---|---|---|---|",
+    ]
+    for name, (ours, peer) in report["cases"].items():
+        lines.append(f"| {name} | {ours} | {peer} | {round(ours / peer, 2)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
