@@ -248,3 +248,38 @@ def test_progress_is_told(tmp_path: Path, remote: SparkSession) -> None:
     assert told
     assert told[-1].total is not None
     assert told[-1].done <= told[-1].total
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"delta.enableDeletionVectors": "true"},
+        {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"},
+    ],
+)
+def test_rows_are_deleted_updated_and_merged(
+    remote: SparkSession, tmp_path: Path, properties: dict[str, str]
+) -> None:
+    data = pa.table({"n": pa.array(range(12), pa.int64()), "p": ["a", "b"] * 6})
+    da.write(tmp_path, data, partition_by=["p"], configuration=properties)
+    ds.delete(remote, tmp_path, "n % 3 = 0 AND current_timestamp() > TIMESTAMP '2020-01-01'")
+    ds.update(remote, tmp_path, {"n": "n + 100"}, col("n") == 4)
+    ds.update(remote, tmp_path, {"p": sf.lit("c")}, sf.col("n") == 5)
+    source = remote.createDataFrame([(7, "x"), (8, "b"), (20, "b")], "n long, p string")
+    done = (
+        ds.merge(tmp_path, source, "target.n = source.n")
+        .when_matched_delete("source.p = 'x'")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
+    assert done.metrics["numTargetRowsDeleted"] == 1
+    found = sorted((row["n"], row["p"]) for row in rows(da.to_table(tmp_path)))
+    expected = [(1, "b"), (2, "a"), (5, "c"), (8, "b"), (10, "a"), (11, "b"), (20, "b"), (104, "a")]
+    assert found == expected
+    assert sorted(map(tuple, ds.read(remote, tmp_path).collect())) == expected
+    with pytest.raises(InvalidRequestError, match="does not understand"):
+        ds.delete(remote, tmp_path, "nowhere = 1")
+    with pytest.raises(InvalidRequestError, match="cannot be understood"):
+        ds.update(remote, tmp_path, {"n": "nowhere"})

@@ -37,7 +37,7 @@ def made(given: Any) -> Any:
     return given() if callable(given) else given
 
 
-@cases(CONDITIONS, every=3)
+@cases(CONDITIONS, every=5)
 def test_a_delete_is_that_of_the_arrow_engine(
     spark: SparkSession, tmp_path: Path, kind: str, choice0: str, *, partitioned: bool
 ) -> None:
@@ -56,7 +56,7 @@ ASSIGNMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@cases(ASSIGNMENTS, ["rows of every file", "a null", "a whole file", "all", "none"], every=9)
+@cases(ASSIGNMENTS, ["rows of every file", "a null", "a whole file", "all", "none"], every=17)
 def test_an_update_is_that_of_the_arrow_engine(
     spark: SparkSession,
     tmp_path: Path,

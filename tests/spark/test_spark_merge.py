@@ -57,7 +57,7 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
-@cases(CLAUSES, every=3)
+@cases(CLAUSES, every=5)
 def test_a_merge_is_that_of_the_arrow_engine(
     spark: SparkSession, tmp_path: Path, kind: str, choice0: str, *, partitioned: bool
 ) -> None:
