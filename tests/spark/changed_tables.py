@@ -46,26 +46,23 @@ SCHEMA = StructType(
 
 
 def cases(*choices: Iterable[str], every: int) -> pytest.MarkDecorator:
-    """A case for each kind of table, layout and choice; most of them in the long proofs only.
+    """A case for each kind of table and choice, in either layout by turns.
 
     Args:
-        every: Which of them, counted over, are run each time.
+        every: Which of them, counted over, are run each time; the others are long proofs.
     """
     found = []
     for number, (kind, *chosen) in enumerate(product(KINDS, *choices)):
-        for partitioned in (False, True):
-            place = number // every  # the layouts by turns
-            is_daily = number % every == 0 and (place % 2 == 1) == partitioned
-            layout = "partitioned" if partitioned else "one"
-            found.append(
-                pytest.param(
-                    kind,
-                    partitioned,
-                    *chosen,
-                    id="-".join((kind, layout, *chosen)),
-                    marks=() if is_daily else pytest.mark.long,
-                )
+        partitioned = (number // every + number) % 2 == 1
+        found.append(
+            pytest.param(
+                kind,
+                partitioned,
+                *chosen,
+                id="-".join((kind, "partitioned" if partitioned else "one", *chosen)),
+                marks=() if number % every == 0 else pytest.mark.long,
             )
+        )
     names = ["kind", "partitioned", *(f"choice{i}" for i in range(len(choices)))]
     return pytest.mark.parametrize(names, found)
 

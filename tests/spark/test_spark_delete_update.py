@@ -56,7 +56,7 @@ ASSIGNMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@cases(ASSIGNMENTS, ["rows of every file", "a null", "a whole file", "all", "none"], every=17)
+@cases(ASSIGNMENTS, ["rows of every file", "a null", "all"], every=11)
 def test_an_update_is_that_of_the_arrow_engine(
     spark: SparkSession,
     tmp_path: Path,
