@@ -27,7 +27,7 @@ from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition
-from delta_ops.protocol.schema import LONG, StructField, StructType
+from delta_ops.protocol.schema import LONG, StructField, StructType, collation, find_field
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
@@ -227,6 +227,8 @@ def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Predicate
     for target, value in keys:
         if isinstance(target, ColumnNode) and isinstance(value, ColumnNode):
             of_target = locate(find(target.path).path[1:], columns.target)
+            if collation(find_field(columns.target, of_target.path[0])) is not None:
+                continue  # files are not chosen by the bytes of texts that compare otherwise
             of_source = locate(find(value.path).path[1:], columns.source)
             column = reduce(
                 lambda parent, name: parent.getField(name),
