@@ -37,6 +37,7 @@ def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[s
         assert not search.failures, search.verdict()
 
 
+@pytest.mark.long
 def test_every_order_of_two_vacuums_and_a_restore_keeps_every_promise(
     report: Callable[[str], None],
 ) -> None:

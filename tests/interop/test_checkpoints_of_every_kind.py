@@ -50,7 +50,10 @@ def written(root: Path, properties: dict[str, str], part_rows: int | None) -> pa
     return expected
 
 
-@pytest.mark.parametrize("statistics", [{}, STRUCTS], ids=["json", "structs"])
+@pytest.mark.parametrize(
+    "statistics",
+    [pytest.param({}, id="json"), pytest.param(STRUCTS, id="structs", marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize(
     ("properties", "part_rows"),
     [

@@ -115,7 +115,7 @@ def same_rows(delta_spark: DeltaSpark, root: Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
 def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mode: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     da.write(ours, data(1, 2), partition_by=["part"], configuration={MODE: mode})
@@ -131,7 +131,9 @@ def test_mapped_tables_say_the_same(tmp_path: Path, delta_spark: DeltaSpark, mod
     assert told(ours, 2) == told(theirs, 2)
 
 
-@pytest.mark.parametrize(("mode", "maker"), [("name", "ours"), ("id", "theirs")])
+@pytest.mark.parametrize(
+    ("mode", "maker"), [("name", "ours"), pytest.param("id", "theirs", marks=pytest.mark.long)]
+)
 def test_a_mapped_table_is_written_in_turn(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, maker: str
 ) -> None:
@@ -247,7 +249,7 @@ def test_a_clustered_table_is_written_in_turn(tmp_path: Path, delta_spark: Delta
     assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_changes_of_columns_say_what_the_reference_says(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str
 ) -> None:
@@ -326,7 +328,7 @@ def test_a_widened_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSp
     assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2**40, 2**41]
 
 
-@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_the_change_data_feed_is_the_same(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str
 ) -> None:
@@ -358,7 +360,11 @@ GENERATED = {
 
 
 @pytest.mark.parametrize(
-    ("mode", "by"), [("none", ("day",)), ("name", ())], ids=["partitioned", "mapped"]
+    ("mode", "by"),
+    [
+        pytest.param("none", ("day",), id="partitioned"),
+        pytest.param("name", (), id="mapped", marks=pytest.mark.long),
+    ],
 )
 def test_generated_columns_are_written_in_turn(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, by: tuple[str, ...]
@@ -411,7 +417,11 @@ def tracked_by_spark(delta_spark: DeltaSpark, table: Path) -> set[tuple[Any, ...
 
 
 @pytest.mark.parametrize(
-    ("vectors", "mode"), [("false", "none"), ("true", "name")], ids=["files", "vectors, mapped"]
+    ("vectors", "mode"),
+    [
+        pytest.param("false", "none", id="files", marks=pytest.mark.long),
+        pytest.param("true", "name", id="vectors, mapped"),
+    ],
 )
 def test_rows_keep_their_ids_in_turn(
     tmp_path: Path, delta_spark: DeltaSpark, vectors: str, mode: str
@@ -467,7 +477,9 @@ def merge(table: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize(("mode", "vectors"), [("none", "true"), ("name", "false")])
+@pytest.mark.parametrize(
+    ("mode", "vectors"), [("none", "true"), pytest.param("name", "false", marks=pytest.mark.long)]
+)
 def test_changes_of_rows_are_told_as_the_reference_tells_them(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str, vectors: str
 ) -> None:

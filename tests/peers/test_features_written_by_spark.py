@@ -32,7 +32,7 @@ from tests.peers.test_features_written import (
 from tests.tables import rows
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
 def test_mapped_tables_say_the_same(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, mode: str
 ) -> None:
@@ -59,7 +59,7 @@ def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
-@pytest.mark.parametrize("mode", ["none", "name"])
+@pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_the_change_data_feed_is_the_same(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, mode: str
 ) -> None:
@@ -80,7 +80,7 @@ def test_the_change_data_feed_is_the_same(
     assert [row["id"] for row in same_rows(delta_spark, tmp_path)] == [3, 9]
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize("vectors", [pytest.param("false", marks=pytest.mark.long), "true"])
 def test_rows_keep_their_ids_in_turn(
     tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, vectors: str
 ) -> None:
