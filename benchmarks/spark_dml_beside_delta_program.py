@@ -102,22 +102,18 @@ def _write(side: str, rows: DataFrame, table: str, has_vectors: bool) -> None:
 
 
 def _delta(spark: SparkSession) -> tuple[Callable[..., object], Callable[..., object]]:
-    from delta.tables import DeltaTable  # type: ignore[import-not-found]
+    clauses = {
+        "delete": "WHEN MATCHED THEN DELETE",
+        "insert": "WHEN NOT MATCHED THEN INSERT *",
+        "upsert": "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+    }
 
     def delete(table: str, condition: str) -> None:
-        DeltaTable.forPath(spark, table).delete(condition)
+        spark.sql(f"DELETE FROM delta.`{table}` WHERE {condition}")
 
     def merge(table: str, source: DataFrame, kind: str) -> None:
-        builder = (
-            DeltaTable.forPath(spark, table).alias("t").merge(source.alias("s"), "t.id = s.id")
-        )
-        if kind == "delete":
-            builder = builder.whenMatchedDelete()
-        if kind == "upsert":
-            builder = builder.whenMatchedUpdateAll()
-        if kind != "delete":
-            builder = builder.whenNotMatchedInsertAll()
-        builder.execute()
+        source.createOrReplaceTempView("source")
+        spark.sql(f"MERGE INTO delta.`{table}` t USING source s ON t.id = s.id {clauses[kind]}")
 
     return delete, merge
 

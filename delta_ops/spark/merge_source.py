@@ -28,7 +28,8 @@ from delta_ops.spark.progress import OnTasks
 
 SOURCE_ROW = "delta_ops source row"
 """The number of a row of the source; no column's name, for the spaces."""
-_FEW_ROWS = 10_000
+_FEW_ROWS = 100_000
+"""Keys up to so many are looked at by the driver: a megabyte each, in Arrow."""
 _PARTS = 1024
 """Into which the values of a key are sorted, to find the gaps between them."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
@@ -78,14 +79,10 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> P
             for name, each in zip(names, usable, strict=True)
         ]
         return cover_keys([each.path for each in usable], arrays)
-    ends = [f(named_column(name)).alias(f"{f.__name__} {name}") for name in names for f in _ENDS]
-    found = jobs.run(spark, values.agg(*ends).toArrow, on_tasks)
-    parts = []
-    for key, name in zip(usable, names, strict=True):
-        low, high = (_convert(found[f"{f.__name__} {name}"], key.data_type) for f in _ENDS)
-        if low[0].is_valid and key.data_type != STRING:
-            low, high = _find_ranges(values, name, key, on_tasks)
-        parts.append(_cover_ranges(key, low, high))
+    ranges = [
+        _find_ranges(values, name, key, on_tasks) for key, name in zip(usable, names, strict=True)
+    ]
+    parts = [_cover_ranges(key, *each) for key, each in zip(usable, ranges, strict=True)]
     return all_of(each for each in parts if each is not TRUE)
 
 
@@ -103,7 +100,15 @@ def _is_usable(key: Key) -> bool:
 def _find_ranges(
     values: DataFrame, name: str, key: Key, on_tasks: OnTasks | None
 ) -> tuple[pa.Array, pa.Array]:
-    """Where the values of a key lie, by equal parts of the way from the least to the greatest."""
+    """Where the values of a key lie, by equal parts of the way from the least to the greatest.
+
+    Texts lie in one part; where every key is null, there is none.
+    """
+    if key.data_type == STRING:
+        whole = values.agg(*(f(named_column(name)).alias(f.__name__) for f in _ENDS))
+        found = jobs.run(values.sparkSession, whole.filter("min IS NOT NULL").toArrow, on_tasks)
+        low, high = (_convert(found[f.__name__], key.data_type) for f in _ENDS)
+        return low, high
     number = _number_of(named_column(name), key.source_type)
     ends = values.agg(sf.min(number).alias("low"), sf.max(number).alias("high"))
     width = (sf.col("high") - sf.col("low")) / _PARTS
@@ -141,6 +146,6 @@ def _convert(values: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Arra
 
 
 def _cover_ranges(key: Key, lows: pa.Array, highs: pa.Array) -> Predicate:
-    if not len(lows) or not lows[0].is_valid:
+    if not len(lows):
         return cover_keys([key.path], [lows])  # every key is null, and meets nothing
     return cover_ranges(key.path, lows, highs)

@@ -186,9 +186,20 @@ def test_files_are_left_out_by_the_keys_of_the_source(spark: SparkSession, tmp_p
     source = spark.range(510, 520).selectExpr("id", "100L AS v")
     ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     assert len(live_paths(DeltaLog(tmp_path))) == 10
-    many = spark.range(0, 20_000).selectExpr("-id - 1 AS id", "0L AS v")
+    many = spark.range(0, 200_000).selectExpr("-id - 1 AS id", "0L AS v")
     done = ds.merge(tmp_path, many.union(source), ON_ID).when_matched_update_all().execute()
     assert done.metrics["numTargetRowsUpdated"] == 10
+
+
+@pytest.mark.parametrize("text", ["lpad(id, 7, '0')", "CAST(NULL AS string)"])
+def test_many_keys_that_are_texts_or_null(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    ds.write(
+        spark.sql("SELECT lpad(id, 7, '0') AS id, 0L AS v FROM range(0, 300000, 50000)"), tmp_path
+    )
+    source = spark.range(150_000).selectExpr(f"{text} AS id", "1L AS v")
+    ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
+    changed = sum(da.to_table(tmp_path)["v"].to_pylist())
+    assert changed == (0 if "NULL" in text else 3)
 
 
 def test_a_source_that_is_never_the_same_is_taken_once(spark: SparkSession, tmp_path: Path) -> None:
