@@ -5,6 +5,7 @@ A text is Spark's own SQL, whatever it says; what our expressions understand of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,19 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.implication import implied_predicate
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, StructType
 from delta_ops.spark.analysis import analyze
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session import session_time_zone
+
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_ZONELESS = (*INTEGER_RANGES, BOOLEAN, STRING)
+"""Types whose values have nothing to do with a time zone, as far as they matter here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +51,30 @@ class SparkCondition:
         """The condition over columns that bear the names which it uses."""
         return self.given if isinstance(self.given, Column) else sf.expr(self.text)
 
-    @property
-    def expression(self) -> Expression | None:
-        """What our expressions understand of it; None: nothing."""
-        if isinstance(self.given, Expression):
-            return self.given
+    def expression_in(self, time_zone: str, schemas: Sequence[StructType]) -> Expression | None:
+        """What our expressions understand of it; None: nothing.
+
+        Of a column of Spark's that is nothing, for it is not shown as it could be read. Where the
+        session is not in UTC, nothing is said of dates and times, which mean others there.
+
+        Args:
+            time_zone: The session's.
+            schemas: The columns that it may look at.
+        """
+        if isinstance(self.given, Column):
+            return None
         try:
-            return parse_expression(self.text)
+            found = parse_expression(self.text)
         except InvalidRequestError:
             return None
+        if time_zone in _UTC:
+            return found
+        names = {name.lower() for each in columns_of(found.root) for name in each.path}
+        fields = (field for schema in schemas for field in schema.fields)
+        is_safe = all(
+            field.name.lower() not in names or field.data_type in _ZONELESS for field in fields
+        )
+        return found if is_safe else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +135,7 @@ def condition_of(
     parsed = parse_condition(given)
     empty = spark.createDataFrame([], spark_schema_from_schema(schema))
     is_stable = validate_condition(parsed, empty, table)
-    expression = parsed.expression
+    expression = parsed.expression_in(session_time_zone(spark), [schema])
     return Condition(
         text=parsed.text,
         column=is_true(parsed.column),

@@ -18,6 +18,7 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import MergeColumns, localize, sides_of, split_condition
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column as ColumnNode
 from delta_ops.protocol.expression.nodes import Node, columns_of, conjuncts_of, join_conjuncts
@@ -96,6 +97,11 @@ class _Plan:
     def updates(self) -> dict[int, PlannedClause]:
         """The clauses that give new values to rows of the table."""
         return {number: each for number, each in self.clauses.items() if each.assigned}
+
+    def expression_of(self, condition: SparkCondition) -> Expression | None:
+        """What our expressions understand of a condition; None: nothing."""
+        schemas = (self.definition.schema, self.sides.source_schema)
+        return condition.expression_in(session_time_zone(self.spark), schemas)
 
     @property
     def asks_others(self) -> bool:
@@ -206,7 +212,7 @@ def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Predicate:
     for each in plan.clauses.values():
         if each.occasion != "not matched by source":
             continue
-        expression = each.predicate.expression if each.predicate else None
+        expression = plan.expression_of(each.predicate) if each.predicate else None
         if expression is None:
             return TRUE
         root = localize(bind_time(expression.root, now_ms), find)
@@ -215,7 +221,7 @@ def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Predicate:
 
 
 def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Predicate:
-    expression = plan.condition.expression
+    expression = plan.expression_of(plan.condition)
     if expression is None:
         return TRUE
     try:
@@ -499,7 +505,7 @@ def _evolve(plan: _Plan, rows: DataFrame) -> DataFrame:
 
 
 def _repeat_error(plan: _Plan, file: AddFile, row: int, times: int) -> InvalidRequestError:
-    expression = plan.condition.expression
+    expression = plan.expression_of(plan.condition)
     known = plan.snapshot.schema.fields_by_lower_name
     paths = [each.path for each in columns_of(expression.root)] if expression else []
     alias = plan.sides.target_alias.lower()

@@ -102,9 +102,9 @@ def _find_ranges(
 ) -> tuple[pa.Array, pa.Array]:
     """Where the values of a key lie, by equal parts of the way from the least to the greatest.
 
-    Texts lie in one part; where every key is null, there is none.
+    Texts lie in one part, and so do times without a zone; where every key is null, there is none.
     """
-    if key.data_type == STRING:
+    if key.data_type in (STRING, TIMESTAMP_NTZ):
         whole = values.agg(*(f(named_column(name)).alias(f.__name__) for f in _ENDS))
         found = jobs.run(values.sparkSession, whole.filter("min IS NOT NULL").toArrow, on_tasks)
         low, high = (_convert(found[f.__name__], key.data_type) for f in _ENDS)
@@ -132,10 +132,6 @@ def _number_of(value: Column, data_type: DataType) -> Column:
             return sf.unix_date(value).cast("double")
         case t if t == TIMESTAMP:
             return sf.unix_micros(value).cast("double")
-        case t if t == TIMESTAMP_NTZ:
-            return sf.unix_micros(sf.to_utc_timestamp(value.cast("timestamp"), "UTC")).cast(
-                "double"
-            )
     return value.cast("double")
 
 

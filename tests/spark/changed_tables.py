@@ -92,7 +92,7 @@ def make(root: Path, kind: str, *, partitioned: bool) -> None:
 
 
 def twins(folder: Path, kind: str, *, partitioned: bool) -> tuple[Path, Path]:
-    """The same table twice."""
+    """Make the same table in two places."""
     first, second = folder / "arrow", folder / "spark"
     make(first, kind, partitioned=partitioned)
     shutil.copytree(first, second)

@@ -211,3 +211,17 @@ def test_changes_of_properties_are_heeded(spark: SparkSession, tmp_path: Path) -
     ds.update(spark, tmp_path, {"v": 0}, "id = 4")
     da.write(tmp_path, data((11, "a", 1)))
     assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 2, 4, 5, 6, 7, 8, 10, 11]
+
+
+def test_a_column_is_not_read_by_how_it_is_shown(spark: SparkSession, tmp_path: Path) -> None:
+    """Its text `NULL` is shown as a null is."""
+    ds.write(spark.sql("SELECT 1L AS id, 'NULL' AS s"), tmp_path)
+    ds.delete(spark, tmp_path, sf.col("s") == "NULL")
+    assert da.to_table(tmp_path).num_rows == 0
+
+
+def test_times_are_those_of_the_session(in_new_york: SparkSession, tmp_path: Path) -> None:
+    rows = in_new_york.sql("SELECT 1L AS id, timestamp_micros(1767229200000000) AS t")
+    ds.write(rows, tmp_path)  # 2026-01-01 01:00 in UTC, the evening before there
+    ds.delete(in_new_york, tmp_path, "t < TIMESTAMP '2026-01-01 00:00:00'")
+    assert da.to_table(tmp_path).num_rows == 0
