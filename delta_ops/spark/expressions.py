@@ -116,7 +116,7 @@ def pad(values: Column, data_type: DataType, lengths: CharLengths | None) -> Col
 
 def named_column(name: str) -> Column:
     """The column of this very name, which may hold dots."""
-    return sf.col(_quote(name))
+    return sf.col(quote(name))
 
 
 def select_columns(rows: DataFrame, names: Iterable[tuple[str, str]]) -> DataFrame:
@@ -124,12 +124,11 @@ def select_columns(rows: DataFrame, names: Iterable[tuple[str, str]]) -> DataFra
 
     They are given as text, all at once: a call for each column takes a millisecond or two.
     """
-    return rows.selectExpr(
-        *(_quote(a) if a == b else f"{_quote(a)} AS {_quote(b)}" for a, b in names)
-    )
+    return rows.selectExpr(*(quote(a) if a == b else f"{quote(a)} AS {quote(b)}" for a, b in names))
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """The name as Spark's SQL writes it."""
     return f"`{name.replace('`', '``')}`"
 
 

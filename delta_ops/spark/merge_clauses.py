@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
 from delta_ops.spark.conditions import SparkCondition, is_true, validate_condition
-from delta_ops.spark.expressions import named_column
+from delta_ops.spark.expressions import named_column, quote
 from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
 
 CLAUSE = "delta_ops clause"
@@ -69,11 +69,11 @@ class Sides:
 
     def source_column(self, name: str) -> Column:
         """A column of the source."""
-        return sf.col(f"{_quote(self.source_alias)}.{_quote(name)}")
+        return sf.col(f"{quote(self.source_alias)}.{quote(name)}")
 
     def target_column(self, name: str) -> Column:
         """A column of the target."""
-        return sf.col(f"{_quote(self.target_alias)}.{_quote(name)}")
+        return sf.col(f"{quote(self.target_alias)}.{quote(name)}")
 
 
 def plan_clause(clause: Clause, sides: Sides, wanted: StructType, table: str) -> PlannedClause:
@@ -169,7 +169,3 @@ def where_assigned(clauses: Mapping[int, PlannedClause]) -> dict[str, Column]:
         name.lower(): is_among([n for n, each in clauses.items() if name in each.names])
         for name in names
     }
-
-
-def _quote(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

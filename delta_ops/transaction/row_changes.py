@@ -87,8 +87,6 @@ class Changed:
     transaction: Transaction
     written: list[AddFile] = field(default_factory=list)
     """Files that are deleted again if nothing is committed."""
-    metrics: dict[str, int] = field(default_factory=dict)
-    """`operationMetrics` of rows."""
     vectors: list[DeletionVector] = field(default_factory=list)
     """Vectors whose files are deleted again if nothing is committed."""
     change_files: list[AddCdcFile] = field(default_factory=list)
