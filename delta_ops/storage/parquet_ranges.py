@@ -122,7 +122,10 @@ def validate_chunks(
         # Only its size is looked at; to make and free one for each file would slow the next read.
         nothing = _reserve_bytes(max(1 << size.bit_length(), _RESERVED_BYTES)).slice(0, size)
         reader.open(
-            pa.BufferReader(nothing), use_memory_map=False, metadata=metadata, pre_buffer=True
+            pa.BufferReader(nothing),
+            use_memory_map=False,
+            metadata=metadata,
+            pre_buffer=len(row_groups) > 1,
         )
         try:
             next(reader.iter_batches(0, row_groups, column_indices=leaves, use_threads=False), None)
