@@ -18,7 +18,7 @@ from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
-from delta_ops.spark.analysis import reason_of
+from delta_ops.spark.analysis import analyze, reason_of
 from delta_ops.spark.expressions import parse_physical_text, physical_text
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 from delta_ops.spark.table_columns import Misfit, fit_value
@@ -89,6 +89,15 @@ def fit_values(
         values[name], misfit = fit_value(value, field.data_type, find_field(schema, name), table)
         misfits += [misfit] if misfit else []
     return Assigned(values, misfits)
+
+
+def are_stable(assigned: Assigned, rows: DataFrame) -> bool:
+    """Whether the values are known to come to the same each time they are made.
+
+    Args:
+        rows: No matter which, with the columns that the values are made of.
+    """
+    return analyze(sf.struct(*assigned.values.values()), rows).is_stable
 
 
 def _column_of(value: Any, field: StructField, table: str) -> Column:

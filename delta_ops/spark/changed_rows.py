@@ -88,6 +88,14 @@ def follow(
     return rows.withColumn(version, sf.when(~changed, named_column(version)))
 
 
+def pin(rows: DataFrame) -> DataFrame:
+    """The rows, computed once and kept by the executors.
+
+    Whoever loses an executor fails, and does not get other rows.
+    """
+    return rows.localCheckpoint(eager=False)
+
+
 def write_changed(
     changed: Changed,
     rows: DataFrame,

@@ -32,12 +32,14 @@ from delta_ops.protocol.schema import LONG, StructField, StructType, collation, 
 from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
+from delta_ops.spark.assignments import are_stable
 from delta_ops.spark.changed_rows import (
     CHANGED,
     assign,
     figure_of,
     follow,
     misfit_checks,
+    pin,
     tell_rows,
     write_changed,
 )
@@ -57,7 +59,7 @@ from delta_ops.spark.merge_clauses import (
     values_by_clause,
     where_assigned,
 )
-from delta_ops.spark.merge_source import SOURCE_ROW, Key, cover, pin
+from delta_ops.spark.merge_source import SOURCE_ROW, Key, cover, number_source
 from delta_ops.spark.missing_columns import CompletedRows, gather_tasks, missing_values
 from delta_ops.spark.places import reach
 from delta_ops.spark.progress import OnTasks, tasks_reporter
@@ -102,6 +104,15 @@ class _Plan:
         """What our expressions understand of a condition; None: nothing."""
         schemas = (self.definition.schema, self.sides.source_schema)
         return condition.expression_in(session_time_zone(self.spark), schemas)
+
+    @property
+    def has_stable_values(self) -> bool:
+        """Whether new values of rows are known to come to the same each time they are made."""
+        return all(
+            are_stable(each.assigned, self.sides.rows_of(each.occasion))
+            for each in self.clauses.values()
+            if each.assigned is not None
+        )
 
     @property
     def asks_others(self) -> bool:
@@ -165,7 +176,7 @@ def _plan(
     if request.merge_schema:
         merge_columns(transaction, new_columns(clauses, source_schema, snapshot.schema))
     definition = transaction.definition
-    pinned = pin(source)
+    pinned = number_source(source)
     empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))
     sides = Sides(
         target=empty.alias(request.target_alias),
@@ -295,9 +306,12 @@ def _execute(
     if touched:
         numbers = {each.path: number for number, each in enumerate(files)}
         rows = _Rows(plan, deciding, [each.file for each in touched], numbers)
-        copied = _write_touched(rows, touched, changed, by_vectors=by_vectors)
-        if plan.definition.has_change_feed:
-            tell_rows(changed, rows.changes())
+        # Readers of the feed are told the values that the rows have.
+        tells = plan.definition.has_change_feed
+        updated = pin(rows.make_updates()) if tells and not plan.has_stable_values else None
+        copied = _write_touched(rows, updated, touched, changed, by_vectors=by_vectors)
+        if tells:
+            tell_rows(changed, rows.changes(updated))
     num_inserted = _insert(plan, pairs, changed, tells=bool(touched)) if plan.inserts else 0
     num_source = jobs.run(plan.spark, plan.source.count, plan.on_tasks)
     marked = [each for each in touched if not each.is_whole] if by_vectors else None
@@ -399,36 +413,58 @@ class _Rows:
         made = assign(rows, values, misfits, updated.alias(CHANGED), clause)
         return follow(made, where_assigned(updates), plan.definition, table)
 
-    def changes(self) -> list[tuple[str, DataFrame]]:
-        """The rows that change, as they were and as they are."""
+    def make_updates(self) -> DataFrame:
+        """The rows that get new values, with these."""
+        rows = self.join("inner").filter(is_among(list(self.plan.updates)))
+        return self.assign(rows)
+
+    def changes(self, updated: DataFrame | None) -> list[tuple[str, DataFrame]]:
+        """The rows that change, as they were and as they are.
+
+        Args:
+            updated: The rows with their new values; None: they are made again.
+        """
         plan = self.plan
         rows = self.join("inner")
         names = [f.name for f in plan.definition.schema.fields]
         before = rows.select(*map(plan.sides.target_column, names), named_column(CLAUSE))
-        updated = is_among(list(plan.updates))
-        told = [("delete", before.filter(~updated))]
+        is_updated = is_among(list(plan.updates))
+        told = [("delete", before.filter(~is_updated))]
         if plan.updates:
-            told.append(("update_preimage", before.filter(updated)))
-            told.append(("update_postimage", self.assign(rows.filter(updated))))
+            told.append(("update_preimage", before.filter(is_updated)))
+            told.append(("update_postimage", self.make_updates() if updated is None else updated))
         return told
 
 
 def _write_touched(
-    rows: _Rows, touched: Sequence[TouchedFile], changed: Changed, *, by_vectors: bool
+    rows: _Rows,
+    updated: DataFrame | None,
+    touched: Sequence[TouchedFile],
+    changed: Changed,
+    *,
+    by_vectors: bool,
 ) -> int:
-    """Write the rows of touched files that stay; the number of those that stay as they are."""
+    """Write the rows of touched files that stay; the number of those that stay as they are.
+
+    Args:
+        updated: The rows with their new values; None: they are made here.
+    """
     plan = rows.plan
     updates = plan.updates
     checks = misfit_checks(flags_of_misfits(updates))
     if by_vectors:
         if updates:
-            kept = rows.assign(_updated_rows(rows))
+            kept = rows.assign(_updated_rows(rows)) if updated is None else updated
             write_changed(changed, kept, checks, among=sf.lit(True))
         changed.mark_deleted([each for each in touched if not each.is_whole])
         changed.remove([each.file for each in touched if each.is_whole])
         return 0
-    is_deleted = is_among([number for number in plan.clauses if number not in updates])
-    kept = rows.assign(rows.join("left").filter(~is_deleted))
+    if updated is None:
+        is_deleted = is_among([number for number in plan.clauses if number not in updates])
+        kept = rows.assign(rows.join("left").filter(~is_deleted))
+    else:
+        others = rows.join("left").filter(named_column(CLAUSE).isNull())
+        kept = rows.assign(others).unionAll(updated)
     figures = {_COPIED: sf.count_if(~named_column(CHANGED))}
     written = write_changed(changed, kept, checks, figures, among=named_column(CHANGED))
     changed.remove(rows.files)

@@ -23,6 +23,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.spark import jobs
+from delta_ops.spark.changed_rows import pin
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.progress import OnTasks
 
@@ -47,14 +48,9 @@ class Key(NamedTuple):
     source_type: DataType
 
 
-def pin(source: DataFrame) -> DataFrame:
-    """The rows with their numbers, computed once and kept by the executors.
-
-    Whoever loses an executor fails, and does not get other rows.
-    """
-    return source.withColumn(SOURCE_ROW, sf.monotonically_increasing_id()).localCheckpoint(
-        eager=False
-    )
+def number_source(source: DataFrame) -> DataFrame:
+    """The rows with their numbers, computed once."""
+    return pin(source.withColumn(SOURCE_ROW, sf.monotonically_increasing_id()))
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Predicate:

@@ -16,13 +16,14 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import tracked_definition
-from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
+from delta_ops.spark.assignments import Assigned, are_stable, assigned_columns, fit_values
 from delta_ops.spark.changed_rows import (
     CHANGED,
     assign,
     figure_of,
     follow,
     misfit_checks,
+    pin,
     tell_rows,
     write_changed,
 )
@@ -53,6 +54,8 @@ class _Update(NamedTuple):
     snapshot: Snapshot
     condition: Condition
     assigned: Assigned
+    empty: DataFrame
+    """Without rows, with the table's columns."""
 
 
 def update(
@@ -99,7 +102,8 @@ def update(
     columns = assigned_columns(assignments, schema, table)
     validate_assigned(columns, schema, table)
     empty = spark.createDataFrame([], spark_schema_from_schema(schema))
-    planned = _Update(spark, snapshot, condition, fit_values(columns, empty, schema, table))
+    assigned = fit_values(columns, empty, schema, table)
+    planned = _Update(spark, snapshot, condition, assigned, empty)
     change = RowChange(
         operation="UPDATE",
         parameters={"predicate": [] if predicate is None else [condition.text]},
@@ -111,7 +115,7 @@ def update(
 
 
 def _update(planned: _Update, changed: Changed) -> dict[str, int]:
-    spark, snapshot, condition, assigned = planned
+    spark, snapshot, condition, assigned, empty = planned
     transaction = changed.transaction
     transaction.read_to_change(condition.implied)
     by_vectors = transaction.properties.deletion_vectors
@@ -124,10 +128,17 @@ def _update(planned: _Update, changed: Changed) -> dict[str, int]:
     )
     if not touched.files:
         return update_metrics(changed, 0, 0, () if by_vectors else None)
-    rows = _matching_rows(planned, touched) if by_vectors else _all_rows(planned, touched)
+    tells = transaction.definition.has_change_feed
+    updated = _assign(planned, _matching_rows(planned, touched))
+    if tells and not are_stable(assigned, empty):
+        updated = pin(updated)  # readers of the feed are told the values that the rows have
+        others = _assign(planned, _other_rows(planned, touched))
+        rows = updated if by_vectors else others.unionAll(updated)
+    else:
+        rows = updated if by_vectors else _assign(planned, _all_rows(planned, touched))
     written = write_changed(
         changed,
-        _assign(planned, rows),
+        rows,
         misfit_checks(assigned.misfits),
         {_UPDATED: sf.count_if(named_column(CHANGED))},
         among=named_column(CHANGED),
@@ -137,10 +148,9 @@ def _update(planned: _Update, changed: Changed) -> dict[str, int]:
         changed.mark_deleted(touched.mixed)
     else:
         changed.remove([each.file for each in touched.mixed])
-    if transaction.definition.has_change_feed:
+    if tells:
         before = _matching_rows(planned, touched)
-        after = _assign(planned, before)
-        tell_rows(changed, [("update_preimage", before), ("update_postimage", after)])
+        tell_rows(changed, [("update_preimage", before), ("update_postimage", updated)])
     num_updated = figure_of(written, _UPDATED)
     marked = touched.mixed if by_vectors else None
     return update_metrics(changed, num_updated, written.num_rows - num_updated, marked)
@@ -173,6 +183,12 @@ def _matching_rows(planned: _Update, touched: Touched) -> DataFrame:
     rows = mark_matching(planned.spark, planned.snapshot, touched.mixed, planned.condition)
     some = rows.filter(named_column(MATCHES)).withColumnRenamed(MATCHES, CHANGED)
     return some.unionAll(_rows_of(planned, touched.matched))
+
+
+def _other_rows(planned: _Update, touched: Touched) -> DataFrame:
+    """The rows of touched files that do not match."""
+    rows = mark_matching(planned.spark, planned.snapshot, touched.mixed, planned.condition)
+    return rows.filter(~named_column(MATCHES)).withColumnRenamed(MATCHES, CHANGED)
 
 
 def _rows_of(planned: _Update, files: Sequence[AddFile]) -> DataFrame:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import delta_ops.arrow as da
@@ -141,3 +142,12 @@ def seen(root: Path) -> dict[str, Any]:
 
 def by_id(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(rows(table), key=lambda row: row["id"])
+
+
+def rows_changed(root: Path, version: int | None, change: str) -> list[dict[str, Any]]:
+    """The rows that a version tells of one kind of change, by their ids."""
+    assert version is not None
+    told = da.read_changes(DeltaLog(root), version, version).read_all()
+    chosen = told.filter(pc.field("_change_type") == change)
+    names = [name for name in chosen.column_names if not name.startswith("_c")]
+    return by_id(chosen.select(names))

@@ -17,7 +17,17 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, TableNotF
 from delta_ops.protocol.expression import lit, parse_expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import set_properties
-from tests.spark.changed_tables import FEED, VECTORS, by_id, cases, data, make, seen, twins
+from tests.spark.changed_tables import (
+    FEED,
+    VECTORS,
+    by_id,
+    cases,
+    data,
+    make,
+    rows_changed,
+    seen,
+    twins,
+)
 from tests.tables import live_paths
 
 CONDITIONS: dict[str, tuple[Predicate | None, Any]] = {
@@ -84,6 +94,20 @@ def test_a_condition_on_the_time_is_asked_once(
     assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 3, 5, 7]
     ds.update(spark, tmp_path, {"v": 1}, "id < 4 AND current_date() > DATE '2020-01-01'")
     assert [row["v"] for row in by_id(da.to_table(tmp_path))] == [1, 1, 50, 70]
+
+
+@pytest.mark.parametrize("kind", ["feed", "feed and vectors", "tracking, feed and vectors"])
+def test_readers_of_changes_are_told_the_very_values_that_stand_in_the_rows(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    make(tmp_path, kind, partitioned=False)
+    version = ds.update(spark, tmp_path, {"v": "floor(rand() * 900)"}, "id IN (1, 5, 8)").version
+    told = rows_changed(tmp_path, version, "update_postimage")
+    stored = [row for row in by_id(da.to_table(tmp_path)) if row["id"] in (1, 5, 8)]
+    assert told == stored
+    assert [row["id"] for row in by_id(da.to_table(tmp_path))] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
+    before = {row["v"] for row in rows_changed(tmp_path, version, "update_preimage")}
+    assert before == {10, 50, 80}
 
 
 def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import lit
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.transaction.merge import Merge
-from tests.spark.changed_tables import by_id, cases, data, make, seen, twins
+from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
 from tests.tables import live_paths
 
 ON_ID = "target.id = source.id"
@@ -214,6 +214,27 @@ def test_a_source_that_is_never_the_same_is_taken_once(spark: SparkSession, tmp_
     changed = sum(value != 0.0 for value in found["x"].to_pylist())
     assert changed == int(entry.operation_metrics["numSourceRows"])
     assert len(set(found["id"].to_pylist())) == found.num_rows
+
+
+@pytest.mark.parametrize("kind", ["feed", "feed and vectors"])
+def test_readers_of_changes_are_told_the_very_values_that_stand_in_the_rows(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    make(tmp_path, kind, partitioned=False)
+    version = (
+        ds.merge(tmp_path, frame_of(spark, SOURCE), ON_ID)
+        .when_matched_delete("source.id = 7")
+        .when_matched_update({"v": "floor(rand() * 900)"})
+        .when_not_matched_insert({"id": "source.id", "v": "floor(rand() * 900)"})
+        .when_not_matched_by_source_update({"v": "floor(rand() * 900)"}, "target.id = 8")
+        .execute()
+        .version
+    )
+    stored = by_id(da.to_table(tmp_path))
+    assert [row["id"] for row in stored] == [1, 2, 3, 4, 5, 6, 8, 10, 11, 12]
+    updated = [row for row in stored if row["id"] in (2, 4, 8)]
+    assert rows_changed(tmp_path, version, "update_postimage") == updated
+    assert rows_changed(tmp_path, version, "insert") == stored[-2:]
 
 
 def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
