@@ -11,7 +11,7 @@ was given up, the range is refused. Every engine reads what is chosen here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.commit_times import CommitTimes
 from delta_ops.log.time_travel import timestamp_ms, version_at, version_from
 from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
-from delta_ops.protocol.actions import Metadata, RemoveFile
+from delta_ops.protocol.actions import AddFile, Metadata, RemoveFile
 from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
 from delta_ops.protocol.column_mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
@@ -97,6 +97,33 @@ class ChangeFeed:
         """The table at the version whose columns the changes have."""
         return self.shape.definition
 
+    def insert_files(self, adds: Iterable[AddFile], version: int) -> Iterator[ChangedFile]:
+        """Files whose rows count as inserted by the commit of a version.
+
+        Raises:
+            VersionNotFoundError: That commit was cleaned up, and with it its time.
+        """
+        partitions = self._partition_columns(self.shape.metadata)
+        times = CommitTimes(self.shape)
+        if version not in times.versions:
+            raise _cleaned_up(self.end.uri, version)
+        time_ms = times.time_at(version)
+        values = {
+            CHANGE_TYPE.name: "insert",
+            COMMIT_VERSION.name: version,
+            COMMIT_TIMESTAMP.name: _EPOCH + timedelta(milliseconds=time_ms),
+        }
+        for add in adds:
+            yield ChangedFile(
+                path=canonical_path(add.path, self.end.uri),
+                size=add.size,
+                version=version,
+                partition_columns=partitions,
+                partition_values=self._rename_for_feed(add.partition_values),
+                change=values,
+                rows=Deleted(add.deletion_vector) if add.deletion_vector else None,
+            )
+
     def files(self) -> Iterator[ChangedFile]:
         """All that is to be read, in the order of the commits.
 
@@ -125,9 +152,7 @@ class ChangeFeed:
                 partitions = self._partition_columns(commit.metadata)
             yield from self._files_of(commit, partitions, _commit_values(commit, times))
         if expected <= self.end.version:
-            raise VersionNotFoundError(
-                self.end.uri, f"version {expected}", "its commit file was cleaned up"
-            )
+            raise _cleaned_up(self.end.uri, expected)
 
     def _files_of(
         self, commit: Commit, partitions: frozenset[str], values: Mapping[str, Any]
@@ -258,6 +283,19 @@ def plan_changes(
     return ChangeFeed(log=log, first=first, end=end, shape=shape)
 
 
+def changes_until(log: DeltaLog, shape: Snapshot, versions: range) -> ChangeFeed:
+    """The changes of versions that follow each other, with the columns of another one.
+
+    Raises:
+        InvalidRequestError: A column has a name of the feed's own.
+        VersionNotFoundError: The last version is not there.
+    """
+    _validate_names(shape)
+    last = versions[-1] if versions else shape.version
+    end = shape if last == shape.version else log.snapshot(last)
+    return ChangeFeed(log=log, first=versions.start if versions else last + 1, end=end, shape=shape)
+
+
 def _shape(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
     """The version whose columns the changes have."""
     match schema:
@@ -317,6 +355,10 @@ def _validate_names(shape: Snapshot) -> None:
                 f"{shape.uri} has a column {in_files[each.name]} that is {each.name} in its files, "
                 "which is a name of the change data feed; copy it to a new column, and drop it"
             )
+
+
+def _cleaned_up(table: str, version: int) -> VersionNotFoundError:
+    return VersionNotFoundError(table, f"version {version}", "its commit file was cleaned up")
 
 
 def _commit_values(commit: Commit, times: CommitTimes) -> Mapping[str, Any]:

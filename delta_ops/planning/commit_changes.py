@@ -53,7 +53,7 @@ def changes_of_files(commit: Commit, table: str) -> Iterator[FileChange]:
     Args:
         table: The table's root.
     """
-    if commit.operation == _REPAIR:
+    if is_repair(commit):
         return
     adds = [add for add in add_files(commit.adds) if add.data_change]
     removes = [remove for remove in remove_files(commit.removes) if remove.data_change]
@@ -67,6 +67,11 @@ def changes_of_files(commit: Commit, table: str) -> Iterator[FileChange]:
     for path, add in added.items():
         if path not in removed:
             yield FileChange(_INSERT, add, _live_rows(add.deletion_vector))
+
+
+def is_repair(commit: Commit) -> bool:
+    """Whether a commit gives up entries of lost files, whose rows nobody can tell."""
+    return commit.operation == _REPAIR
 
 
 def _difference(remove: RemoveFile, add: AddFile) -> Iterator[FileChange]:

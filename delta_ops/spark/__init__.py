@@ -18,6 +18,8 @@ from delta_ops.spark.progress import show_progress
 from delta_ops.spark.read import read
 from delta_ops.spark.rewrite import rewrite
 from delta_ops.spark.session import get_session
+from delta_ops.spark.stream_read import read_stream
+from delta_ops.spark.stream_write import write_stream
 from delta_ops.spark.update import update
 from delta_ops.spark.write import stage_write, write
 
@@ -30,9 +32,11 @@ __all__ = [
     "packages",
     "read",
     "read_changes",
+    "read_stream",
     "rewrite",
     "show_progress",
     "stage_write",
     "update",
     "write",
+    "write_stream",
 ]

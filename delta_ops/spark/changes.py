@@ -8,7 +8,7 @@ their bits, see `live_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -83,19 +83,27 @@ def read_changes(
         engine="spark",
     )
     wanted = resolve_columns(feed.schema, columns)
-    rows = unite(spark, feed.schema, _parts(spark, feed))
-    return show(rows, feed.schema, wanted, predicate)
+    return show(read_changed_files(spark, feed, feed.files()), feed.schema, wanted, predicate)
 
 
-def _parts(spark: SparkSession, feed: ChangeFeed) -> Iterator[DataFrame]:
+def read_changed_files(
+    spark: SparkSession, feed: ChangeFeed, files: Iterable[ChangedFile]
+) -> DataFrame:
+    """The rows of files of a feed, with all its columns."""
+    return unite(spark, feed.schema, _parts(spark, feed, files))
+
+
+def _parts(
+    spark: SparkSession, feed: ChangeFeed, files: Iterable[ChangedFile]
+) -> Iterator[DataFrame]:
     time_zone = session_time_zone(spark)
     files_by_columns: dict[tuple[StructField, ...], list[ChangedFile]] = {}
-    for file in feed.files():
+    for file in files:
         files_by_columns.setdefault(_columns_of_log(feed, file), []).append(file)
-    for of_log, files in files_by_columns.items():
+    for of_log, alike in files_by_columns.items():
         whole: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
         chosen: list[ChosenRows] = []
-        for file in files:
+        for file in alike:
             texts = _texts(feed, file, of_log, time_zone)
             size = known_size(feed.end, file.path, file.size)
             place = (spark_file(spark, feed.end, file.path), size, 0)

@@ -105,7 +105,6 @@ def write(
     """
     validate_arguments(write, locals())
     _refuse_stream(df)
-    transaction = _transaction(df.sparkSession, target, storage_options, on_event)
     request = WriteRequest(
         mode=mode,
         partition_by=partition_by,
@@ -118,6 +117,18 @@ def write(
         user_metadata=user_metadata,
         hooks=hooks,
     )
+    return write_frame(df, target, request, storage_options, on_event)
+
+
+def write_frame(
+    df: DataFrame,
+    target: Target,
+    request: WriteRequest,
+    storage_options: Mapping[str, Any] | None = None,
+    on_event: OnEvent = ignore,
+) -> CommitResult:
+    """Write rows and commit as a request says; errors as of `write`."""
+    transaction = _transaction(df.sparkSession, target, storage_options, on_event)
     return write_by_engine(transaction, request, SparkWrite(transaction, df))
 
 
@@ -146,7 +157,7 @@ def stage_write(
 def _refuse_stream(df: DataFrame) -> None:
     if df.isStreaming:
         raise InvalidRequestError(
-            "a streaming DataFrame is written by foreachBatch, batch by batch"
+            "a streaming DataFrame is written by write_stream, or by foreachBatch, batch by batch"
         )
 
 

@@ -62,6 +62,16 @@ _MODES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """One batch of a streaming query."""
+
+    query_id: str
+    """It stays the same as long as the query's checkpoint is kept."""
+    number: int
+    output_mode: Literal["append", "complete", "update"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
     """What a write asks for, whichever engine writes its rows."""
 
@@ -81,6 +91,8 @@ class WriteRequest:
     """Table properties of a new table."""
     user_metadata: str | None = None
     hooks: Sequence[Hook] = DEFAULT_HOOKS
+    epoch: Epoch | None = None
+    """The batch of a stream that is written."""
 
 
 class ReplacedFiles(Protocol):
@@ -176,14 +188,20 @@ def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine)
     try:
         staged = stage(transaction, engine, request.partition_by, request.replace_where)
         written += staged.adds
+        if request.epoch is not None and not staged.adds and _is_only_rows(transaction, request):
+            # A batch that is run again has no rows again: there is nothing for its txn to prevent.
+            return CommitResult(version=None, already_committed=False, attempts=0)
         transaction.stage(staged)
         if request.mode == "overwrite":
             replaced = _replaced_rows(request, staged.adds, transaction.definition)
             _replace(transaction, engine, replaced, written)
         transaction.on_event(DataFilesStaged(table=table, num_files=len(written)))
+        epoch = request.epoch
         return transaction.commit(
-            operation="WRITE",
-            parameters=_parameters(request, transaction),
+            operation="WRITE" if epoch is None else "STREAMING UPDATE",
+            parameters=(
+                _parameters(request, transaction) if epoch is None else _epoch_parameters(epoch)
+            ),
             user_metadata=request.user_metadata,
             hooks=request.hooks,
         )
@@ -413,6 +431,24 @@ def _validate_partitioning(
             f"{table} is partitioned by {', '.join(columns) or 'nothing'}, not by "
             f"{', '.join(partition_by) or 'nothing'}; leave partition_by out"
         )
+
+
+def _is_only_rows(transaction: Transaction, request: WriteRequest) -> bool:
+    """Whether a write would change nothing but by the rows that it adds."""
+    return (
+        request.mode == "append"
+        and transaction.snapshot is not None
+        and transaction.metadata == transaction.snapshot.metadata
+    )
+
+
+def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:
+    """`commitInfo.operationParameters` of a batch, as the reference names them."""
+    return {
+        "outputMode": epoch.output_mode.capitalize(),
+        "queryId": epoch.query_id,
+        "epochId": str(epoch.number),
+    }
 
 
 def _parameters(request: WriteRequest, transaction: Transaction) -> dict[str, Any]:

@@ -1,0 +1,236 @@
+"""Stream commits: what a stream reads of a commit, or why it cannot go on with it.
+
+A commit that rearranges rows gives nothing. One that deletes or changes rows stops a stream of
+rows, which could not tell of it, unless it was asked to pass over such commits; a stream of the
+change feed takes it as it is. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import (
+    DeltaOpsError,
+    InvalidRequestError,
+    TableReplacedError,
+    UnsupportedFeatureError,
+)
+from delta_ops.log import Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.planning.commit_changes import is_repair
+from delta_ops.planning.stream_slices import StreamVersion
+from delta_ops.protocol.actions import Metadata
+from delta_ops.protocol.arrow_schemas import ADD
+from delta_ops.protocol.column_mapping import (
+    ID,
+    PHYSICAL_NAME,
+    is_mapped,
+    mapping_mode,
+    physical_name,
+)
+from delta_ops.protocol.schema import StructField, StructType, map_structs, schema_from_json
+from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.type_widening import unreadable_columns
+
+_NO_ADDS = ADD.empty_table()
+_STATS = ADD.names.index("stats")
+_MAPPING = (ID, PHYSICAL_NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRules:
+    """Which commits a stream passes over, and what it reads of them."""
+
+    ignore_deletes: bool = False
+    """Whether commits that only delete rows are passed over."""
+    ignore_changes: bool = False
+    """Whether files that hold changed rows are read again as a whole."""
+    skip_change_commits: bool = False
+    """Whether commits that delete or change rows are passed over as a whole."""
+    read_change_feed: bool = False
+    """Whether the stream is of changes, not of rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCommit:
+    """A commit as a stream sees it."""
+
+    seen: StreamVersion
+    adds: pa.Table
+    """The files that give rows, without their statistics; rows of `arrow_schemas.ADD`. Those of a
+    stream of changes are told by the change feed."""
+
+
+def view_commit(commit: Commit, rules: StreamRules, shape: Snapshot) -> StreamCommit:
+    """What a stream sees of a commit.
+
+    Args:
+        shape: The version whose columns the stream has.
+    """
+    obstacle = _find_obstacle(commit, rules, shape)
+    if obstacle is not None:
+        return blocked_commit(commit.version, obstacle)
+    if rules.read_change_feed:
+        return _view_changes(commit)
+    adds = _changing(commit.adds)
+    if is_repair(commit) or (rules.skip_change_commits and len(_changing(commit.removes))):
+        adds = _NO_ADDS
+    elif len(adds):
+        adds = adds.set_column(_STATS, ADD.field(_STATS), pa.nulls(len(adds), pa.string()))
+    return _commit(commit.version, adds["size"].to_pylist(), adds)
+
+
+def blocked_commit(version: int, obstacle: DeltaOpsError) -> StreamCommit:
+    """A version with which the stream cannot go on."""
+    seen = StreamVersion(version, 0, lambda _: (), obstacle=obstacle)
+    return StreamCommit(seen=seen, adds=_NO_ADDS)
+
+
+def find_change_of_columns(
+    version: int, metadata: Metadata, shape: Snapshot
+) -> DeltaOpsError | None:
+    """Why rows of a version cannot be read with the columns of a stream; None: they can.
+
+    Args:
+        version: The version's number.
+        metadata: The version's.
+        shape: The version whose columns the stream has.
+    """
+    if metadata.id != shape.metadata.id:
+        reason = f"was replaced by another one in version {version}, of the id {metadata.id}"
+        return TableReplacedError(
+            shape.uri, reason, "The stream has read everything before that version."
+        )
+    if version <= shape.version:
+        return _find_unreadable(version, metadata, shape)
+    if _columns_of(metadata) != _columns_of(shape.metadata):
+        return InvalidRequestError(
+            f"{shape.uri}: version {version} changes the table's columns, and this stream has "
+            f"those of version {shape.version}. It has read everything before that version: make "
+            "the streaming DataFrame anew and start the query from its checkpoint, and it goes on "
+            "with the new columns"
+        )
+    return None
+
+
+def _commit(
+    version: int, sizes: list[int], adds: pa.Table, *, is_whole: bool = False
+) -> StreamCommit:
+    seen = StreamVersion(version, len(sizes), lambda first: sizes[first:], is_whole)
+    return StreamCommit(seen=seen, adds=adds)
+
+
+def _view_changes(commit: Commit) -> StreamCommit:
+    if commit.cdc:
+        return _commit(commit.version, [each.size for each in commit.cdc], _NO_ADDS, is_whole=True)
+    if is_repair(commit):
+        return _commit(commit.version, [], _NO_ADDS)
+    adds, removes = _changing(commit.adds), _changing(commit.removes)
+    sizes = [*adds["size"].to_pylist(), *pc.fill_null(removes["size"], 0).to_pylist()]
+    # What an update makes of a row, and what the row was, come in one batch.
+    return _commit(commit.version, sizes, _NO_ADDS, is_whole=len(removes) > 0)
+
+
+def _changing(actions: pa.Table) -> pa.Table:
+    """The actions that change data."""
+    if not len(actions):
+        return actions
+    changes = pc.fill_null(actions["dataChange"], True)
+    return actions if pc.all(changes).as_py() else actions.filter(changes)
+
+
+def _find_obstacle(commit: Commit, rules: StreamRules, shape: Snapshot) -> DeltaOpsError | None:
+    version, table = commit.version, shape.uri
+    if commit.protocol is not None and version > shape.version:
+        definition = TableDefinition(
+            protocol=commit.protocol, metadata=commit.metadata or shape.metadata
+        )
+        try:
+            validate(definition, "read", table=table, engine="spark")
+        except UnsupportedFeatureError as error:
+            return error
+    if commit.metadata is not None:
+        found = find_change_of_columns(version, commit.metadata, shape)
+        if found is not None:
+            return found
+    if rules.read_change_feed or is_repair(commit):
+        return None
+    return _find_change_of_rows(commit, rules, table)
+
+
+def _find_change_of_rows(
+    commit: Commit, rules: StreamRules, table: str
+) -> InvalidRequestError | None:
+    removes = _changing(commit.removes)
+    if not len(removes) or rules.ignore_changes or rules.skip_change_commits:
+        return None
+    path, version = removes["path"][0].as_py(), commit.version
+    done = f"{commit.operation or 'nobody says by what'}; {path} is one of the files"
+    if len(_changing(commit.adds)):
+        return InvalidRequestError(
+            f"{table}: version {version} changes rows ({done}), which a stream of rows cannot "
+            "tell; pass over such versions with skip_change_commits=True, read the changes with "
+            "read_change_feed=True, or begin anew with another checkpoint"
+        )
+    if rules.ignore_deletes:
+        return None
+    return InvalidRequestError(
+        f"{table}: version {version} deletes rows ({done}), which a stream of rows cannot tell; "
+        "pass over such versions with ignore_deletes=True, read the changes with "
+        "read_change_feed=True, or begin anew with another checkpoint"
+    )
+
+
+def _find_unreadable(
+    version: int, metadata: Metadata, shape: Snapshot
+) -> InvalidRequestError | None:
+    """Why files of an older version cannot be read with the stream's columns."""
+    definition = shape.definition
+
+    def key(field: StructField) -> str:
+        # Where mapping came later, physical names are those of before it.
+        return physical_name(field) if definition.is_mapped else field.name.lower()
+
+    def refuse(reason: str) -> InvalidRequestError:
+        return InvalidRequestError(
+            f"{shape.uri}: rows of version {version} cannot be read with the columns of version "
+            f"{shape.version}: {reason}; begin after the commit that changed it, with "
+            "starting_version and another checkpoint"
+        )
+
+    if is_mapped(metadata) and not definition.is_mapped:
+        return refuse("column mapping was given up in between")
+    schema = schema_from_json(metadata.schema_string)
+    for path, was, becomes in unreadable_columns(schema, definition.schema, key):
+        return refuse(f"column {path} was {was.name} and is {becomes.name}")
+    if _partition_keys(metadata, schema, key) != _partition_keys(
+        shape.metadata, definition.schema, key
+    ):
+        return refuse("the table was partitioned in another way")
+    return None
+
+
+def _partition_keys(
+    metadata: Metadata, schema: StructType, key: Callable[[StructField], str]
+) -> list[str]:
+    by_name = {each.name: key(each) for each in schema.fields}
+    return [by_name[name] for name in metadata.partition_columns]
+
+
+def _columns_of(metadata: Metadata) -> tuple[object, ...]:
+    """What a stream's columns depend on: not on comments, or on how far identities were given."""
+
+    def keep_mapping(struct: StructType) -> StructType:
+        return StructType(
+            tuple(
+                replace(each, metadata={k: v for k, v in each.metadata.items() if k in _MAPPING})
+                for each in struct.fields
+            )
+        )
+
+    schema = map_structs(schema_from_json(metadata.schema_string), keep_mapping)
+    return mapping_mode(metadata), tuple(metadata.partition_columns), schema

@@ -1,0 +1,321 @@
+"""Table stream: a table as a source that is read on and on, slice by slice.
+
+Where a query begins, its first snapshot is read, or the commits from a version on; then the commits
+that follow. What a slice holds depends on its two offsets alone, so that a batch that is run again
+reads the same rows. Each engine reads what is chosen here.
+
+Commits that were looked at are kept in memory until the slices are past them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import takewhile
+from typing import Literal
+
+import pyarrow as pa
+
+from delta_ops.errors import (
+    InvalidRequestError,
+    TableNotFoundError,
+    TableReplacedError,
+    VersionNotFoundError,
+)
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import read_commits
+from delta_ops.log.segment import LogListing, list_log
+from delta_ops.log.time_travel import version_from
+from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, changes_until
+from delta_ops.planning.files_by_time import FilesByTime
+from delta_ops.planning.stream_commits import (
+    StreamCommit,
+    StreamRules,
+    blocked_commit,
+    find_change_of_columns,
+    view_commit,
+)
+from delta_ops.planning.stream_slices import (
+    SliceLimits,
+    StreamVersion,
+    end_of_slice,
+    files_between,
+    files_of_first_snapshot,
+    versions_between,
+)
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.protocol.stream_offset import StreamOffset
+from delta_ops.storage import FileInfo
+
+_AHEAD, _AHEAD_BYTES = 64, 8 << 20
+"""Commits that are decoded together, at most, but for the first one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What a stream was asked for."""
+
+    starting_version: int | Literal["latest"] | None = None
+    """The first commit to read, or those to come; None: the first snapshot, and then commits."""
+    starting_timestamp: str | datetime | None = None
+    """Instead: the first commit at or after a time."""
+    limits: SliceLimits = field(default_factory=SliceLimits)
+    rules: StreamRules = field(default_factory=StreamRules)
+    exclude: re.Pattern[str] | None = None
+    """Files whose paths in the log it finds are not read."""
+
+    @property
+    def has_start(self) -> bool:
+        """Whether it says where to begin."""
+        return self.starting_version is not None or self.starting_timestamp is not None
+
+
+class TableStream:
+    """A table as one query reads it.
+
+    Args:
+        log: The table.
+        shape: The version whose columns the stream has; the first snapshot of a new query.
+        request: What was asked for.
+    """
+
+    def __init__(self, log: DeltaLog, shape: Snapshot, request: StreamRequest) -> None:
+        self.log, self.shape, self._request = log, shape, request
+        self._last: int | None = None
+        self._listing = LogListing(commits={}, checkpoints=(), v2_checkpoints=frozenset())
+        self._seen: dict[int, StreamCommit] = {}
+        self._first_snapshot: tuple[int, FilesByTime] | None = None
+        self._is_checked = False
+
+    def stop_at_latest(self) -> None:
+        """Read as far as the latest version that is there now, and nothing that comes later."""
+        self._list(self.shape.version)
+        self._last = self._listing.latest_version
+
+    def end_after(
+        self, start: StreamOffset | None, limits: SliceLimits | None = None
+    ) -> StreamOffset | None:
+        """The place up to which the next slice reads; None where there is nothing to read yet.
+
+        Args:
+            start: Where the slice before it ended; None at the beginning.
+            limits: What the slice may hold, if not as the request says.
+
+        Raises:
+            InvalidRequestError: The offset is of another table, the beginning is none, or the
+                stream stands before a commit that it cannot go on with.
+            VersionNotFoundError: Commits that were not read were cleaned up.
+            TableReplacedError: The table was replaced.
+        """
+        if start is None and self._request.starting_version == "latest":
+            # An empty slice, which fixes for a query that starts again what was the latest version.
+            return self._place(self._latest_version() + 1)
+        begin = self._beginning() if start is None else self._own(start)
+        end = end_of_slice(begin, self._versions(begin), limits or self._request.limits)
+        return None if start is None and end == begin else end
+
+    def adds_between(self, start: StreamOffset | None, end: StreamOffset) -> list[AddFile]:
+        """The files whose rows a slice holds, in order; a file counts once for each version.
+
+        Args:
+            start: As for `end_after`.
+            end: What that came to.
+        """
+        begin, end = self._beginning_before(start, end), self._own(end)
+        found = [add for table in self._first_adds(begin, end) for add in add_files(table)]
+        versions = versions_between(begin, end)
+        commits = self._commits_from(versions.start) if versions else iter(())
+        for commit in takewhile(lambda each: each.seen.version < versions.stop, commits):
+            if commit.seen.obstacle is not None:
+                raise commit.seen.obstacle
+            taken = files_between(begin, end, commit.seen.version)
+            found += add_files(commit.adds[taken])
+        return [add for add in found if self._is_wanted(add.path)]
+
+    def changes_between(
+        self, start: StreamOffset | None, end: StreamOffset
+    ) -> tuple[ChangeFeed, list[ChangedFile]]:
+        """The changes that a slice holds; arguments as for `adds_between`."""
+        begin, end = self._beginning_before(start, end), self._own(end)
+        versions = versions_between(begin, end)
+        for place in (begin, end):
+            self._refuse_middle(place)
+        feed = changes_until(self.log, self.shape, versions)
+        found: list[ChangedFile] = []
+        for table in self._first_adds(begin, end):
+            found += feed.insert_files(add_files(table), begin.version)
+        by_version: dict[int, list[ChangedFile]] = {}
+        for file in feed.files() if versions else ():
+            by_version.setdefault(file.version, []).append(file)
+        for version, files in by_version.items():
+            found += files[files_between(begin, end, version)]
+        return feed, [each for each in found if self._is_wanted(each.path)]
+
+    def _refuse_middle(self, place: StreamOffset) -> None:
+        """Refuse a place among changes that are read together, which another engine may leave."""
+        if place.index < 0 or place.is_starting_version:
+            return
+        if next(self._commits_from(place.version)).seen.is_whole:
+            raise InvalidRequestError(
+                f"{self.log.uri}: the checkpoint stands in the middle of version {place.version}, "
+                "whose changes are read together; begin anew with starting_version="
+                f"{place.version} and another checkpoint"
+            )
+
+    def _is_wanted(self, path: str) -> bool:
+        return self._request.exclude is None or self._request.exclude.search(path) is None
+
+    def _place(self, version: int) -> StreamOffset:
+        return StreamOffset(table_id=self.shape.metadata.id, version=version)
+
+    def _own(self, offset: StreamOffset) -> StreamOffset:
+        if offset.table_id == self.shape.metadata.id:
+            return offset
+        raise InvalidRequestError(
+            f"{self.log.uri} has the id {self.shape.metadata.id}, and the checkpoint is of a query "
+            f"that read the table of the id {offset.table_id}; give each table a "
+            "checkpoint_location of its own"
+        )
+
+    def _beginning(self) -> StreamOffset:
+        """The place where a query begins that has read nothing."""
+        version, time = self._request.starting_version, self._request.starting_timestamp
+        if time is not None:
+            version = version_from(self.log.snapshot(), time)
+        if version is None:
+            first = self.shape.version
+            return StreamOffset(
+                table_id=self.shape.metadata.id, version=first, is_starting_version=True
+            )
+        assert version != "latest"
+        latest = self._latest_version(from_version=version)
+        if version > latest:
+            raise VersionNotFoundError(
+                self.log.uri, f"version {version}", f"its latest version is {latest}"
+            )
+        return self._place(version)
+
+    def _beginning_before(self, start: StreamOffset | None, end: StreamOffset) -> StreamOffset:
+        """Where a slice begins, of which Spark may know the end alone: it was the first one."""
+        if start is not None:
+            return self._own(start)
+        if self._request.starting_version == "latest":
+            return end
+        if self._request.has_start:
+            return self._beginning()
+        version = end.version if end.is_starting_version else end.version - 1
+        return StreamOffset(table_id=end.table_id, version=version, is_starting_version=True)
+
+    def _latest_version(self, from_version: int | None = None) -> int:
+        self._list(self.shape.version if from_version is None else from_version)
+        latest = self._listing.latest_version
+        if latest is None:
+            raise TableNotFoundError(self.log.uri)
+        return max(latest, self.shape.version)
+
+    def _first_files(self, version: int) -> FilesByTime:
+        if self._first_snapshot is None or self._first_snapshot[0] != version:
+            shape = self.shape
+            snapshot = shape if version == shape.version else self.log.snapshot(version)
+            obstacle = find_change_of_columns(version, snapshot.metadata, shape)
+            if obstacle is not None:
+                raise obstacle
+            self._first_snapshot = (version, FilesByTime(snapshot))
+        return self._first_snapshot[1]
+
+    def _first_adds(self, start: StreamOffset, end: StreamOffset) -> Iterator[pa.Table]:
+        taken = files_of_first_snapshot(start, end)
+        if taken is None:
+            self._first_snapshot = None  # nothing of it is asked for any more
+        else:
+            yield from self._first_files(start.version).rows_between(taken)
+
+    def _versions(self, start: StreamOffset) -> Iterator[StreamVersion]:
+        if start.is_starting_version:
+            files = self._first_files(start.version)
+            yield StreamVersion(start.version, len(files), files.sizes_from)
+        else:
+            self._check_columns(start.version)
+            yield from (commit.seen for commit in self._commits_from(start.version))
+
+    def _check_columns(self, version: int) -> None:
+        """Look, once, at what the columns were where the stream begins behind the present."""
+        if self._is_checked or version > self.shape.version:
+            return
+        self._is_checked = True
+        try:
+            metadata = self.log.snapshot(version).metadata
+        except VersionNotFoundError:
+            return  # the commits that are left tell of changes
+        obstacle = find_change_of_columns(version, metadata, self.shape)
+        if obstacle is not None:
+            raise obstacle
+
+    def _commits_from(self, version: int) -> Iterator[StreamCommit]:
+        self._seen = {number: each for number, each in self._seen.items() if number >= version}
+        is_fresh = False
+        while self._last is None or version <= self._last:
+            if version not in self._seen and version not in self._listing.commits:
+                if is_fresh:
+                    hole = self._explain_hole(version)
+                    if hole is not None:
+                        yield hole
+                    return
+                self._list(version)
+                is_fresh = True
+                continue
+            if version not in self._seen:
+                self._look_ahead(version)
+            yield self._seen[version]
+            version += 1
+
+    def _list(self, version: int) -> None:
+        """List the log from the version before one, which is there if nothing is wrong."""
+        self._listing = list_log(
+            self.log.storage, self.log.log_directory, from_version=max(version - 1, 0)
+        )
+
+    def _look_ahead(self, version: int) -> None:
+        files: list[FileInfo] = []
+        size_bytes = 0
+        for number in range(version, version + _AHEAD):
+            info = self._listing.commits.get(number)
+            if info is None or (self._last is not None and number > self._last):
+                break
+            size_bytes += info.size
+            if files and size_bytes > _AHEAD_BYTES:
+                break
+            files.append(info)
+        try:
+            commits = read_commits(self.log.storage, files)
+        except FileNotFoundError:
+            self._seen[version] = blocked_commit(version, self._cleaned_up(version))
+            return
+        rules = self._request.rules
+        self._seen |= {each.version: view_commit(each, rules, self.shape) for each in commits}
+
+    def _explain_hole(self, version: int) -> StreamCommit | None:
+        """A version that is not there: why, or None if it is yet to come."""
+        latest = self._listing.latest_version
+        if latest is None:
+            return blocked_commit(version, TableNotFoundError(self.log.uri))
+        if latest < version - 1:
+            reason = f"had a version {version - 1} that was read, and its latest one is {latest}"
+            consequence = "It was put back; begin anew with another checkpoint."
+            return blocked_commit(version, TableReplacedError(self.log.uri, reason, consequence))
+        if latest == version - 1:
+            return None
+        return blocked_commit(version, self._cleaned_up(version))
+
+    def _cleaned_up(self, version: int) -> VersionNotFoundError:
+        left = min((v for v in self._listing.commits if v > version), default=None)
+        rest = "no later commit is left" if left is None else f"the next one left is {left}"
+        return VersionNotFoundError(
+            self.log.uri,
+            f"version {version}",
+            f"its commit was cleaned up before this stream had read it, and {rest}; begin anew "
+            "with another checkpoint, and keep the log longer by delta.logRetentionDuration",
+        )
