@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import resource
+import runpy
 import shutil
 import signal
 import subprocess
@@ -36,15 +37,18 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from benchmarks.vacuum import s3_server
-from delta_ops.orchestration import DeltaLogResource, delta_ops_definitions
 from tests.servers.s3 import S3Server
 
 SENSOR = "delta_maintenance_sensor"
 LOCATION = """
 import sys
 sys.path.insert(0, {project!r})
-from benchmarks.dagster_fleet import definitions
-defs = definitions({lake!r}, {tables!r}, {options!r})
+import dagster as dg
+from delta_ops.orchestration import DeltaLogResource, delta_ops_definitions
+
+specs = [dg.AssetSpec(f"t{{number}}") for number in range({tables!r})]
+lake = DeltaLogResource(root={lake!r}, storage_options={options!r})
+defs = dg.Definitions.merge(dg.Definitions(assets=specs), delta_ops_definitions(lake, specs))
 """
 SETTINGS = """
 telemetry: {enabled: false}
@@ -78,15 +82,6 @@ def main() -> None:
     print("| | |\n|---|---|")
     for name, value in figures.items():
         print(f"| {name} | {value:,} |")
-
-
-def definitions(lake: str, tables: int, options: dict[str, Any]) -> dg.Definitions:
-    """The location."""
-    specs = [dg.AssetSpec(f"t{number}") for number in range(tables)]
-    resource = DeltaLogResource(root=lake, storage_options=options)
-    return dg.Definitions.merge(
-        dg.Definitions(assets=specs), delta_ops_definitions(resource, specs)
-    )
 
 
 def needy(tables: int) -> dict[int, str]:
@@ -140,7 +135,7 @@ def measure(
         "seconds until the location is loaded": round(time.perf_counter() - began, 1),
         "seconds of a core for that": round(used.ru_utime + used.ru_stime, 1),
     }
-    defs = definitions(lake, tables, options)
+    defs = runpy.run_path(str(home / "location.py"))["defs"]
     with dg.DagsterInstance.from_config(str(home)) as instance:
         requests, told = evaluate(defs, instance)
         figures |= told

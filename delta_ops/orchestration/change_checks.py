@@ -5,7 +5,7 @@ What a check saw stands in the metadata of its evaluation, where the next one fi
 the version was cleaned up, or the table was made again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 import dagster as dg
@@ -15,11 +15,15 @@ from delta_ops.arrow import count_rows
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.orchestration._dagster_compat import last_told_value
-from delta_ops.orchestration.markdown import code_text, plain_text
+from delta_ops.orchestration.check_ops import TableChecks, check_op
+from delta_ops.orchestration.check_results import failed_result
+from delta_ops.orchestration.markdown import code_text
 from delta_ops.orchestration.metadata import column_schema
 from delta_ops.orchestration.tables import TableRef
 
 _Compare = Callable[[dg.DagsterInstance, dg.AssetCheckKey, Snapshot], dg.AssetCheckResult]
+COLUMNS, ROW_COUNT = "columns_are_unchanged", "row_count_is_plausible"
+"""Names of the checks."""
 _FIRST_LOOK = "the first look; the next one compares with it"
 
 
@@ -37,17 +41,30 @@ def build_column_checks(
         automation_condition: When the checks run by themselves.
     """
     validate_arguments(build_column_checks, locals())
-    specs = [
-        dg.AssetCheckSpec(
-            "columns_are_unchanged",
-            asset=table.asset_key,
-            description="The columns are those that this check saw last.",
-            automation_condition=automation_condition,
+    return [
+        check_op(
+            table,
+            COLUMNS,
+            column_check(table, severity=severity, automation_condition=automation_condition),
         )
         for table in tables
     ]
-    compare = partial(_compare_columns, severity=severity)
-    return [_check(t, spec, compare) for t, spec in zip(tables, specs, strict=True)]
+
+
+def column_check(
+    table: TableRef,
+    *,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> TableChecks:
+    """The check of a table's columns; the arguments are those of `build_column_checks`."""
+    spec = dg.AssetCheckSpec(
+        COLUMNS,
+        asset=table.asset_key,
+        description="The columns are those that this check saw last.",
+        automation_condition=automation_condition,
+    )
+    return _comparison(table, spec, partial(_compare_columns, severity=severity))
 
 
 def build_row_count_checks(
@@ -83,36 +100,57 @@ def build_row_count_checks(
             f"no number of rows is at least {at_least} and at most {at_most}; give an at_most that "
             "is not less than at_least"
         )
-    specs = [
-        dg.AssetCheckSpec(
-            "row_count_is_plausible",
-            asset=table.asset_key,
-            description="The number of rows is within its bounds and has not dropped.",
-            automation_condition=automation_condition,
-        )
-        for table in tables
-    ]
-    compare = partial(
-        _compare_rows,
+    check = partial(
+        row_count_check,
         fewer_rows=1.0 if fewer_rows is None else fewer_rows,
         at_least=at_least,
         at_most=at_most,
         severity=severity,
+        automation_condition=automation_condition,
     )
-    return [_check(t, spec, compare) for t, spec in zip(tables, specs, strict=True)]
+    return [check_op(table, ROW_COUNT, check(table)) for table in tables]
 
 
-def _check(table: TableRef, spec: dg.AssetCheckSpec, compare: _Compare) -> dg.AssetChecksDefinition:
-    @dg.multi_asset_check(
-        name=f"{table.asset_key.to_python_identifier()}_{spec.name}", specs=[spec]
+def row_count_check(
+    table: TableRef,
+    *,
+    fewer_rows: float = 0.5,
+    at_least: int = 0,
+    at_most: int | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> TableChecks:
+    """The check of a table's number of rows; the arguments are those of `build_row_count_checks`.
+
+    Args:
+        fewer_rows: 1: any drop will do.
+    """
+    spec = dg.AssetCheckSpec(
+        ROW_COUNT,
+        asset=table.asset_key,
+        description="The number of rows is within its bounds and has not dropped.",
+        automation_condition=automation_condition,
     )
-    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+    compare = partial(
+        _compare_rows,
+        fewer_rows=fewer_rows,
+        at_least=at_least,
+        at_most=at_most,
+        severity=severity,
+    )
+    return _comparison(table, spec, compare)
+
+
+def _comparison(table: TableRef, spec: dg.AssetCheckSpec, compare: _Compare) -> TableChecks:
+    def evaluate(
+        context: dg.AssetCheckExecutionContext, _: Collection[dg.AssetCheckKey]
+    ) -> Iterable[dg.AssetCheckResult]:
         try:
-            return compare(context.instance, spec.key, table.log().snapshot())
+            yield compare(context.instance, spec.key, table.log().snapshot())
         except DeltaOpsError as error:
-            return dg.AssetCheckResult(passed=False, description=plain_text(str(error)))
+            yield failed_result(error, spec.name)
 
-    return check
+    return TableChecks(specs=[spec], evaluate=evaluate)
 
 
 def _compare_columns(
@@ -127,6 +165,7 @@ def _compare_columns(
     changes = {} if before is None else _column_changes(before, now)
     said = [f"{what} {', '.join(shown)}" for what, shown in changes.items() if shown]
     return dg.AssetCheckResult(
+        check_name=key.name,
         passed=not said,
         severity=severity,
         description="; ".join(said) or (_FIRST_LOOK if before is None else "as before"),
@@ -177,6 +216,7 @@ def _compare_rows(
         faults.append(f"{rows:,} rows, which should be {at_most:,} at most")
     told = {"delta/before": before, "delta/at_most": at_most}
     return dg.AssetCheckResult(
+        check_name=key.name,
         passed=not faults,
         severity=severity,
         description="; ".join(faults) or f"{rows:,} rows",

@@ -4,7 +4,7 @@ A check that fails for want of maintenance says which operation cures it, and li
 of the maintenance job, filled in for that table and that operation.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import get_args
 
@@ -24,6 +24,7 @@ from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
 from delta_ops.orchestration._dagster_compat import code_location
 from delta_ops.orchestration.card import table_card
+from delta_ops.orchestration.check_ops import TableChecks, check_op
 from delta_ops.orchestration.check_results import LOST, Cure, failed_result, finding_result
 from delta_ops.orchestration.policy_choice import PolicyJobs, choose_policy, jobs_of
 from delta_ops.orchestration.tables import TableRef
@@ -101,14 +102,52 @@ def build_health_checks(
             f"there is no measure {unknown!r} that could be an error; choose from "
             f"{', '.join(_DESCRIPTIONS)}"
         )
-    limits = thresholds or HealthThresholds()
-    name = _job_name(job)
-    return [
-        _health_checks(
-            table, partial(_look_at, limits, name, policies), errors, automation_condition
+    checks = partial(
+        health_checks,
+        thresholds=thresholds or HealthThresholds(),
+        errors=errors,
+        job=_job_name(job),
+        policies=policies,
+        automation_condition=automation_condition,
+    )
+    return [check_op(table, "health", checks(table)) for table in tables]
+
+
+def health_checks(
+    table: TableRef,
+    *,
+    thresholds: HealthThresholds,
+    errors: Collection[Measure] = LOST,
+    job: str = MAINTENANCE_JOB,
+    policies: Sequence[PolicyJobs] = (),
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> TableChecks:
+    """The checks of a table's health; the arguments are those of `build_health_checks`."""
+    specs = [
+        dg.AssetCheckSpec(
+            measure,
+            asset=table.asset_key,
+            description=_DESCRIPTIONS[measure],
+            automation_condition=automation_condition,
         )
-        for table in tables
+        for measure in get_args(Measure)
     ]
+
+    def evaluate(
+        context: dg.AssetCheckExecutionContext, wanted: Collection[dg.AssetCheckKey]
+    ) -> Iterable[dg.AssetCheckResult]:
+        try:
+            report, job_name = _look_at(thresholds, job, policies, table)
+        except DeltaOpsError as error:
+            for key in wanted:
+                yield failed_result(error, key.name)
+            return
+        cure = Cure(table, job_name, code_location(context.run))
+        for finding in report.findings:
+            if dg.AssetCheckKey(table.asset_key, finding.measure) in wanted:
+                yield finding_result(finding, report, cure, errors)
+
+    return TableChecks(specs=specs, evaluate=evaluate)
 
 
 def _look_at(
@@ -123,41 +162,6 @@ def _look_at(
             policy, _ = choose_policy(table.name, each.policy, figures.configuration, choices)
             thresholds, job = policy.thresholds, (jobs_of(policy, policies) or each).job.name
     return assess_table(log.uri, figures, thresholds), job
-
-
-def _health_checks(
-    table: TableRef,
-    look_at: Callable[[TableRef], tuple[HealthReport, str]],
-    errors: Collection[Measure],
-    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None,
-) -> dg.AssetChecksDefinition:
-    specs = [
-        dg.AssetCheckSpec(
-            measure,
-            asset=table.asset_key,
-            description=_DESCRIPTIONS[measure],
-            automation_condition=automation_condition,
-        )
-        for measure in get_args(Measure)
-    ]
-
-    @dg.multi_asset_check(
-        name=f"{table.asset_key.to_python_identifier()}_health", specs=specs, can_subset=True
-    )
-    def health_checks(context: dg.AssetCheckExecutionContext) -> Iterable[dg.AssetCheckResult]:
-        wanted = context.selected_asset_check_keys
-        try:
-            report, job = look_at(table)
-        except DeltaOpsError as error:
-            for key in wanted:
-                yield failed_result(error, key.name)
-            return
-        cure = Cure(table, job, code_location(context.run))
-        for finding in report.findings:
-            if dg.AssetCheckKey(table.asset_key, finding.measure) in wanted:
-                yield finding_result(finding, report, cure, errors)
-
-    return health_checks
 
 
 def _job_name(job: dg.JobDefinition | str) -> str:
