@@ -9,7 +9,7 @@ from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause
 from delta_ops.arrow.merge_keys import load_keys
 from delta_ops.arrow.merge_matching import Matching
 from delta_ops.arrow.merge_rows import MergedRows
-from delta_ops.arrow.merge_source import load_source
+from delta_ops.arrow.merge_source import load_source, validate_source
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.write import reader_of
 from delta_ops.log import Snapshot
@@ -92,6 +92,7 @@ def plan_merge(
     keys, residual = split_condition(request.predicate, columns, now_ms)
     resolved = None if residual is None else resolve_condition(residual, columns.finder())
     source = load_source(reader, source_schema, table)
+    validate_source(source, request.source_rules, table)
     merge_keys = load_keys(keys, residual, columns, source, table)
     looked_at = [*(columns_of(resolved) if resolved is not None else ())]
     looked_at += [c for each in (*matched, *others) for c in each.condition_columns]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,10 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, field_of
 from delta_ops.arrow.row_checks import validate_values
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import ColumnPath
+from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,16 @@ def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) ->
                 yield fitted
 
     return Source(pa.Table.from_batches(batches(), wanted).combine_chunks(), schema)
+
+
+def validate_source(source: Source, rules: Sequence[SourceRule], table: str) -> None:
+    """Refuse a source with rows that break a rule.
+
+    Raises:
+        InvalidRequestError: With the rule and the number of rows.
+    """
+    kept = (source.rows.filter(to_arrow(each.predicate, source.schema)) for each in rules)
+    validate_broken(rules, [len(source) - len(rows) for rows in kept], table)
 
 
 def rows_of_source(source: Source, numbers: pa.Array, side: str) -> Rows:

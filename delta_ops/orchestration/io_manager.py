@@ -12,8 +12,9 @@ before the IO manager's own:
                         one; for partitions of several dimensions a mapping of each to such
     delta/partition_by  the columns by which a new table is laid out; none by default
     delta/mode          "overwrite" (default): a partition replaces its rows, an asset without
-                        partitions the table; "append": rows are added; "error" and "ignore": only
-                        a new table is written, without partitions
+                        partitions the table; "append": rows are added; "merge": they meet those
+                        of the table, see `merge_settings`; "error" and "ignore": only a new table
+                        is written, without partitions
     delta/idempotency   "run" (default), "source" or "partition"; see `output_txns`
     delta/configuration table properties of a new table
     delta/merge_schema  True: the table takes in columns that only the output has
@@ -215,6 +216,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if any(result.ignored for result in results):
             context.log.info(f"{log.uri}: there is a table, and delta/mode is 'ignore'")
             results = []
+        if settings.merge is not None and not settings.merge.takes_columns_whole:
+            rows = None  # whose columns are not those of the table
         is_replaced = settings.mode == "overwrite" and not isinstance(obj, list)
         written = [result.snapshot for result in results if result.snapshot is not None]
         table = written[-1] if written else log.snapshot_if_exists()

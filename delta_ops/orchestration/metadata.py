@@ -41,6 +41,13 @@ _SAID_OF_COLUMNS = {
     "__CHAR_VARCHAR_TYPE_STRING": "declared as",
 }
 """Metadata of a field, and how its value is introduced."""
+_INSERTED, _UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
+_MERGE_FIGURES = {
+    "delta/rows_inserted": _INSERTED,
+    "delta/rows_updated": _UPDATED,
+    "delta/rows_deleted": "numTargetRowsDeleted",
+}
+"""What is told of merges, and the metric of their commits."""
 _ColumnRule = NotNull | Invariant | Generated | Identity
 
 
@@ -127,15 +134,34 @@ def rows_by_statistics(adds: pa.Table) -> int | None:
 def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
     """What the commits of one materialization did; several where its parts have identities."""
     written = [result for result in results if not result.already_committed]
+    merged = [result.metrics for result in written if _INSERTED in result.metrics]
     return {
         "delta/commits": len(written),
         "delta/already_committed": len(results) - len(written),
         "delta/adopted": bool(results) and not written,
         "delta/commit_attempts": sum(result.attempts for result in written),
-        "delta/rows_written": sum(r.metrics.get("numOutputRows", 0) for r in written),
-        "delta/files_written": sum(r.metrics.get("numFiles", 0) for r in written),
+        "delta/rows_written": sum(rows_written(result.metrics) for result in written),
+        "delta/files_written": sum(
+            r.metrics.get("numFiles", r.metrics.get("numTargetFilesAdded", 0)) for r in written
+        ),
         "delta/failed_hooks": [hook for result in written for hook in result.failed_hooks],
+        **{
+            name: sum(metrics.get(metric, 0) for metrics in merged)
+            for name, metric in _MERGE_FIGURES.items()
+            if merged
+        },
     }
+
+
+def rows_written(metrics: Mapping[str, Any]) -> int:
+    """The rows that a commit has written, of a merge those that are new or changed.
+
+    Args:
+        metrics: The commit's `operationMetrics`, numbers or texts of such.
+    """
+    names = (_INSERTED, _UPDATED) if _INSERTED in metrics else ("numOutputRows",)
+    numbers = [str(metrics.get(name, 0)) for name in names]
+    return sum(int(number) for number in numbers if number.isdecimal())
 
 
 def column_schema(snapshot: Snapshot) -> dg.TableSchema:

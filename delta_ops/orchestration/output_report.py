@@ -28,6 +28,7 @@ from delta_ops.orchestration.metadata import (
     commit_metadata,
     data_version,
     rows_by_statistics,
+    rows_written,
     table_metadata,
     table_version,
 )
@@ -177,8 +178,7 @@ def _adopted_commit(log: DeltaLog, results: Sequence[CommitResult]) -> Commit | 
 
 def _rows_of(commit: Commit) -> int:
     metrics = commit.info.values.get("operationMetrics") if commit.info else None
-    number = str(metrics.get("numOutputRows")) if isinstance(metrics, Mapping) else ""
-    return int(number) if number.isdecimal() else 0
+    return rows_written(metrics) if isinstance(metrics, Mapping) else 0
 
 
 def _partition_counts(

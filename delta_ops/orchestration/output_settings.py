@@ -12,15 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.given_settings import (
+    Given,
+    Metadata,
+    are_texts,
+    first_given,
+    read_columns,
+    read_flag,
+    read_texts,
+)
+from delta_ops.orchestration.merge_settings import MERGE_KEYS, MergeSettings, merge_settings
 from delta_ops.orchestration.output_txns import Idempotency, declared_idempotency
 
-Mode = Literal["append", "overwrite", "error", "ignore"]
-Metadata = Mapping[str, Any]
+Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
 ReadMetadata = Callable[[Metadata, str], Metadata]
 """Puts metadata into the words of this module; the text names their place, for errors."""
 PartitionExpr = str | Mapping[str, str]
@@ -32,6 +41,7 @@ _KEYS = (
     "partition_expr",
     "delta/partition_by",
     "delta/mode",
+    *MERGE_KEYS,
     "delta/idempotency",
     "delta/configuration",
     "delta/merge_schema",
@@ -52,6 +62,8 @@ class OutputSettings:
     partition_by: tuple[str, ...] | None
     """Columns of the table's layout; None: as it is, a new table has none."""
     mode: Mode
+    merge: MergeSettings | None
+    """How rows are merged, where the mode is "merge"."""
     idempotency: Idempotency
     configuration: Mapping[str, str] | None
     merge_schema: bool
@@ -62,20 +74,10 @@ class OutputSettings:
     user_metadata: Mapping[str, str] | None
     """What the commit says beside which run made it."""
 
-
-class _Given(NamedTuple):
-    """A value, and where it stands."""
-
-    key: str
-    value: Any
-    place: str
-
-    def refuse(self, wanted: str) -> InvalidRequestError:
-        """The error that says what the value is and what it should be."""
-        return InvalidRequestError(
-            f"{self.place} have the {self.key} {self.value!r}, of type {type(self.value).__name__};"
-            f" give {wanted}. Nothing was written"
-        )
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether writing the same rows a second time does no harm."""
+        return self.merge.is_upsert_by_keys if self.merge else self.mode == "overwrite"
 
 
 def output_settings(
@@ -126,16 +128,17 @@ def settings_from(
     places = [*places, ("the metadata of DeltaIOManager", defaults)]
     for place, metadata in places:
         _validate_keys(place, metadata, only_ours=metadata is defaults)
-    given = {key: _first_given(key, places) for key in _KEYS}
+    given = {key: first_given(key, places) for key in _KEYS}
     mode, idempotency = given["delta/mode"], given["delta/idempotency"]
     settings = OutputSettings(
         partition_expr=_expressions(given["partition_expr"]),
-        partition_by=_columns(given["delta/partition_by"]),
+        partition_by=read_columns(given["delta/partition_by"]),
         mode=_mode(mode),
+        merge=merge_settings(given) if _mode(mode) == "merge" else None,
         idempotency=declared_idempotency(asset_key, idempotency.value or "run"),
-        configuration=_texts(given["delta/configuration"], "table properties to texts"),
-        merge_schema=_flag(given["delta/merge_schema"]),
-        overwrite_schema=_flag(given["delta/overwrite_schema"]),
+        configuration=read_texts(given["delta/configuration"], "table properties to texts"),
+        merge_schema=read_flag(given["delta/merge_schema"]),
+        overwrite_schema=read_flag(given["delta/overwrite_schema"]),
         is_version_of_partition=_is_of_partition(given["delta/data_version"]),
         column_lineage=_lineage(given["delta/column_lineage"]),
         user_metadata=_commit_texts(given["delta/user_metadata"]),
@@ -144,6 +147,11 @@ def settings_from(
         raise InvalidRequestError(
             f"{idempotency.place} have the delta/idempotency 'partition', which is for overwrites; "
             "use 'run'"
+        )
+    if settings.merge is not None and settings.overwrite_schema:
+        raise InvalidRequestError(
+            f"{mode.place} have the delta/mode 'merge' beside delta/overwrite_schema, and a merge "
+            "keeps the rows that none meets; use delta/merge_schema. Nothing was written"
         )
     if settings.mode in ("error", "ignore") and has_partitions:
         raise InvalidRequestError(
@@ -163,14 +171,14 @@ def partition_expr_of(
     """What says which rows belong to a partition of an asset, to whoever reads it."""
     place = definition_place(asset_key, metadata, read_metadata)
     places = (place, ("the metadata of DeltaIOManager", defaults))
-    return _expressions(_first_given("partition_expr", places))
+    return _expressions(first_given("partition_expr", places))
 
 
 def partition_expr_of_input(context: dg.InputContext) -> PartitionExpr | None:
     """What says which rows of an upstream belong to the partitions of the asset that reads it."""
     place = f"the metadata of the input {context.asset_key.to_user_string()}"
     places = ((place, context.definition_metadata or {}),)
-    return _expressions(_first_given("partition_expr", places))
+    return _expressions(first_given("partition_expr", places))
 
 
 def _validate_keys(place: str, metadata: Metadata, *, only_ours: bool) -> None:
@@ -183,28 +191,20 @@ def _validate_keys(place: str, metadata: Metadata, *, only_ours: bool) -> None:
             )
 
 
-def _first_given(key: str, places: Sequence[tuple[str, Metadata]]) -> _Given:
-    for place, metadata in places:
-        if key in metadata:
-            value = metadata[key]
-            return _Given(key, value.value if isinstance(value, dg.MetadataValue) else value, place)
-    return _Given(key, None, places[-1][0])
-
-
-def _mode(given: _Given) -> Mode:
+def _mode(given: Given) -> Mode:
     match given.value:
         case None:
             return "overwrite"
-        case "append" | "overwrite" | "error" | "ignore" as mode:
+        case "append" | "overwrite" | "merge" | "error" | "ignore" as mode:
             known: Mode = mode
             return known
     raise InvalidRequestError(
-        f"{given.place} have the delta/mode {given.value!r}; choose append, overwrite, error or "
-        "ignore (there is no merge yet). Nothing was written"
+        f"{given.place} have the delta/mode {given.value!r}; choose append, overwrite, merge, "
+        "error or ignore. Nothing was written"
     )
 
 
-def _is_of_partition(given: _Given) -> bool:
+def _is_of_partition(given: Given) -> bool:
     if given.value in (None, "table", "partition"):
         return bool(given.value == "partition")
     raise InvalidRequestError(
@@ -213,7 +213,7 @@ def _is_of_partition(given: _Given) -> bool:
     )
 
 
-def _lineage(given: _Given) -> ColumnLineage | None:
+def _lineage(given: Given) -> ColumnLineage | None:
     value = given.value
     if value is None:
         return None
@@ -224,43 +224,13 @@ def _lineage(given: _Given) -> ColumnLineage | None:
         if not isinstance(column, str) or not isinstance(sources, Mapping):
             raise given.refuse(wanted)
         for key, columns in sources.items():
-            if not isinstance(key, str) or not _are_texts(columns):
+            if not isinstance(key, str) or not are_texts(columns):
                 raise given.refuse(wanted)
     return value
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-
-
-def _flag(given: _Given) -> bool:
-    if given.value is None or isinstance(given.value, bool):
-        return bool(given.value)
-    raise given.refuse("True or False")
-
-
-def _columns(given: _Given) -> tuple[str, ...] | None:
-    match given.value:
-        case None:
-            return None
-        case str() as column:
-            return (column,)
-        case [*columns] if all(isinstance(column, str) for column in columns):
-            return tuple(columns)
-    raise given.refuse("a column or a list of columns")
-
-
-def _texts(given: _Given, wanted: str) -> Mapping[str, str] | None:
-    value = given.value
-    if value is None:
-        return None
-    if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
-        return value
-    raise given.refuse(f"a mapping of {wanted}")
-
-
-def _commit_texts(given: _Given) -> Mapping[str, str] | None:
-    texts = _texts(given, "names to texts")
+def _commit_texts(given: Given) -> Mapping[str, str] | None:
+    texts = read_texts(given, "names to texts")
     for name in texts or ():
         if name.startswith(_RUN_NAMES):
             raise InvalidRequestError(
@@ -270,7 +240,7 @@ def _commit_texts(given: _Given) -> Mapping[str, str] | None:
     return texts
 
 
-def _expressions(given: _Given) -> PartitionExpr | None:
+def _expressions(given: Given) -> PartitionExpr | None:
     value = given.value
     if value is None or isinstance(value, str):
         return value

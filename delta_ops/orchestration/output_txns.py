@@ -78,9 +78,9 @@ class StepOutput:
         name = self.asset_key.to_user_string()
         return name if self.partition_text is None else f"{name}[{self.partition_text}]"
 
-    def written_asset(self, *, is_replaced: bool) -> WrittenAsset:
-        """The asset and the partitions, and whether they are overwritten."""
-        return WrittenAsset(self.asset_key, self.partitions, is_replaced)
+    def written_asset(self, *, is_repeatable: bool) -> WrittenAsset:
+        """The asset and the partitions, and whether they may be written a second time."""
+        return WrittenAsset(self.asset_key, self.partitions, is_repeatable)
 
 
 def step_output(context: dg.OutputContext) -> StepOutput | None:
@@ -126,14 +126,14 @@ def write_txns(
     open_log: Callable[[], DeltaLog],
     idempotency: Idempotency,
     *,
-    is_replaced: bool,
+    is_repeatable: bool,
 ) -> list[Txn]:
     """The identities of a write as a whole; none outside of a run.
 
     Args:
         open_log: Asked for only where the record of a run was deleted.
         idempotency: "run" or "partition"; the parts of a "source" have their own.
-        is_replaced: Whether the output overwrites.
+        is_repeatable: Whether writing the output a second time does no harm.
 
     Raises:
         InvalidRequestError: A record was deleted, and nobody knows whether a newer run has
@@ -143,9 +143,9 @@ def write_txns(
         return []
     if idempotency == "partition":
         return _partition_txns(output, open_log)
-    asset = output.written_asset(is_replaced=is_replaced)
+    asset = output.written_asset(is_repeatable=is_repeatable)
     line = line_that_ends_with(output.instance, output.run, asset, through_backfills=True)
-    return [Txn(app_id=_run_app_id(output, open_log, line, is_replaced), version=0)]
+    return [Txn(app_id=_run_app_id(output, open_log, line, is_repeatable), version=0)]
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
@@ -160,7 +160,7 @@ def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> 
     output = step_output(context)
     if output is None:
         return None
-    asset = output.written_asset(is_replaced=False)
+    asset = output.written_asset(is_repeatable=False)
     line = line_that_ends_with(output.instance, output.run, asset)
     if line.lost is not None or line.first.tags.get(IDEMPOTENCY_TAG) != "force":
         return None
@@ -197,7 +197,7 @@ def _partition_text(
 
 def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> list[Txn]:
     """One for each partition, so that runs over different ranges meet where they overlap."""
-    asset = output.written_asset(is_replaced=True)
+    asset = output.written_asset(is_repeatable=True)
     line = line_that_ends_with(output.instance, output.run, asset)
     record = output.instance.get_run_record_by_id(line.first.run_id)
     created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
@@ -213,16 +213,16 @@ def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> lis
 
 
 def _run_app_id(
-    output: StepOutput, open_log: Callable[[], DeltaLog], line: Line, is_replaced: bool
+    output: StepOutput, open_log: Callable[[], DeltaLog], line: Line, is_repeatable: bool
 ) -> str:
     of_output = f"dagster:run:{output.name}:"
-    if line.lost is not None and not is_replaced:
+    if line.lost is not None and not is_repeatable:
         committed = _find_committed(output.instance, open_log(), of_output, line.lost.root_id)
         if committed is not None:
             return committed
     root = backfill_root_id(line.first) or root_id(line.first)
     # Whether a deleted run has logged its overwrite is not known.
-    origin = line.first.run_id if is_replaced else line_origin_id(output.instance, line)
+    origin = line.first.run_id if is_repeatable else line_origin_id(output.instance, line)
     return f"{of_output}{root}" if root == origin else f"{of_output}{root}:{origin}"
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.orchestration.output_merges import merge_rows
 from delta_ops.orchestration.output_partitions import rows_of_partitions
 from delta_ops.orchestration.output_report import known_version, newest_version_with
-from delta_ops.orchestration.output_settings import Mode, OutputSettings
+from delta_ops.orchestration.output_settings import OutputSettings
 from delta_ops.orchestration.output_txns import (
     forced_source_txn,
     source_txn,
@@ -20,12 +20,11 @@ from delta_ops.orchestration.output_txns import (
     user_metadata,
     write_txns,
 )
-from delta_ops.orchestration.type_handlers import is_spark_data, rows_of
-from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.orchestration.type_handlers import is_spark_data, rows_of, schema_of_rows
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.idempotency import is_done
+from delta_ops.transaction.write import Mode as WriteMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +64,16 @@ class OutputWriter:
                 f"asset {context.asset_key.to_user_string()} declares idempotency 'source'; return "
                 "a list of SourcePart, which say what the source and its position are"
             )
-        is_replaced = settings.mode == "overwrite"
-        output = step_output(context)
-        txns = write_txns(output, lambda: log, settings.idempotency, is_replaced=is_replaced)
+        output, repeats = step_output(context), settings.is_repeatable
+        txns = write_txns(output, lambda: log, settings.idempotency, is_repeatable=repeats)
         transaction = begin(log, on_event=self.on_event)
+        mode = settings.mode
+        if mode == "merge":
+            return self._merge(transaction, data, txns)
         replaced = None
-        if is_replaced and context.has_asset_partitions:
-            schema = _schema_of(data) if transaction.snapshot is None else transaction.schema
-            replaced = rows_of_partitions(context, settings, schema, context.asset_partition_keys)
-        return self._write(transaction, data, settings.mode, replaced, txns)
+        if mode == "overwrite":
+            replaced = self._rows_of_partitions(transaction, data)
+        return self._write(transaction, data, mode, replaced, txns)
 
     def write_parts(self, parts: Sequence[object]) -> list[CommitResult]:
         """Commit each part that was not committed before.
@@ -110,10 +110,7 @@ class OutputWriter:
                 found.append(forced or txn)
                 continue
             txns = [each for each in (None if was_there else txn, forced) if each is not None]
-            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
-            mode: Mode = "append" if part.replaces is None else "overwrite"
-            rows = rows_of(part.data)
-            result = self._write(transaction, rows, mode, part.replaces, txns)
+            result = self._write_part(transaction, part, txns)
             results.append(result)
             known = result.snapshot or known
         if found and known is not None:
@@ -124,11 +121,50 @@ class OutputWriter:
             results += [done] * len(found)
         return results
 
+    def _write_part(
+        self, transaction: Transaction, part: SourcePart, txns: Sequence[Txn]
+    ) -> CommitResult:
+        rows = rows_of(part.data)
+        if self.settings.mode != "merge":
+            # Asked of the table and not of its txns, which can expire: replacing nothing is cheap.
+            mode: WriteMode = "append" if part.replaces is None else "overwrite"
+            return self._write(transaction, rows, mode, part.replaces, txns)
+        if part.replaces is not None:
+            raise InvalidRequestError(
+                f"asset {self.context.asset_key.to_user_string()} has the delta/mode 'merge', and "
+                f"the SourcePart of {part.source} replaces rows; leave one of them out. Nothing of "
+                "it was written"
+            )
+        return self._merge(transaction, rows, txns)
+
+    def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
+        """The rows of the run's partitions; None for an asset without."""
+        context = self.context
+        if not context.has_asset_partitions:
+            return None
+        schema = schema_of_rows(data) if transaction.snapshot is None else transaction.schema
+        return rows_of_partitions(context, self.settings, schema, context.asset_partition_keys)
+
+    def _merge(self, transaction: Transaction, data: Any, txns: Sequence[Txn]) -> CommitResult:
+        assert self.settings.merge is not None
+        return merge_rows(
+            transaction,
+            data,
+            self.settings.merge,
+            txns,
+            among=self._rows_of_partitions(transaction, data),
+            merge_schema=self.settings.merge_schema,
+            partition_by=self.settings.partition_by,
+            configuration=self.settings.configuration,
+            user_metadata=user_metadata(step_output(self.context), self.settings.user_metadata),
+            hooks=self.hooks,
+        )
+
     def _write(
         self,
         transaction: Transaction,
         data: Any,
-        mode: Mode,
+        mode: WriteMode,
         replaced: Predicate | None,
         txns: Sequence[Txn],
     ) -> CommitResult:
@@ -153,11 +189,3 @@ class OutputWriter:
         from delta_ops import arrow
 
         return arrow.write(transaction, data, **options)
-
-
-def _schema_of(data: Any) -> StructType:
-    if is_spark_data(data):
-        from delta_ops.spark.schema import schema_from_spark
-
-        return schema_from_spark(data.schema)
-    return schema_from_arrow(pa.schema(data.schema))

@@ -23,6 +23,7 @@ from delta_ops.orchestration.storage_options import config_options
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.pipes import EXTRAS, AssetWrite
 from delta_ops.storage.paths import redact
+from delta_ops.transaction.write import Mode as WriteMode
 
 
 def pipes_extras(
@@ -51,14 +52,14 @@ def _asset_write(context: dg.AssetExecutionContext, table: TableRef) -> AssetWri
     _validate_table(context, table)
     settings = _settings(context, table.asset_key)
     output = step_output_of_asset(context, table.asset_key)
-    is_replaced = settings.mode == "overwrite"
-    txns = write_txns(output, table.log, settings.idempotency, is_replaced=is_replaced)
+    repeats = settings.is_repeatable
+    txns = write_txns(output, table.log, settings.idempotency, is_repeatable=repeats)
     has_partitions = output.partition_text is not None
     return AssetWrite(
         uri=table.uri,
         storage_options=config_options(table.storage_options),
         txns=[(txn.app_id, txn.version, txn.newer_is_stale) for txn in txns],
-        mode=settings.mode,
+        mode=_written_mode(settings, table),
         partition_by=settings.partition_by,
         configuration=settings.configuration,
         merge_schema=settings.merge_schema,
@@ -83,6 +84,16 @@ def _settings(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> Outp
             "script writes as a whole, so choose run or partition"
         )
     return settings
+
+
+def _written_mode(settings: OutputSettings, table: TableRef) -> WriteMode:
+    if settings.mode == "merge":
+        raise InvalidRequestError(
+            f"asset {table.name} has the delta/mode 'merge', and write_asset appends or overwrites "
+            "only; return the rows from the asset, or read them there from what the script has "
+            "written"
+        )
+    return settings.mode
 
 
 def _validate_table(context: dg.AssetExecutionContext, table: TableRef) -> None:

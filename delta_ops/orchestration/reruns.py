@@ -45,8 +45,8 @@ class WrittenAsset(NamedTuple):
     key: dg.AssetKey
     partitions: tuple[str, ...]
     """Empty for an asset without."""
-    is_replaced: bool
-    """Whether what was there before is overwritten."""
+    is_repeatable: bool
+    """Whether writing the same rows a second time does no harm, as of an overwrite."""
 
 
 class LostRun(NamedTuple):
@@ -111,7 +111,7 @@ def _cut_after_event(
         lost: What the oldest continues.
     """
     line, is_logged = Line(runs[0], lost), False
-    if asset is None or not asset.is_replaced:
+    if asset is None or not asset.is_repeatable:
         return line
     for before, run in pairwise(runs):
         is_logged = is_logged or _has_logged(instance, before, asset)

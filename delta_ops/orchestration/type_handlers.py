@@ -23,8 +23,9 @@ from delta_ops.arrow import to_batches, to_table
 from delta_ops.arrow.projection import project
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,15 @@ def rows_of(value: Any) -> Any:
         f"a value of type {_name(type(value))} is no rows; return one of {known} or anything with "
         "__arrow_c_stream__, or tell how by register_type_handler"
     )
+
+
+def schema_of_rows(rows: Any) -> StructType:
+    """The columns of rows as `rows_of` makes them, as a table has them."""
+    if is_spark_data(rows):
+        from delta_ops.spark.schema import schema_from_spark
+
+        return schema_from_spark(rows.schema)
+    return schema_from_arrow(pa.schema(rows.schema))
 
 
 def value_of_table(wanted: Any, read: TableRead) -> Any:

@@ -59,7 +59,13 @@ from delta_ops.spark.merge_clauses import (
     values_by_clause,
     where_assigned,
 )
-from delta_ops.spark.merge_source import SOURCE_ROW, Key, cover, number_source
+from delta_ops.spark.merge_source import (
+    SOURCE_ROW,
+    Key,
+    cover,
+    number_source,
+    validate_source,
+)
 from delta_ops.spark.missing_columns import CompletedRows, gather_tasks, missing_values
 from delta_ops.spark.places import reach
 from delta_ops.spark.progress import OnTasks, tasks_reporter
@@ -154,6 +160,8 @@ class SparkMerge:
         reach(request.source.sparkSession, changed.transaction.log.storage)
         plan = _plan(request, clauses, snapshot, changed)
         with translating_failures(snapshot.uri, snapshot.uri):
+            rules, schema = request.source_rules, plan.sides.source_schema
+            validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)
             read = _find_read(request, plan, changed.transaction.clock())
             changed.transaction.read(read)
             zone = session_time_zone(plan.spark)

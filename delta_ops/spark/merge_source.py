@@ -20,12 +20,14 @@ from delta_ops.protocol.schema import (
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
+    StructType,
 )
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.spark import jobs
 from delta_ops.spark.changed_rows import pin
-from delta_ops.spark.expressions import named_column
+from delta_ops.spark.expressions import matches, named_column
 from delta_ops.spark.progress import OnTasks
+from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 SOURCE_ROW = "delta_ops source row"
 """The number of a row of the source; no column's name, for the spaces."""
@@ -51,6 +53,28 @@ class Key(NamedTuple):
 def number_source(source: DataFrame) -> DataFrame:
     """The rows with their numbers, computed once."""
     return pin(source.withColumn(SOURCE_ROW, sf.monotonically_increasing_id()))
+
+
+def validate_source(
+    source: DataFrame,
+    rules: Sequence[SourceRule],
+    schema: StructType,
+    table: str,
+    on_tasks: OnTasks | None,
+) -> None:
+    """Refuse a source with rows that break a rule.
+
+    Args:
+        source: Pinned.
+
+    Raises:
+        InvalidRequestError: With the rule and the number of rows.
+    """
+    if rules:
+        broken = [sf.count_if(~matches(each.predicate, schema)) for each in rules]
+        counts = source.agg(*(each.alias(str(i)) for i, each in enumerate(broken)))
+        found = jobs.run(source.sparkSession, counts.toArrow, on_tasks)
+        validate_broken(rules, [column[0].as_py() for column in found.columns], table)
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Predicate:

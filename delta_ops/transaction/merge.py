@@ -25,6 +25,7 @@ from delta_ops.transaction.row_changes import (
     open_for_change,
     vector_metrics,
 )
+from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.write import Target
 
 Occasion = Literal["matched", "not matched", "not matched by source"]
@@ -57,6 +58,8 @@ class MergeRequest:
     storage_options: Mapping[str, Any] | None
     hooks: Sequence[Hook]
     on_event: OnEvent
+    source_rules: Sequence[SourceRule] = ()
+    """Looked at before a row of the table is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

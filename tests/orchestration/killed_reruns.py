@@ -1,4 +1,4 @@
-"""Run by the test of killed reruns: four assets, one for each way to write, whose steps die once.
+"""Run by the test of killed reruns: assets, one for each way to write, whose steps die once.
 
 Tags of the run say where (`test/kill_at`) and which code it runs (`test/code`), since a step of a
 fork server has the environment of the first one. The kills are counted by files in the lake.
@@ -18,11 +18,29 @@ from delta_ops.events import CommitAttempted, Event, OnEvent
 from delta_ops.orchestration import DeltaIOManager, SourcePart
 
 BEFORE, BETWEEN, AFTER = "before the commit", "between commit and event", "after the event"
-WAYS: dict[str, dict[str, str]] = {
+WAYS: dict[str, dict[str, Any]] = {
     "append": {"delta/mode": "append"},
     "overwrite": {},
     "source": {"delta/idempotency": "source"},
     "partition": {"delta/idempotency": "partition"},
+    "merge": {"delta/mode": "merge", "delta/merge_keys": "file"},
+    "merge_by_clauses": {
+        "delta/mode": "merge",
+        "delta/merge_keys": "file",
+        "delta/merge_clauses": [
+            {
+                "when": "matched",
+                "then": "update",
+                "set": {"code": "concat(target.code, ' ', source.code)"},
+            },
+            {"when": "not matched", "then": "insert"},
+        ],
+    },
+    "merge_of_sources": {
+        "delta/mode": "merge",
+        "delta/merge_keys": "file",
+        "delta/idempotency": "source",
+    },
 }
 
 
@@ -60,8 +78,9 @@ def written_asset(way: str, retry_policy: dg.RetryPolicy | None) -> dg.AssetsDef
         tags = context.run.tags
         code = "second" if context.retry_number else tags["test/code"]
         rows = pa.table({"file": ["a.csv"], "code": [code]})
-        part = SourcePart(data=rows, source="a.csv", position=1, replaces=col("file") == "a.csv")
-        yield dg.Output([part] if way == "source" else rows)
+        replaced = col("file") == "a.csv" if way == "source" else None
+        part = SourcePart(data=rows, source="a.csv", position=1, replaces=replaced)
+        yield dg.Output([part] if "source" in way else rows)
         die_once(tags["test/lake"], way, tags, AFTER)
 
     return asset

@@ -24,33 +24,39 @@ from delta_ops.protocol.predicate.nodes import (
 from delta_ops.protocol.stats import ColumnPath
 
 
-def predicate_text(predicate: Predicate) -> str:
-    """The condition of Spark SQL that says the same of every row."""
+def predicate_text(predicate: Predicate, alias: str | None = None) -> str:
+    """The condition of Spark SQL that says the same of every row.
+
+    Args:
+        alias: What stands before the names of columns.
+    """
     match predicate:
         case Comparison(column, operator, value):
-            return f"{_column(column)} {'=' if operator == '==' else operator} {_literal(value)}"
+            sign = "=" if operator == "==" else operator
+            return f"{_column(column, alias)} {sign} {_literal(value)}"
         case In(column, values):
-            return f"{_column(column)} IN ({', '.join(map(_literal, values))})"
+            return f"{_column(column, alias)} IN ({', '.join(map(_literal, values))})"
         case IsNull(column):
-            return f"{_column(column)} IS NULL"
+            return f"{_column(column, alias)} IS NULL"
         case And(operands):
-            return " AND ".join(map(_operand, operands))
+            return " AND ".join(_operand(each, alias) for each in operands)
         case Or(operands):
-            return " OR ".join(map(_operand, operands))
+            return " OR ".join(_operand(each, alias) for each in operands)
         case Not(operand):
-            return f"NOT ({predicate_text(operand)})"
+            return f"NOT ({predicate_text(operand, alias)})"
         case Always(value):
             return _literal(value)
 
 
-def _operand(predicate: Predicate) -> str:
-    text = predicate_text(predicate)
+def _operand(predicate: Predicate, alias: str | None) -> str:
+    text = predicate_text(predicate, alias)
     return f"({text})" if isinstance(predicate, And | Or) else text
 
 
-def _column(path: ColumnPath) -> str:
+def _column(path: ColumnPath, alias: str | None) -> str:
     # Each in backticks: which words are keywords depends on who reads them.
-    return ".".join("`" + name.replace("`", "``") + "`" for name in path)
+    names = path if alias is None else (alias, *path)
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
 
 
 def _literal(value: Any) -> str:

@@ -1,0 +1,159 @@
+"""Output merges: the rows of an output meet those of its table, by `MergeSettings`.
+
+Of an asset with partitions a merge changes the rows of the run's partitions alone: rows of others
+are met by none, are none that no row of the output meets, and are refused in the output.
+
+The first merge makes the table, without rows, by a commit of its own. Whoever is killed between the
+two finds an empty table when it runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from delta_ops.ddl import create_table
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.merge_settings import MergeClause, MergeSettings
+from delta_ops.orchestration.type_handlers import is_spark_data, schema_of_rows
+from delta_ops.protocol.predicate import Predicate, all_of, col
+from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.schema import StructType
+from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
+from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest
+from delta_ops.transaction.source_rules import SourceRule
+
+
+def merge_rows(
+    transaction: Transaction,
+    rows: Any,
+    settings: MergeSettings,
+    txns: Sequence[Txn],
+    *,
+    among: Predicate | None,
+    merge_schema: bool,
+    partition_by: Sequence[str] | None,
+    configuration: Mapping[str, str] | None,
+    user_metadata: str | None,
+    hooks: Sequence[Hook],
+) -> CommitResult:
+    """Merge rows into a table and commit; where there is no table, make it before.
+
+    Args:
+        rows: As `rows_of` makes them.
+        txns: The identities of the merge.
+        among: The rows of the table that it may change; None: all.
+        partition_by: For a new table; so is `configuration`.
+
+    Raises:
+        InvalidRequestError: There is no table, and the clauses do not say its columns; or as for
+            `delta_ops.arrow.merge`.
+    """
+    if transaction.snapshot is None:
+        log = transaction.log
+        schema = _inserted_columns(schema_of_rows(rows), settings, log.uri)
+        create_table(
+            log,
+            schema,
+            partition_by=partition_by or (),
+            properties=configuration,
+            if_exists="ignore",
+            user_metadata=user_metadata,
+        )
+        transaction = begin(log, on_event=transaction.on_event)
+    for txn in txns:
+        transaction.set_transaction(txn)
+    engine = _engine_of(rows)
+    request = MergeRequest(
+        target=transaction,
+        source=rows,
+        predicate=engine.parse(_condition(settings, among)),
+        source_alias=settings.source_alias,
+        target_alias=settings.target_alias,
+        txn=None,
+        merge_schema=merge_schema,
+        user_metadata=user_metadata,
+        storage_options=None,
+        hooks=hooks,
+        on_event=transaction.on_event,
+        source_rules=list(_source_rules(settings, among)),
+    )
+    clauses = [_clause(each, settings, among, engine) for each in settings.clauses]
+    return Merge(request, engine, clauses).execute()
+
+
+def _engine_of(rows: Any) -> MergeEngine:
+    if is_spark_data(rows):
+        from delta_ops.spark.merge_execution import SparkMerge
+
+        return SparkMerge()
+    from delta_ops.arrow.merge_execution import ArrowMerge
+
+    return ArrowMerge()
+
+
+def _inserted_columns(schema: StructType, settings: MergeSettings, table: str) -> StructType:
+    """The columns that clauses insert as a whole."""
+    inserts = [each for each in settings.clauses if each.then == "insert" and each.values is None]
+    left_out = [frozenset(each.left_out) for each in inserts]
+    fields = tuple(f for f in schema.fields if any(f.name not in names for names in left_out))
+    if not fields:
+        raise InvalidRequestError(
+            f"{table} is no table yet, and no clause of the merge inserts the columns of the "
+            "output, by which it could be made; make it first, by "
+            "delta_ops.ddl.create_table or by a run with delta/mode overwrite. Nothing was written"
+        )
+    return StructType(fields)
+
+
+def _condition(settings: MergeSettings, among: Predicate | None) -> str:
+    """When rows meet, in SQL."""
+    parts = [
+        f"{_name(settings.target_alias, key)} = {_name(settings.source_alias, key)}"
+        for key in settings.keys
+    ]
+    if settings.predicate is not None:
+        parts.append(
+            settings.predicate if not parts and among is None else f"({settings.predicate})"
+        )
+    if among is not None:
+        parts.append(f"({predicate_text(among, settings.target_alias)})")
+    return " AND ".join(parts)
+
+
+def _name(*parts: str) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def _clause(
+    clause: MergeClause, settings: MergeSettings, among: Predicate | None, engine: MergeEngine
+) -> Clause:
+    conditions = [] if clause.condition is None else [f"({clause.condition})"]
+    if among is not None and clause.when == "not matched by source":
+        conditions.append(f"({predicate_text(among, settings.target_alias)})")
+    return Clause(
+        occasion=clause.when,
+        action=clause.then,
+        updates=clause.values,
+        predicate=engine.parse(" AND ".join(conditions)) if conditions else None,
+        except_columns=clause.left_out,
+    )
+
+
+def _source_rules(settings: MergeSettings, among: Predicate | None) -> Iterator[SourceRule]:
+    if among is not None:
+        yield SourceRule(
+            predicate=among,
+            message=(
+                "the output has rows that belong to none of the partitions of this run, and would "
+                "meet none of the table's; filter them, or materialize their partitions, too"
+            ),
+        )
+    if settings.is_upsert_by_keys:
+        yield SourceRule(
+            predicate=all_of(col(key).is_not_null() for key in settings.keys),
+            message=(
+                f"the output has rows whose {' or '.join(settings.keys)} is null, which meet no "
+                "row, so that each merge would add them again; fill the keys, or leave the rows out"
+            ),
+        )

@@ -1,0 +1,260 @@
+"""delta/mode merge: the rows of an output meet those of its table, by either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from delta_ops import DeltaLog, col
+from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
+from tests.tables import rows_by_deltalake
+
+DAYS = dg.DailyPartitionsDefinition("2026-01-01")
+BY_ID = {"delta/mode": "merge", "delta/merge_keys": "id"}
+BY_ID_AND_DAY: Mapping[str, Any] = {**BY_ID, "partition_expr": "day", "delta/partition_by": "day"}
+ToRows = Callable[[pa.Table], Any]
+NO_METADATA: Mapping[str, Any] = {}
+
+
+@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
+def to_rows(request: pytest.FixtureRequest) -> ToRows:
+    """Makes an output of Arrow data, for an engine."""
+    if request.param == "arrow":
+        return lambda rows: rows
+    spark = request.getfixturevalue("spark")
+    to_frame: ToRows = spark.createDataFrame
+    return to_frame
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as real:
+        yield real
+
+
+class Asset:
+    """An asset of one name, materialized by several outputs, one after the other."""
+
+    def __init__(self, lake: Path, instance: dg.DagsterInstance, metadata: Any) -> None:
+        self.lake, self.instance, self.metadata = lake, instance, metadata
+        self.key = dg.AssetKey(lake.name)
+        self.uri = str(lake / self.key.path[0])
+
+    def materialize(
+        self, rows: Any, day: str | None = None, more: Mapping[str, Any] = NO_METADATA
+    ) -> Mapping[str, Any]:
+        """Metadata of the materialization of these rows."""
+
+        @dg.asset(
+            name=self.key.path[0],
+            metadata={**self.metadata, **more},
+            partitions_def=DAYS if day else None,
+        )
+        def asset() -> Any:
+            return rows
+
+        defs = dg.Definitions(
+            assets=[asset], resources={"io_manager": DeltaIOManager(root=str(self.lake))}
+        )
+        job = defs.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(instance=self.instance, partition_key=day)
+        (event,) = result.get_asset_materialization_events()
+        return {name: each.value for name, each in event.materialization.metadata.items()}
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        found = [tuple(row.values()) for row in rows_by_deltalake(Path(self.uri))]
+        return sorted(found, key=repr)
+
+
+def table(**columns: list[Any]) -> pa.Table:
+    return pa.table(columns)
+
+
+def test_rows_of_equal_keys_take_the_new_values_and_others_are_added(
+    tmp_path: Path, instance: dg.DagsterInstance, to_rows: ToRows
+) -> None:
+    properties = {"delta.checkpointInterval": "7"}
+    asset = Asset(tmp_path, instance, {**BY_ID, "delta/configuration": properties})
+    first = asset.materialize(to_rows(table(id=[1, 2], v=["a", "b"])))
+    second = asset.materialize(to_rows(table(id=[2, 3], v=["B", "C"])))
+    assert asset.rows == [(1, "a"), (2, "B"), (3, "C")]
+    figures = ("delta/rows_written", "delta/rows_inserted", "delta/rows_updated", "delta/version")
+    assert [first[name] for name in figures] == [2, 2, 0, 1]
+    assert [second[name] for name in figures] == [2, 1, 1, 2]
+    assert second["dagster/row_count"] == 3
+    snapshot = DeltaLog(asset.uri).snapshot()
+    assert snapshot.metadata.configuration["delta.checkpointInterval"] == "7"
+
+
+def test_clauses_decide_in_their_order(
+    tmp_path: Path, instance: dg.DagsterInstance, to_rows: ToRows
+) -> None:
+    clauses = [
+        {"when": "matched", "then": "delete", "if": "s.gone"},
+        {"when": "matched", "then": "update", "set": {"n": "t.n + s.n"}, "if": "s.n > 0"},
+        {"when": "not matched", "then": "insert", "if": "NOT s.gone", "except": ["gone"]},
+        {"when": "not matched by source", "then": "update", "set": {"n": -1}},
+    ]
+    asset = Asset(
+        tmp_path,
+        instance,
+        {
+            "delta/mode": "merge",
+            "delta/merge_predicate": "t.id = s.id",
+            "delta/merge_aliases": {"target": "t", "source": "s"},
+            "delta/merge_clauses": clauses,
+        },
+    )
+    asset.materialize(to_rows(table(id=[1, 2, 3], n=[1, 2, 3], gone=[False] * 3)))
+    asset.materialize(to_rows(table(id=[1, 2, 4], n=[9, 9, 9], gone=[True, False, True])))
+    assert asset.rows == [(2, 11), (3, -1)]
+
+
+def test_a_partition_is_merged_by_itself(
+    tmp_path: Path, instance: dg.DagsterInstance, to_rows: ToRows
+) -> None:
+    clauses = [
+        {"when": "matched", "then": "update"},
+        {"when": "not matched", "then": "insert"},
+        {"when": "not matched by source", "then": "delete"},
+    ]
+    asset = Asset(tmp_path, instance, {**BY_ID_AND_DAY, "delta/merge_clauses": clauses})
+    first, second = "2026-01-01", "2026-01-02"
+    asset.materialize(to_rows(table(id=[1, 2], day=[first] * 2, n=[1, 2])), first)
+    asset.materialize(to_rows(table(id=[1, 2], day=[second] * 2, n=[3, 4])), second)
+    told = asset.materialize(to_rows(table(id=[1, 5], day=[second] * 2, n=[6, 7])), second)
+    assert asset.rows == [
+        (1, first, 1),
+        (1, second, 6),
+        (2, first, 2),
+        (5, second, 7),
+    ]
+    assert (told["delta/rows_written"], told["delta/rows_deleted"]) == (2, 1)
+    assert told["dagster/partition_row_count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("metadata", "rows", "day", "says"),
+    [
+        pytest.param(
+            BY_ID_AND_DAY,
+            table(id=[1, 2], day=["2026-01-01", "2026-01-02"]),
+            "2026-01-01",
+            r"belong to none of the partitions of this run.* \(rows: 1\)",
+            id="rows of another partition",
+        ),
+        pytest.param(
+            BY_ID,
+            table(id=[1, None], v=["a", "b"]),
+            None,
+            r"rows whose id is null.* \(rows: 1\)",
+            id="keys that are null",
+        ),
+        pytest.param(
+            {
+                **BY_ID,
+                "delta/merge_clauses": [
+                    {"when": "not matched", "then": "insert", "set": {"id": "source.id"}}
+                ],
+            },
+            table(id=[1]),
+            None,
+            "is no table yet, and no clause of the merge inserts the columns",
+            id="a first merge that does not say its columns",
+        ),
+    ],
+)
+def test_an_output_that_cannot_be_merged_adds_no_row(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    to_rows: ToRows,
+    metadata: dict[str, Any],
+    rows: pa.Table,
+    day: str | None,
+    says: str,
+) -> None:
+    asset = Asset(tmp_path, instance, metadata)
+    with pytest.raises(InvalidRequestError, match=says):
+        asset.materialize(to_rows(rows), day)
+    snapshot = DeltaLog(asset.uri).snapshot_if_exists()
+    assert snapshot is None or snapshot.num_files == 0
+
+
+def test_columns_that_come_are_added_where_that_is_wanted(
+    tmp_path: Path, instance: dg.DagsterInstance, to_rows: ToRows
+) -> None:
+    asset = Asset(tmp_path, instance, BY_ID)
+    asset.materialize(to_rows(table(id=[1, 2])))
+    more = table(id=[2], v=["b"])
+    with pytest.raises(InvalidRequestError, match="has no column 'v'"):
+        asset.materialize(to_rows(more))
+    asset.materialize(to_rows(more), more={"delta/merge_schema": True})
+    assert asset.rows == [(1, None), (2, "b")]
+
+
+def test_each_part_of_a_source_is_merged_once(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    asset = Asset(tmp_path, instance, {**BY_ID, "delta/idempotency": "source"})
+    parts = [
+        SourcePart(data=table(id=[n, 9], v=[n, n]), source=f"{n}.csv", position=1) for n in (1, 2)
+    ]
+    asset.materialize(parts)
+    told = asset.materialize(parts)
+    assert asset.rows == [(1, 1), (2, 2), (9, 2)]
+    assert (told["delta/adopted"], told["delta/version"]) == (True, 2)
+    replacing = replace(parts[0], position=2, replaces=col("id") == 1)
+    with pytest.raises(InvalidRequestError, match="replaces rows; leave one of them out"):
+        asset.materialize([replacing])
+
+
+def test_the_commit_that_makes_the_table_is_no_commit_of_others(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    asset = Asset(tmp_path, instance, BY_ID)
+    asset.materialize(table(id=[1]))
+    ref = TableRef(asset_key=asset.key, uri=asset.uri)
+    tick = build_commit_sensor([ref]).evaluate_tick(dg.build_sensor_context(instance))
+    assert not tick.asset_events
+
+
+CLAUSE = {"when": "matched", "then": "update"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        ({"delta/merge_keys": None}, "do not say which rows a merge brings together"),
+        ({"delta/merge_keys": [1]}, "give a column or a list of columns"),
+        ({"delta/merge_predicate": 3}, "give a condition"),
+        ({"delta/merge_aliases": {"target": "source"}}, '"target" and "source" to names'),
+        ({"delta/merge_aliases": {"goal": "t"}}, '"target" and "source" to names'),
+        ({"delta/merge_clauses": []}, "give a list of clauses"),
+        ({"delta/merge_clauses": ["update"]}, "which is no mapping"),
+        ({"delta/merge_clauses": [{**CLAUSE, "where": "x"}]}, "'where' says nothing"),
+        ({"delta/merge_clauses": [{**CLAUSE, "when": "met"}]}, "whose when is 'met'"),
+        ({"delta/merge_clauses": [{**CLAUSE, "then": "insert"}]}, "choose update or delete"),
+        ({"delta/merge_clauses": [{**CLAUSE, "if": True}]}, "whose if is no text"),
+        ({"delta/merge_clauses": [{**CLAUSE, "set": ["v"]}]}, "whose set is no mapping"),
+        ({"delta/merge_clauses": [{**CLAUSE, "set": {}, "except": ["v"]}]}, "whose except"),
+        (
+            {"delta/merge_clauses": [{"when": "not matched by source", "then": "update"}]},
+            "which needs a set",
+        ),
+        ({"delta/overwrite_schema": True}, "use delta/merge_schema"),
+        ({"delta/idempotency": "partition"}, "which is for overwrites"),
+    ],
+)
+def test_settings_that_say_no_merge_are_refused_before_a_table_is_made(
+    tmp_path: Path, instance: dg.DagsterInstance, metadata: dict[str, Any], says: str
+) -> None:
+    asset = Asset(tmp_path, instance, BY_ID)
+    with pytest.raises(InvalidRequestError, match=says):
+        asset.materialize(table(id=[1]), more=metadata)
+    assert DeltaLog(asset.uri).snapshot_if_exists() is None
