@@ -30,7 +30,7 @@ def check_op(table: TableRef, end: str, *kinds: TableChecks) -> dg.AssetChecksDe
     """The op that evaluates checks of a table, all of them or some.
 
     Args:
-        end: Of the op's name, after the asset's key.
+        end: What the op's name ends with, after the asset's key.
 
     Raises:
         InvalidRequestError: Dagster takes no checks of an asset with this key.

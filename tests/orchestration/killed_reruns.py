@@ -36,11 +36,6 @@ WAYS: dict[str, dict[str, Any]] = {
             {"when": "not matched", "then": "insert"},
         ],
     },
-    "merge_of_sources": {
-        "delta/mode": "merge",
-        "delta/merge_keys": "file",
-        "delta/idempotency": "source",
-    },
 }
 
 
@@ -78,9 +73,8 @@ def written_asset(way: str, retry_policy: dg.RetryPolicy | None) -> dg.AssetsDef
         tags = context.run.tags
         code = "second" if context.retry_number else tags["test/code"]
         rows = pa.table({"file": ["a.csv"], "code": [code]})
-        replaced = col("file") == "a.csv" if way == "source" else None
-        part = SourcePart(data=rows, source="a.csv", position=1, replaces=replaced)
-        yield dg.Output([part] if "source" in way else rows)
+        part = SourcePart(data=rows, source="a.csv", position=1, replaces=col("file") == "a.csv")
+        yield dg.Output([part] if way == "source" else rows)
         die_once(tags["test/lake"], way, tags, AFTER)
 
     return asset

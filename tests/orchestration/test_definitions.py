@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds
+from delta_ops.maintenance.due import Measure
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
@@ -93,6 +94,30 @@ def test_every_job_says_what_it_does_and_whose_it_is(tmp_path: Path) -> None:
         assert job.tags["cost"] == "lake"
         assert "lake" in {pool for node in job.all_node_defs for pool in node.pools}
     assert all(each.description for each in (*(defs.sensors or []), *(defs.schedules or [])))
+
+
+def test_all_checks_of_a_table_are_one_op_of_which_some_can_run(tmp_path: Path) -> None:
+    names = {*get_args(Measure), "columns_are_unchanged", "row_count_is_plausible"}
+    asset = orders.key
+    wanted = {"small_files", "row_count_is_plausible"}
+    selection = dg.AssetSelection.checks(*(dg.AssetCheckKey(asset, name) for name in wanted))
+    defs = dg.Definitions.merge(
+        location(tmp_path, [orders]),
+        dg.Definitions(jobs=[dg.define_asset_job("look", selection=selection)]),
+    )
+    checks = list(defs.asset_checks or [])
+    assert [{key.name for key in each.check_keys} for each in checks] == [names]
+    da.write(str(tmp_path / "sales" / "orders"), ROWS)
+    result = defs.resolve_job_def("look").execute_in_process()
+    found = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
+    assert found == dict.fromkeys(wanted, True)
+
+
+def test_a_key_of_which_dagster_takes_no_checks_is_named(tmp_path: Path) -> None:
+    table = dg.AssetSpec("my table")
+    with pytest.raises(InvalidRequestError, match=r"no checks of the asset my table.*another key"):
+        location(tmp_path, [table])
+    assert names_of(location(tmp_path, [table], with_checks=False))["jobs"]
 
 
 def test_two_lakes_fit_into_one_location(tmp_path: Path) -> None:

@@ -32,12 +32,7 @@ def rows_afterwards(of_readme: Sequence[Sequence[str]]) -> dict[str, Sequence[st
     """What each way leaves: merges leave what others do, which is what the docs say of them."""
     rows = dict(zip(OF_README, of_readme, strict=True))
     by_clauses = JOINED if rows["append"] == BOTH else rows["append"]
-    return {
-        **rows,
-        "merge": rows["overwrite"],
-        "merge_by_clauses": by_clauses,
-        "merge_of_sources": rows["source"],
-    }
+    return {**rows, "merge": rows["overwrite"], "merge_by_clauses": by_clauses}
 
 
 CELLS = [

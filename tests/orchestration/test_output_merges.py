@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
 from tests.tables import rows_by_deltalake
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "merging.md"
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")
 BY_ID = {"delta/mode": "merge", "delta/merge_keys": "id"}
 BY_ID_AND_DAY: Mapping[str, Any] = {**BY_ID, "partition_expr": "day", "delta/partition_by": "day"}
@@ -258,3 +260,21 @@ def test_settings_that_say_no_merge_are_refused_before_a_table_is_made(
     with pytest.raises(InvalidRequestError, match=says):
         asset.materialize(table(id=[1]), more=metadata)
     assert DeltaLog(asset.uri).snapshot_if_exists() is None
+
+
+def test_the_examples_of_the_docs_merge_as_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    found: dict[str, Any] = {"__name__": "__main__"}
+    for example in (first, second):
+        exec(compile(example, PAGE.name, "exec"), found)
+    for _ in range(2):
+        dg.materialize([found["customers"], found["members"]], resources=found["resources"])
+    rows = [
+        [tuple(row.values()) for row in rows_by_deltalake(tmp_path / "lake" / name)]
+        for name in ("customers", "members")
+    ]
+    assert sorted(rows[0]) == [(2, "Bert", 1), (3, "Cem", 1)]
+    assert rows[1] == [(1, 2)]

@@ -300,6 +300,59 @@ EXAMPLES = {
         [Run("*"), Run("*")],
         {"garden/plants": [{"x": 1, "y": None}, {"x": None, "y": 1}]},
     ),
+    "delta: a merge, by the IO manager": Example(
+        """
+    import dagster as dg
+    import polars as pl
+    from dagster_delta import (
+        DeltaLakePolarsIOManager, LocalConfig, MergeConfig, MergeType, WriteMode
+    )
+
+    IO_MANAGER = DeltaLakePolarsIOManager(
+        root_uri="lake",
+        storage_options=LocalConfig(),
+        mode=WriteMode.merge,
+        merge_config=MergeConfig(
+            merge_type=MergeType.upsert,
+            predicate="s.name = t.name",
+            source_alias="s",
+            target_alias="t",
+        ),
+    )
+
+    @dg.asset(metadata={"merge_predicate": "s.key = t.key"})
+    def plants(context) -> pl.DataFrame:
+        is_new = context.instance.get_latest_materialization_event(context.asset_key) is None
+        rows = [(1, 1), (2, 1)] if is_new else [(2, 2), (3, 2)]
+        return pl.DataFrame(rows, schema=["key", "n"], orient="row")
+
+    ASSETS = [plants]
+    """,
+        [Run("*"), Run("*")],
+        {"public/plants": [{"key": 1, "n": 1}, {"key": 2, "n": 2}, {"key": 3, "n": 2}]},
+    ),
+    "iceberg: an upsert": Example(
+        ICEBERG
+        + """
+    @dg.asset(
+        metadata={
+            "write_mode": "upsert",
+            "upsert_options": {
+                "join_cols": ["key"],
+                "when_matched_update_all": False,
+                "when_not_matched_insert_all": True,
+            },
+        }
+    )
+    def plants(context) -> pa.Table:
+        is_new = context.instance.get_latest_materialization_event(context.asset_key) is None
+        return pa.table({"key": [1, 2] if is_new else [2, 3], "n": [1, 1] if is_new else [2, 2]})
+
+    ASSETS = [plants]
+    """,
+        [Run("*"), Run("*")],
+        {"garden/plants": [{"key": 1, "n": 1}, {"key": 2, "n": 1}, {"key": 3, "n": 2}]},
+    ),
     "delta: two assets are parts of one table": Example(
         DELTA
         + """

@@ -6,7 +6,6 @@ from enum import StrEnum
 
 from delta_ops.orchestration.swap_in.absent_names import (
     NO_BACKOFF,
-    NO_MERGE,
     TABLE_RESOURCE,
     explain_absence,
 )
@@ -15,6 +14,7 @@ from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakePolarsIOManager,
     DeltaLakePyarrowIOManager,
 )
+from delta_ops.orchestration.swap_in.merge_words import OUR_MERGE, MergeConfig, MergeType
 from delta_ops.orchestration.swap_in.storage_configs import (
     AzureConfig,
     ClientConfig,
@@ -31,6 +31,8 @@ __all__ = [
     "DeltaLakePyarrowIOManager",
     "GcsConfig",
     "LocalConfig",
+    "MergeConfig",
+    "MergeType",
     "S3Config",
     "SchemaMode",
     "WriteMode",
@@ -41,9 +43,7 @@ __getattr__ = explain_absence(
     {
         "BackoffConfig": NO_BACKOFF,
         "DeltaTableResource": TABLE_RESOURCE,
-        "MergeConfig": NO_MERGE,
-        "MergeOperationsConfig": NO_MERGE,
-        "MergeType": NO_MERGE,
+        "MergeOperationsConfig": OUR_MERGE,
     },
 )
 
@@ -52,7 +52,7 @@ BaseDeltaLakeIOManager = DeltaLakeIOManager
 
 
 class WriteMode(StrEnum):
-    """What is done to the rows that are there; the last two are refused where they are used."""
+    """What is done to the rows that are there; the last one is refused where it is used."""
 
     error = "error"
     append = "append"

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager
-from delta_ops.orchestration.swap_in.words import Words, need_nothing, refuse, rename
+from delta_ops.orchestration.swap_in.merge_words import read_iceberg_mode, read_upsert_options
+from delta_ops.orchestration.swap_in.words import Words, need_nothing, refuse
 
 __all__ = ["DeltaLakeIOManager"]
 
@@ -25,12 +26,11 @@ class DeltaLakeIOManager(RenamedIOManager):
     """Stores assets that have dagster-iceberg's metadata as Delta tables."""
 
     output_words: ClassVar[Words] = {
-        "write_mode": rename("delta/mode"),
+        "write_mode": read_iceberg_mode,
         "schema_update_mode": _read_schema_update_mode,
         # An asset's partitions are no layout of its table, which may stay as it is.
         "partition_spec_update_mode": need_nothing,
-        # Needed by the write mode "upsert", which is refused.
-        "upsert_options": need_nothing,
+        "upsert_options": read_upsert_options,
         "table_properties": refuse(
             "these are Iceberg's; properties of a Delta table are given as delta/configuration"
         ),

@@ -15,6 +15,7 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, refuse_versions
+from delta_ops.orchestration.swap_in.merge_words import OUR_MERGE
 from delta_ops.orchestration.swap_in.words import (
     Words,
     need_nothing,
@@ -26,12 +27,11 @@ from delta_ops.orchestration.swap_in.words import (
 
 __all__ = ["DeltaWriteMode", "PolarsDeltaIOManager"]
 
-_NO_MERGE = "delta_ops has no merge yet; write by append or overwrite"
 _OWN_READER = "delta_ops has a reader of its own; columns and partitions choose what it reads"
 
 
 class DeltaWriteMode(StrEnum):
-    """What is done to the rows that are there; the last one is refused where it is used."""
+    """What is done to the rows that are there."""
 
     error = "error"
     append = "append"
@@ -73,7 +73,7 @@ class PolarsDeltaIOManager(RenamedIOManager):
         "mode": rename("delta/mode"),
         "partition_by": _read_partition_by,
         "delta_write_options": _read_write_options,
-        "delta_merge_options": refuse(_NO_MERGE),
+        "delta_merge_options": refuse(OUR_MERGE),
         "streaming": refuse("a lazy frame is collected as a whole; collect it in the asset"),
     }
     input_words: ClassVar[Words] = {

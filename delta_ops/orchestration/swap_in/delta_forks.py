@@ -13,6 +13,7 @@ from delta_ops.orchestration.swap_in.io_manager import (
     refuse_type_handlers,
     refuse_versions,
 )
+from delta_ops.orchestration.swap_in.merge_words import OUR_MERGE, read_merge_config
 from delta_ops.orchestration.swap_in.words import (
     Words,
     read_commit_properties,
@@ -21,7 +22,6 @@ from delta_ops.orchestration.swap_in.words import (
     rename,
 )
 
-_NO_MERGE = "delta_ops has no merge yet; write by append or overwrite"
 _SETTINGS: Words = {
     "mode": rename("delta/mode"),
     "schema_mode": read_schema_mode,
@@ -44,15 +44,15 @@ class DeltaLakeIOManager(RenamedIOManager):
     output_words: ClassVar[Words] = {
         **_SETTINGS,
         "table_configuration": rename("delta/configuration"),
-        "merge_predicate": refuse(_NO_MERGE),
-        "merge_operations_config": refuse(_NO_MERGE),
+        "merge_predicate": rename("delta/merge_predicate"),
+        "merge_operations_config": refuse(OUR_MERGE),
     }
     input_words: ClassVar[Words] = refuse_versions("table_version")
     field_words: ClassVar[Words] = {
         **_SETTINGS,
         "table_config": rename("delta/configuration"),
         "overwrite_schema": rename("delta/overwrite_schema"),
-        "merge_config": refuse(_NO_MERGE),
+        "merge_config": read_merge_config,
         "writer_engine": refuse("delta_ops has a writer of its own; leave it out"),
         "parquet_read_options": refuse(
             "delta_ops has a reader of its own; columns and partitions choose what it reads"
