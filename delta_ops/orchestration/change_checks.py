@@ -219,7 +219,7 @@ def _compare_rows(
         check_name=key.name,
         passed=not faults,
         severity=severity,
-        description="; ".join(faults) or f"{rows:,} rows",
+        description="; ".join(faults) or f"{rows:,} {'row' if rows == 1 else 'rows'}",
         metadata={
             "delta/version": snapshot.version,
             "delta/rows": rows,

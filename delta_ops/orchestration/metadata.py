@@ -134,6 +134,7 @@ def rows_by_statistics(adds: pa.Table) -> int | None:
 def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
     """What the commits of one materialization did; several where its parts have identities."""
     written = [result for result in results if not result.already_committed]
+    failed = [hook for result in written for hook in result.failed_hooks]
     merged = [result.metrics for result in written if _INSERTED in result.metrics]
     return {
         "delta/commits": len(written),
@@ -144,7 +145,7 @@ def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
         "delta/files_written": sum(
             r.metrics.get("numFiles", r.metrics.get("numTargetFilesAdded", 0)) for r in written
         ),
-        "delta/failed_hooks": [hook for result in written for hook in result.failed_hooks],
+        **({"delta/failed_hooks": failed} if failed else {}),
         **{
             name: sum(metrics.get(metric, 0) for metrics in merged)
             for name, metric in _MERGE_FIGURES.items()

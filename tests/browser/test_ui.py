@@ -106,20 +106,20 @@ def test_an_asset_page_shows_versions_plots_checks_and_card(
     page.get_by_role("button", name="Plots").click()
     expect(page.locator("canvas").nth(5)).to_be_attached()
     page.set_viewport_size({"width": 1280, "height": 1250})
-    page.screenshot(path=screenshots / "asset.png")  # as in docs/images
+    page.screenshot(path=screenshots / "asset.png", animations="disabled")  # as in docs/images
 
     page.goto("/assets/orders?view=checks")
     page.get_by_text("small_files").first.click()
     expect(row(page, "delta/value", COMMITS)).to_be_visible()
     expect(page.get_by_text("Failed").last).to_be_visible()
-    page.screenshot(path=screenshots / "checks.png")
+    page.screenshot(path=screenshots / "checks.png", animations="disabled")
 
     page.goto("/assets/orders?view=events")
     page.get_by_text("[Show Markdown]").first.click()
     card = page.get_by_role("dialog")
     expect(card.get_by_role("table").first).to_be_visible()
     expect(card.locator("img[src^='data:image/svg+xml']").first).to_be_visible()
-    page.screenshot(path=screenshots / "card.png")
+    page.screenshot(path=screenshots / "card.png", animations="disabled")
     page.keyboard.press("Escape")
     page.get_by_role("img", name="run_success").first.click()
     page.get_by_role("button", name="Show tags").click()
@@ -133,10 +133,10 @@ def test_maintenance_is_launched_by_clicks_and_executed_again(
     page.goto(f"{JOB}/playground/setup?config={quote(config)}")
     page.get_by_role("button", name="Launch Run").click()
     first = finished_run(ui, page, after="")
-    page.screenshot(path=screenshots / "run.png")
+    page.screenshot(path=screenshots / "run.png", animations="disabled")
     page.goto("/assets/orders?view=events")
     expect(row(page, "delta/compacted_files", COMMITS)).to_be_visible()
-    page.screenshot(path=screenshots / "maintained.png")
+    page.screenshot(path=screenshots / "maintained.png", animations="disabled")
     assert len(orders_table(ui).file_uris()) == 1
     assert orders_table(ui).version() == COMMITS
 
@@ -157,10 +157,10 @@ def test_a_sensor_that_is_switched_on_tells_of_a_foreign_commit(
     write_deltalake(ui.home / "lake" / "orders", rows, mode="append")
     version = orders_table(ui).version()
     ui.wait_until(lambda: newest_version(ui) == version)
-    page.screenshot(path=screenshots / "sensor.png")
+    page.screenshot(path=screenshots / "sensor.png", animations="disabled")
     page.goto("/assets/orders?view=events")
     expect(row(page, "delta/version", version)).to_be_visible()
-    page.screenshot(path=screenshots / "foreign.png")
+    page.screenshot(path=screenshots / "foreign.png", animations="disabled")
 
 
 def row(page: Page, key: str, value: object = "") -> Locator:
