@@ -1,13 +1,14 @@
-"""Execute a rewrite group in this process: the same rows in fewer files."""
+"""Execute a rewrite group in this process: the same rows in other files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.scan import read_kept
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -18,8 +19,12 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 
-def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-    """Write the group's rows again, in the order of its files.
+def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
+    """Write the group's rows again, in the order of its files or in that which it asks for.
+
+    Args:
+        memory_bytes: Rows that are held at once to be sorted, about; more of them wait in a
+            temporary folder, which needs room for all rows of the group.
 
     Raises:
         DataFileError: An input file is gone or cannot be read.
@@ -31,27 +36,18 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
     validate(definition, "write", table=snapshot.uri, engine="arrow")
     stored = tracked_definition(definition, snapshot.uri)
     file_schema = arrow_schema_from_schema(stored.data_schema)
-    names = file_schema.names
-    num_rows = 0
-
-    def rows(files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
-        nonlocal num_rows
-        for batch in read_kept(snapshot, files, names):
-            num_rows += len(batch)
-            yield batch
-
     writer = DataFileWriter(snapshot.storage, file_schema, stored, snapshot.clustering_columns)
-    adds: list[AddFile] = []
-    try:
-        for files in outputs(group):
-            partition_values = {
-                name: files[0].partition_values.get(in_log)
-                for name, in_log in definition.partition_names.items()
-            }
-            adds.append(writer.write(row_groups(rows(files)), partition_values, data_change=False))
-    except BaseException:  # an interrupt too would leave files that nobody names
-        discard(snapshot.storage, adds)
-        raise
+    partition_values = _partition_values(snapshot, group)
+
+    def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
+        return writer.write(row_groups(batches), partition_values, data_change=False)
+
+    names = file_schema.names
+    adds, num_rows = (
+        _write_neighbours(snapshot, group, write_file, names)
+        if group.order is None
+        else write_in_order(snapshot, group, group.order, write_file, names, memory_bytes)
+    )
     return Staged(
         adds=tuple(adds),
         schema=definition.schema,
@@ -59,6 +55,34 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         num_rows=num_rows,
         row_rules=frozenset(not_null_rules(definition.schema)),
     )
+
+
+def _partition_values(snapshot: Snapshot, group: RewriteGroup) -> Mapping[str, str | None]:
+    names = snapshot.definition.partition_names
+    values = group.files[0].partition_values if group.files else {}
+    return {name: values.get(in_log) for name, in_log in names.items()}
+
+
+def _write_neighbours(
+    snapshot: Snapshot, group: RewriteGroup, write_file: WriteFile, names: list[str]
+) -> tuple[list[AddFile], int]:
+    num_rows = 0
+
+    def rows(files: list[AddFile]) -> Iterator[pa.RecordBatch]:
+        nonlocal num_rows
+        for batch in read_kept(snapshot, files, names):
+            num_rows += len(batch)
+            yield batch
+
+    adds: list[AddFile] = []
+    try:
+        for files in outputs(group):
+            add = write_file(rows(files))
+            adds.append(add)
+    except BaseException:  # an interrupt too would leave files that nobody names
+        discard(snapshot.storage, adds)
+        raise
+    return adds, num_rows
 
 
 def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:

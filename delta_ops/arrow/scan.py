@@ -118,7 +118,11 @@ def count_rows(
         wanted = looked_at or [snapshot.schema.fields[0].name]
         zone = partition_time_zone
         return sum(map(len, to_batches(snapshot, wanted, predicate, partition_time_zone=zone)))
-    adds = plan_scan(snapshot)
+    return num_live_rows(snapshot, plan_scan(snapshot))
+
+
+def num_live_rows(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
+    """How many rows live files have; only those are opened whose statistics do not tell."""
     known = [(add, parse_stats(add.stats)) for add in adds]
     untold = [add for add, stats in known if stats is None or stats.num_records is None]
     stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)

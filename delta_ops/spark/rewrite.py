@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.table_definition import validate
@@ -36,6 +37,11 @@ def rewrite(spark: SparkSession) -> Rewriter:
     def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         definition = snapshot.definition
         validate(definition, "write", table=snapshot.uri, engine="spark")
+        if group.order is not None:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: the Spark engine does not sort rows along a curve; have the "
+                "Arrow engine do it (engine=delta_ops.arrow.rewrite)"
+            )
         checks = tuple(null_checks(snapshot.schema))
         total = sum(add.size for add in group.files)
         task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)

@@ -15,7 +15,7 @@ from delta_ops.transaction.drop_columns import drop_columns, rename_column
 from delta_ops.transaction.hooks import DEFAULT_HOOKS, Hook, checkpoint_if_due, write_checksum
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
-from delta_ops.transaction.rewrite_group import RewriteGroup
+from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.transaction import Transaction, begin
 
@@ -23,6 +23,7 @@ __all__ = [
     "DEFAULT_HOOKS",
     "CommitResult",
     "Conflict",
+    "CurveOrder",
     "Hook",
     "NewColumn",
     "RewriteGroup",

@@ -1,4 +1,4 @@
-"""RewriteGroup: files to be replaced by fewer, larger ones with the same rows.
+"""RewriteGroup: files to be replaced by others with the same rows, fewer or better laid out.
 
 Maintenance plans them, an engine executes them; neither knows the other.
 """
@@ -7,10 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.staging import Staged
+
+Curve = Literal["zorder", "hilbert"]
+"""How a line goes through all combinations of values: both keep neighbours near each other, and
+Hilbert's makes no jumps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveOrder:
+    """Rows by the place of their values on a curve; by one column, plainly by its values.
+
+    On each axis stand the ranks of the column's values, not the values: an engine may take them
+    from a sample, and so may cut files at other rows than another one. Nulls come first and NaN
+    last, as Spark sorts. Rows of equal ranks are in one file, unless that would be far too large.
+    """
+
+    columns: tuple[ColumnPath, ...]
+    """Up to `MAX_ORDER_COLUMNS`, by the names that users see, down to a field of structs."""
+    curve: Curve = "zorder"
+
+
+MAX_ORDER_COLUMNS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +43,12 @@ class RewriteGroup:
     files: tuple[AddFile, ...]
     target_size_bytes: int
     """About how large each output file should be."""
+    order: CurveOrder | None = None
+    """The order of the rows over all output files; None: that of the input."""
 
 
 Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
-"""An engine's way to execute a group: the files staged hold the same rows (`data_change` False)."""
+"""An engine's way to execute a group: the files staged hold the same rows (`data_change` False).
+
+It raises `InvalidRequestError` before it reads a file where it cannot write the order.
+"""

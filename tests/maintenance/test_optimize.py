@@ -258,7 +258,7 @@ def test_rows_removed_before_the_next_attempt_stay_removed(
         next(begins)()
         return begin(log, **options)
 
-    module = importlib.import_module("delta_ops.maintenance.optimize.act")
+    module = importlib.import_module("delta_ops.maintenance.optimize.run")
     monkeypatch.setattr(module, "begin", begin_late)
     optimize(table.log, engine=while_rewriting(once(replace("a", 99))))
     assert [row["id"] for row in table.rows()] == [2, 5, 98, 99]

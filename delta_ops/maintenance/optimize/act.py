@@ -1,7 +1,7 @@
-"""Optimize: put small files together, in one commit that changes no row.
+"""Optimize: put small files together, or lay rows out in an order; no commit of it changes a row.
 
-The commit only rearranges (`dataChange` false), so appends that come in between do not matter to
-it; where somebody else removed a file of a group meanwhile, the other groups are committed. It
+The commits only rearrange (`dataChange` false), so appends that come in between do not matter to
+them; where somebody else removed a file of a group meanwhile, the other groups are committed. Each
 carries a txn `delta_ops:optimize:<what>` with the version that was planned on: of two runs that
 plan the same on one version, one commits and the other finds its work done. What was written for a
 commit that did not happen is deleted, unless nobody can tell whether it happened.
@@ -9,22 +9,30 @@ commit that did not happen is deleted, unless nobody can tell whether it happene
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import rewrite
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import CommitConflictError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log import TableOrPlace, log_of
+from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.plan_order import plan_order
 from delta_ops.maintenance.optimize.rewriting import Rewriting
-from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
-from delta_ops.maintenance.request_txn import maintenance_txn
+from delta_ops.maintenance.optimize.run import Ran, Rewrite, Work, run
+from delta_ops.maintenance.optimize.small_files import own_files, small_files, target_size_bytes
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.transaction import CommitResult, Transaction, Txn, begin
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.rewrite_group import Curve, CurveOrder, Rewriter
+
+COMMIT_BYTES = 10 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +42,10 @@ class OptimizeResult:
     plan: OptimizePlan
     dry_run: bool
     version: int | None = None
-    """The version that holds the change; None if there is none, or it was cleaned up."""
+    """The last version that holds the change; None if there is none, or it was cleaned up."""
     already_committed: bool = False
     """True: a concurrent run did the same first, and this one changed nothing."""
+    num_commits: int = 0
     files_removed: int = 0
     files_added: int = 0
     bytes_removed: int = 0
@@ -48,21 +57,33 @@ def optimize(
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
+    zorder_by: Sequence[str] | None = None,
+    curve: Curve = "zorder",
+    full: bool = False,
     engine: Rewriter | None = None,
     dry_run: bool = False,
     min_files: int = 2,
+    commit_bytes: int = COMMIT_BYTES,
     user_metadata: str | None = None,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Rewrite groups of small files as one file each.
+    """Rewrite groups of small files as one file each, or files in an order of their rows.
+
+    A clustered table is laid out by its clustering columns, any other one in an order only where
+    `zorder_by` is given.
 
     Args:
         target_size: About how large files should become, in bytes; `delta.targetFileSize` if None,
             or 128 MiB.
         predicate: Over partition columns: only these partitions.
+        zorder_by: Up to eight columns, or fields of structs, by which reads choose rows.
+        curve: How rows are ordered by several columns; a clustered table's go by "hilbert".
+        full: Lay out all files in the order, and not only new ones with those they fit to.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
         min_files: Smaller groups are not worth a rewrite.
+        commit_bytes: So many bytes, or one group, are rewritten before they are committed; the
+            rest is another commit.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
@@ -74,76 +95,97 @@ def optimize(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(optimize, locals())
-    log = log_of(log)
-    transaction = begin(log, clock=clock, on_event=on_event)
-    snapshot = transaction.snapshot
-    if snapshot is None:
-        raise TableNotFoundError(log.uri)
-    target = target_size_bytes(snapshot, target_size)
-    files = small_files(snapshot, target, predicate)
-    plan = plan_optimize(files, target_size_bytes=target, min_files=min_files)
-    if dry_run or not plan.has_work:
-        return OptimizeResult(plan=plan, dry_run=dry_run)
-    rewriting = Rewriting(transaction, snapshot, engine or rewrite)
-    try:
-        rewriting.run(files, plan, min_files=min_files)
-        if not rewriting.rewrites:
-            return OptimizeResult(plan=plan, dry_run=False)
-        txn = maintenance_txn("optimize", snapshot, f"{target} {predicate!r}")
-        committed = None
-        while committed is None:
-            try:
-                committed = _commit(transaction, rewriting, txn, target, predicate, user_metadata)
-            except CommitConflictError as conflict:
-                # What lives is asked of the version that the next attempt goes on from: whatever is
-                # removed after it, that attempt finds out.
-                transaction = begin(log, clock=clock, on_event=on_event)
-                latest = transaction.snapshot
-                if conflict.kind != "delete delete" or not (
-                    latest and rewriting.keep_what_lives(latest)
-                ):
-                    raise
-    finally:
-        if not transaction.may_be_committed:
-            rewriting.undo()
-    if committed.already_committed:
-        return OptimizeResult(
-            plan=plan, dry_run=False, version=committed.version, already_committed=True
-        )
-    return OptimizeResult(
+    if curve not in ("zorder", "hilbert"):
+        raise InvalidRequestError(f"there is no curve {curve!r}; choose from zorder, hilbert")
+
+    def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+        target = target_size_bytes(snapshot, target_size)
+        order = _order(snapshot, zorder_by, curve)
+        if order is None:
+            files = small_files(snapshot, target, predicate)
+            planned = plan_optimize(files, target_size_bytes=target, min_files=min_files)
+            return planned, partial(_compact, files, min_files)
+        if target < 1:  # asked before all files are
+            return plan_order([], order, target_size_bytes=target), _lay_out
+        files = own_files(snapshot, predicate)
+        planned = plan_order(files, order, target_size_bytes=target, min_files=min_files, full=full)
+        is_clustered = bool(snapshot.clustering_columns)
+        return planned, partial(_lay_out, is_clustered=is_clustered)
+
+    work = Work(
+        log=log_of(log),
         plan=plan,
-        dry_run=False,
-        version=committed.version,
-        files_removed=committed.metrics["numRemovedFiles"],
-        files_added=committed.metrics["numAddedFiles"],
-        bytes_removed=committed.metrics["numRemovedBytes"],
-        bytes_added=committed.metrics["numAddedBytes"],
-    )
-
-
-def _commit(
-    transaction: Transaction,
-    rewriting: Rewriting,
-    txn: Txn,
-    target: int,
-    predicate: Predicate | None,
-    user_metadata: str | None,
-) -> CommitResult:
-    transaction.set_transaction(txn)
-    for each in rewriting.rewrites:
-        transaction.stage(each.staged)
-        transaction.remove(each.inputs, data_change=False)
-    return transaction.commit(
         operation="OPTIMIZE",
-        parameters={
-            "predicate": [] if predicate is None else [predicate_text(predicate)],
-            "targetSize": target,
-        },
-        metrics={
-            "numRemovedFiles": len(rewriting.inputs),
-            "numRemovedBytes": sum(add.size for add in rewriting.inputs),
-            "numAddedFiles": len(rewriting.outputs),
-            "numAddedBytes": sum(add.size for add in rewriting.outputs),
-        },
+        parameters=partial(_parameters, predicate, full),
+        request=_request(target_size, predicate, zorder_by, curve, full),
+        engine=engine or rewrite,
+        commit_bytes=commit_bytes,
         user_metadata=user_metadata,
+        clock=clock,
+        on_event=on_event,
     )
+    return result_of(run(work, dry_run=dry_run), dry_run)
+
+
+def result_of(ran: Ran, dry_run: bool) -> OptimizeResult:
+    """What a run has done, as a caller wants it."""
+    done = ran.already_committed
+    return OptimizeResult(
+        plan=ran.plan,
+        dry_run=dry_run,
+        version=ran.versions[-1] if ran.versions else done.version if done else None,
+        already_committed=done is not None and not ran.versions,
+        num_commits=len(ran.versions),
+        files_removed=ran.total("numRemovedFiles"),
+        files_added=ran.total("numAddedFiles"),
+        bytes_removed=ran.total("numRemovedBytes"),
+        bytes_added=ran.total("numAddedBytes"),
+    )
+
+
+def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> CurveOrder | None:
+    return clustering_order(snapshot) if names is None else zorder(snapshot, names, curve)
+
+
+def _compact(
+    files: Sequence[AddFile],
+    min_files: int,
+    rewriting: Rewriting,
+    plan: OptimizePlan,
+    is_whole: bool,
+) -> None:
+    # A part goes by its own files: the others are for the commits after it.
+    loose = files if is_whole else [add for group in plan.groups for add in group.files]
+    rewriting.run(loose, plan, min_files=min_files)
+
+
+def _lay_out(
+    rewriting: Rewriting, plan: OptimizePlan, _is_whole: bool, *, is_clustered: bool = False
+) -> None:
+    rewriting.run_once(plan, is_clustered=is_clustered)
+
+
+def _request(
+    target_size: int | None,
+    predicate: Predicate | None,
+    zorder_by: Sequence[str] | None,
+    curve: Curve,
+    full: bool,
+) -> str:
+    order = "" if zorder_by is None else f" {list(zorder_by)} {curve}"
+    return f"{target_size} {predicate!r}{order}{' full' if full else ''}"
+
+
+def _parameters(
+    predicate: Predicate | None, full: bool, snapshot: Snapshot, plan: OptimizePlan
+) -> Mapping[str, Any]:
+    names = [name_of_path(path) for path in plan.order.columns] if plan.order else []
+    is_clustered = bool(snapshot.clustering_columns)
+    return {
+        "predicate": [] if predicate is None else [predicate_text(predicate)],
+        "zOrderBy": [] if is_clustered else names,
+        "clusterBy": names if is_clustered else [],
+        "isFull": full,
+        "auto": False,
+        "targetSize": plan.target_size_bytes,
+    }

@@ -9,22 +9,24 @@ therefore becomes one file; a file that fits with no neighbour is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddFile
-from delta_ops.transaction import RewriteGroup
+from delta_ops.transaction import CurveOrder, RewriteGroup
 
 DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
-    """Groups of files, each to become one file."""
+    """Groups of files, each to become one file, or as many as its order is cut into."""
 
     target_size_bytes: int
     groups: tuple[RewriteGroup, ...] = ()
+    order: CurveOrder | None = None
+    """The order of the rows of each group; None: that in which they are."""
 
     @property
     def num_files(self) -> int:
@@ -40,6 +42,17 @@ class OptimizePlan:
     def has_work(self) -> bool:
         """Whether any files are better put together."""
         return bool(self.groups)
+
+    def first_groups(self, max_bytes: int) -> OptimizePlan:
+        """The first groups that have so many bytes together; one at least."""
+        taken: list[RewriteGroup] = []
+        size = 0
+        for group in self.groups:
+            size += sum(add.size for add in group.files)
+            if taken and size > max_bytes:
+                break
+            taken.append(group)
+        return replace(self, groups=tuple(taken))
 
 
 def plan_optimize(
@@ -61,13 +74,10 @@ def plan_optimize(
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
     limit = small_file_limit(target_size_bytes)
-    partitions: dict[frozenset[tuple[str, str | None]], list[AddFile]] = {}
-    for add in files:
-        if add.size < limit:
-            partitions.setdefault(frozenset(add.partition_values.items()), []).append(add)
+    small_files = (add for add in files if add.size < limit)
     groups = [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
-        for small in partitions.values()
+        for small in by_partition(small_files)
         for group in _pack(small, target_size_bytes)
         if len(group) >= min_files
     ]
@@ -75,6 +85,19 @@ def plan_optimize(
         target_size_bytes=target_size_bytes,
         groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
     )
+
+
+def by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
+    """The files of each partition."""
+    partitions: dict[frozenset[tuple[str, str | None]], list[AddFile]] = {}
+    for add in files:
+        partitions.setdefault(frozenset(add.partition_values.items()), []).append(add)
+    return list(partitions.values())
+
+
+def by_age(add: AddFile) -> tuple[int, str]:
+    """A key to sort files by, so that neighbours were written about the same time."""
+    return add.modification_time, add.path
 
 
 def small_file_limit(target_size_bytes: int) -> int:
@@ -85,7 +108,7 @@ def small_file_limit(target_size_bytes: int) -> int:
 def _pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
     group: list[AddFile] = []
     size = 0
-    for add in sorted(files, key=lambda add: (add.modification_time, add.path)):
+    for add in sorted(files, key=by_age):
         if group and size + add.size > target_size_bytes:
             yield group
             group, size = [], 0

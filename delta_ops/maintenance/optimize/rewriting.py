@@ -18,6 +18,7 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
+from delta_ops.maintenance.optimize.cubes import in_new_cube, shared_tags
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -76,12 +77,24 @@ class Rewriting:
                     del loose[add.path]
                 loose.update((add.path, add) for add in self._execute(group))
                 done += 1
-                self._transaction.on_event(
-                    Progress(table=self._snapshot.uri, operation="optimize", done=done, total=total)
-                )
+                self._tell(done, total)
             plan = plan_optimize(
                 loose.values(), target_size_bytes=plan.target_size_bytes, min_files=min_files
             )
+
+    def run_once(self, plan: OptimizePlan, *, is_clustered: bool = False) -> None:
+        """Rewrite each group, whatever becomes of it.
+
+        Raises:
+            DataFileError: A file does not hold the rows that the log says, or cannot be read.
+        """
+        for done, group in enumerate(plan.groups, 1):
+            staged = self._rewrite(group)
+            if group.order is not None:
+                adds = in_new_cube(staged.adds, group.order, is_clustered=is_clustered)
+                staged = replace(staged, adds=adds)
+            self._final.append(Rewrite(inputs=group.files, staged=staged))
+            self._tell(done, len(plan.groups))
 
     def keep_what_lives(self, new: Snapshot) -> bool:
         """Give up the groups of which somebody removed a file; whether the others can be committed.
@@ -117,17 +130,12 @@ class Rewriting:
         )
         # The plan goes by the sizes of drafts; by those of the inputs, one file would be too small.
         target = max(group.target_size_bytes, sum(add.size for add in inputs))
-        staged = self._engine(self._snapshot, RewriteGroup(files=inputs, target_size_bytes=target))
-        try:
-            _validate_row_counts(inputs, staged, self._snapshot)
-        except BaseException:
-            discard(self._transaction.log.storage, staged.adds)
-            raise
-        if len(staged.adds) >= len(group.files):
-            discard(self._transaction.log.storage, staged.adds)
+        staged = self._rewrite(RewriteGroup(files=inputs, target_size_bytes=target))
+        adds = staged.adds
+        if len(adds) >= len(group.files):
+            discard(self._transaction.log.storage, adds)
             return ()
-        adds = tuple(replace(add, data_change=False) for add in staged.adds)
-        rewrite = Rewrite(inputs=inputs, staged=replace(staged, adds=adds))
+        rewrite = Rewrite(inputs=inputs, staged=staged)
         # Noted before what it replaces is deleted: an interrupt in between must not lose it.
         if len(adds) == 1:
             self._drafts[adds[0].path] = rewrite
@@ -137,6 +145,23 @@ class Rewriting:
             discard(self._transaction.log.storage, each.staged.adds)
             del self._drafts[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
+
+    def _rewrite(self, group: RewriteGroup) -> Staged:
+        """What an engine makes of a group, with the tags that all its files have."""
+        staged = self._engine(self._snapshot, group)
+        try:
+            _validate_row_counts(group.files, staged, self._snapshot)
+        except BaseException:
+            discard(self._transaction.log.storage, staged.adds)
+            raise
+        tags = shared_tags(group.files) or None
+        adds = (replace(add, data_change=False, tags=tags) for add in staged.adds)
+        return replace(staged, adds=tuple(adds))
+
+    def _tell(self, done: int, total: int) -> None:
+        self._transaction.on_event(
+            Progress(table=self._snapshot.uri, operation="optimize", done=done, total=total)
+        )
 
 
 def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:

@@ -42,6 +42,17 @@ def small_files(
     return _small_files(snapshot, target_size_bytes, predicate, ADD.names)
 
 
+def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
+    """The live files that may be laid out anew, of whatever size; those outside are left out.
+
+    Raises:
+        InvalidRequestError: The predicate is about other than partition columns.
+    """
+    if predicate is not None:
+        _validate_predicate(predicate, snapshot)
+    return _small_files(snapshot, None, predicate, ADD.names)
+
+
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
     """Small files with no more than a plan needs: statistics are not read."""
     names = ["path", "partitionValues", "size", "modificationTime"]
@@ -49,12 +60,17 @@ def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile
 
 
 def _small_files(
-    snapshot: Snapshot, target_size_bytes: int, predicate: Predicate | None, names: Sequence[str]
+    snapshot: Snapshot,
+    target_size_bytes: int | None,
+    predicate: Predicate | None,
+    names: Sequence[str],
 ) -> list[AddFile]:
-    limit = min(small_file_limit(target_size_bytes), _MAX_SIZE_BYTES)
     found: list[AddFile] = []
     for table in snapshot.stream_live(names):
-        small = table.filter(pc.less(table["size"], limit))
+        small = table
+        if target_size_bytes is not None:
+            limit = min(small_file_limit(target_size_bytes), _MAX_SIZE_BYTES)
+            small = table.filter(pc.less(table["size"], limit))
         if predicate is not None:
             small = match_files(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_add_missing_columns(small))

@@ -1,0 +1,223 @@
+"""Ordered rewrite: the rows of a group's files sorted along a curve, and cut into new files."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from delta_ops.arrow.curve import best_cut
+from delta_ops.arrow.data_file_write import discard
+from delta_ops.arrow.ordered_rows import SAMPLE_ROWS, Piece, SortedRows, Sorting, sorted_pieces
+from delta_ops.arrow.scan import num_live_rows, read_kept
+from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
+from delta_ops.storage.concurrency import run_ahead
+from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
+
+MEMORY_BYTES = 256 << 20
+"""Rows that are in memory at once, about; more of them wait in files of the temporary folder."""
+_WRITES = max(2, os.cpu_count() or 1)
+_SAMPLED_FILES = 256
+_PIECES = 8
+"""Pieces that make a file, so that its size can be met."""
+_FILE_SLACK = 0.25
+"""How far the rows of a file may be from those that are wanted, as a share of these."""
+_KEY_BITS = 64
+
+WriteFile = Callable[[Iterable[pa.RecordBatch]], AddFile]
+
+
+def write_in_order(
+    snapshot: Snapshot,
+    group: RewriteGroup,
+    order: CurveOrder,
+    write_file: WriteFile,
+    names: Sequence[str],
+    memory_bytes: int = MEMORY_BYTES,
+) -> tuple[list[AddFile], int]:
+    """The new files, in their order along the curve, and how many rows they have.
+
+    Args:
+        write_file: Writes rows of the group's partition to a file; called in threads.
+        names: Columns of the files.
+    """
+    num_rows = num_live_rows(snapshot, group.files)
+    size = sum(add.size for add in group.files)
+    num_files = max(1, round(size / group.target_size_bytes))
+    written = _Written(snapshot, write_file, group, -(-num_rows // num_files))
+    try:
+        with TemporaryDirectory(prefix="delta_ops-") as folder:
+            pieces = sorted_pieces(
+                read_kept(snapshot, group.files, names),
+                Sorting(order=order, folder=folder, memory_bytes=memory_bytes),
+                num_rows,
+                partial(_sample, snapshot, group.files, order, num_rows),
+                num_files * _PIECES,
+            )
+            calls = (
+                (sum(piece.num_bytes for piece in run), partial(written.write, run))
+                for run in _runs(pieces, lambda: written.file_rows, len(order.columns))
+            )
+            with closing(run_ahead(calls, memory_bytes, _WRITES)) as results:
+                adds = [add for each in results for add in each]
+            written.raise_failure()
+    except BaseException:  # an interrupt too would leave files that nobody names
+        written.give_up()
+        raise
+    return adds, sum(piece.num_rows for piece in pieces)
+
+
+class _Written:
+    """The files that threads write; one that is finished after somebody gave up is deleted."""
+
+    def __init__(
+        self, snapshot: Snapshot, write_file: WriteFile, group: RewriteGroup, file_rows: int
+    ) -> None:
+        self._storage, self._write_file = snapshot.storage, write_file
+        self._target, self._expected = group.target_size_bytes, file_rows
+        self._num_axes = len(group.order.columns) if group.order else 1
+        self._num_rows = self._num_bytes = 0
+        self._lock = threading.Lock()
+        self._adds: list[AddFile] = []
+        self._failures: list[BaseException] = []
+        self._is_given_up = False
+
+    @property
+    def file_rows(self) -> int:
+        """How many rows make a file, by what those written have come to."""
+        if 2 * self._num_bytes <= self._target:  # of a few rows, most is the footer
+            return max(1, self._expected)
+        return max(1, self._num_rows * self._target // self._num_bytes)
+
+    def write(self, pieces: Sequence[Piece]) -> list[AddFile]:
+        """Write pieces to as many files as their rows make."""
+        adds = []
+        try:
+            num_rows, file_rows = sum(piece.num_rows for piece in pieces), self.file_rows
+            num_files = max(1, round(num_rows / file_rows))
+            rows = (each for piece in pieces for each in piece.tables())
+            for batches in _files(rows, file_rows, num_files, self._num_axes):
+                if self._failures or self._is_given_up:
+                    break
+                adds.append(self._keep(self._write_file(batches)))
+            with self._lock:
+                self._num_rows += num_rows
+                self._num_bytes += sum(add.size for add in adds)
+        except BaseException as error:
+            self._failures.append(error)
+        return adds
+
+    def raise_failure(self) -> None:
+        """Raise the first failure, if there is one."""
+        if self._failures:
+            raise self._failures[0]
+
+    def give_up(self) -> None:
+        """Delete what was written and what is being written."""
+        with self._lock:
+            self._is_given_up = True
+            adds, self._adds = self._adds, []
+        discard(self._storage, adds)
+
+    def _keep(self, add: AddFile) -> AddFile:
+        with self._lock:
+            if not self._is_given_up:
+                self._adds.append(add)
+                return add
+        discard(self._storage, [add])
+        return add
+
+
+def _runs(
+    pieces: Sequence[Piece], file_rows: Callable[[], int], num_axes: int
+) -> Iterator[Sequence[Piece]]:
+    """Neighbours that make about one file, or a piece that makes several."""
+    first = 0
+    while first < len(pieces):
+        last = _end_of_file(pieces, first, file_rows(), num_axes)
+        yield pieces[first:last]
+        first = last
+
+
+def _end_of_file(pieces: Sequence[Piece], first: int, wanted: int, num_axes: int) -> int:
+    """Where larger cells of the curve meet, if that is near; else where it was wanted."""
+    ends: list[tuple[int, int]] = []
+    num_rows = 0
+    for end in range(first + 1, len(pieces) + 1):
+        num_rows += pieces[end - 1].num_rows
+        ends.append((end, abs(num_rows - wanted)))
+        if num_rows > wanted * (1 + _FILE_SLACK):
+            break
+    near = [end for end, away in ends if away <= wanted * _FILE_SLACK]
+    away_of = dict(ends)
+    if not near:
+        return min(away_of, key=away_of.__getitem__)
+
+    def step(end: int) -> int:
+        if end == len(pieces) or num_axes == 1:
+            return _KEY_BITS
+        return (pieces[end - 1].begins ^ pieces[end].begins).bit_length()
+
+    return max(near, key=lambda end: (step(end), -away_of[end]))
+
+
+def _files(
+    rows: Iterator[SortedRows], file_rows: int, num_files: int, num_axes: int
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows of each file; cut between places where one is near, since no file need then be
+    opened for the rows of another.
+    """
+    rest: list[SortedRows] = []
+
+    def batches(wanted: int | None) -> Iterator[pa.RecordBatch]:
+        taken = 0
+        while each := rest.pop() if rest else next(rows, None):
+            if wanted is None or taken + len(each.places) <= wanted:
+                taken += len(each.places)
+                yield each.rows
+                continue
+            slack = int(wanted * _FILE_SLACK)
+            cut = best_cut(each.places, wanted - taken, slack, num_axes)
+            if cut < len(each.places):
+                rest.append(SortedRows(rows=each.rows.slice(cut), places=each.places[cut:]))
+            yield each.rows.slice(0, cut)
+            return
+
+    for number in range(num_files):
+        is_last = number == num_files - 1
+        own = batches(None if is_last else file_rows)
+        first = list(islice(own, 1))
+        if not first:
+            return
+        yield _chained(first, own)
+
+
+def _chained(
+    first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    while first:
+        yield first.pop()
+    yield from rest
+
+
+def _sample(
+    snapshot: Snapshot, files: Sequence[AddFile], order: CurveOrder, num_rows: int
+) -> pa.RecordBatch:
+    """Some rows of files that are spread evenly over the group, with the columns of the order."""
+    chosen = files[:: -(-len(files) // _SAMPLED_FILES)]
+    share = num_live_rows(snapshot, chosen) or num_rows
+    step = -(-share // SAMPLE_ROWS)
+    names = list(dict.fromkeys(path[0] for path in order.columns))
+    taken, first = [], 0
+    for batch in read_kept(snapshot, chosen, names):
+        taken.append(batch.take(pa.array(np.arange(-first % step, len(batch), step))))
+        first += len(batch)
+    return pa.concat_batches(taken)

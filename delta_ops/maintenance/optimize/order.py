@@ -1,0 +1,101 @@
+"""The order that a table, or whoever optimizes it, asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.column_mapping import physical_path
+from delta_ops.protocol.column_names import name_of_path, path_of_name
+from delta_ops.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DecimalType,
+    drop_hidden,
+    leaves,
+)
+from delta_ops.protocol.schema_changes import find_by_path
+from delta_ops.protocol.stats import ColumnPath, indexed_data_leaves
+from delta_ops.transaction.rewrite_group import MAX_ORDER_COLUMNS, Curve, CurveOrder
+
+_ORDERED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY, BOOLEAN)
+_WITHOUT_BOUNDS = (BINARY, BOOLEAN)
+"""Files are not told apart by them, but row groups are."""
+
+
+def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder:
+    """The order by columns of these names.
+
+    Raises:
+        InvalidRequestError: There is no such column, it has no order or no statistics, it is named
+            twice or is a partition column, there are too many, or the table has an order of its
+            own.
+    """
+    table, schema = snapshot.uri, snapshot.schema
+    if snapshot.clustering_columns:
+        raise InvalidRequestError(
+            f"{table} is clustered, so that optimize lays it out by its clustering columns; leave "
+            "out zorder_by, or cluster the table by other columns (ddl.cluster_by)"
+        )
+    paths = tuple(find_by_path(schema, path_of_name(name, schema))[0] for name in names)
+    if not paths or len(paths) > MAX_ORDER_COLUMNS or len(set(paths)) < len(paths):
+        raise InvalidRequestError(
+            f"{table}: rows are ordered by one to {MAX_ORDER_COLUMNS} columns, each named once, "
+            f"not by {', '.join(names) or 'none'}"
+        )
+    for path in paths:
+        _validate(path, snapshot)
+    return CurveOrder(columns=paths, curve=curve)
+
+
+def clustering_order(snapshot: Snapshot) -> CurveOrder | None:
+    """The order by the table's clustering columns; None if it has none."""
+    clustered_by = snapshot.clustering_columns
+    if not clustered_by:
+        return None
+    definition = snapshot.definition
+    names = zip(leaves(definition.physical_schema), leaves(definition.schema), strict=True)
+    logical = {stored: path for (stored, _), (path, _) in names}
+    missing = next((path for path in clustered_by if path not in logical), None)
+    if missing is not None:
+        raise InvalidRequestError(
+            f"{snapshot.uri} is clustered by a column that it does not have "
+            f"({name_of_path(missing)}); cluster it anew (ddl.cluster_by)"
+        )
+    return CurveOrder(columns=tuple(logical[path] for path in clustered_by), curve="hilbert")
+
+
+def _validate(path: ColumnPath, snapshot: Snapshot) -> None:
+    table, name, definition = snapshot.uri, name_of_path(path), snapshot.definition
+    if path[0] in definition.partition_columns:
+        raise InvalidRequestError(
+            f"{table}: column {name} is a partition column, of which each file has one value; "
+            "leave it out"
+        )
+    data_type = dict(leaves(snapshot.schema)).get(path)
+    if not (isinstance(data_type, DecimalType) or data_type in _ORDERED):
+        raise InvalidRequestError(
+            f"{table}: column {name} has no order, so rows cannot be laid out by it; choose a "
+            "column of numbers, texts, dates or times"
+        )
+    indexed = indexed_data_leaves(
+        drop_hidden(definition.physical_schema),
+        tuple(definition.partition_names.values()),
+        definition.stats_settings,
+    )
+    if physical_path(path, snapshot.schema) in (known for known, _ in indexed):
+        return
+    if data_type not in _WITHOUT_BOUNDS:
+        raise InvalidRequestError(
+            f"{table}: files have no statistics of column {name}, so no read would gain by the "
+            "order; name it in delta.dataSkippingStatsColumns, or raise "
+            "delta.dataSkippingNumIndexedCols"
+        )

@@ -1,0 +1,193 @@
+"""Rows laid out in an order, on real tables."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.errors import CommitConflictError, InvalidRequestError
+from delta_ops.maintenance import optimize
+from delta_ops.transaction import RewriteGroup, Staged, cluster_by, set_properties
+from tests.tables import live_paths, rows, rows_by_deltalake
+
+FILE = 4_000
+
+
+def scattered(root: Path, commits: int = 6, **options: Any) -> DeltaLog:
+    """Files each of which has values from everywhere."""
+    numbers = random.Random(1).sample(range(1_000 * commits), 1_000 * commits)
+    for part in range(commits):
+        ids = numbers[part::commits]
+        data = pa.table({"id": ids, "x": [-n for n in ids], "p": ["ab"[part % 2]] * 1_000})
+        da.write(root, data, **options)
+    return DeltaLog(root)
+
+
+def info_of(log: DeltaLog, version: int) -> dict[str, Any]:
+    text = (Path(log.uri) / "_delta_log" / f"{version:020d}.json").read_text()
+    (info,) = [line for line in map(json.loads, text.splitlines()) if "commitInfo" in line]
+    found: dict[str, Any] = info["commitInfo"]
+    return found
+
+
+def test_the_rows_stay_and_reads_open_fewer_files(tmp_path: Path) -> None:
+    log = scattered(tmp_path)
+    before = rows(da.to_table(log))
+    result = optimize(log, zorder_by=["id", "x"], target_size=FILE)
+    assert result.version == 6
+    assert (result.files_removed, result.files_added > 3) == (6, True)
+    assert rows(da.to_table(log)) == before == rows_by_deltalake(tmp_path)
+    assert len(log.snapshot().add_files(col("id") == 77)) == 1
+    assert live_paths(log)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_second_run_has_nothing_to_do(tmp_path: Path, full: bool) -> None:
+    log = scattered(tmp_path, partition_by=["p"])
+    optimize(log, zorder_by=["id"], target_size=FILE, full=full)
+    again = optimize(log, zorder_by=["id"], target_size=FILE, full=full)
+    assert (again.plan.has_work, again.version) == (False, None)
+
+
+def test_the_commit_tells_what_it_did_as_the_reference_does(tmp_path: Path) -> None:
+    log = scattered(tmp_path)
+    optimize(log, zorder_by=["id", "x"], target_size=FILE)
+    info = info_of(log, 6)
+    parameters, metrics = info["operationParameters"], info["operationMetrics"]
+    assert info["operation"] == "OPTIMIZE"
+    assert (parameters["zOrderBy"], parameters["clusterBy"]) == ('["id","x"]', "[]")
+    assert int(metrics["minFileSize"]) <= int(metrics["p50FileSize"]) <= int(metrics["maxFileSize"])
+    assert {add.data_change for add in log.snapshot().add_files()} == {False}
+
+
+def test_new_files_are_laid_out_and_large_cubes_left(tmp_path: Path) -> None:
+    log = scattered(tmp_path, commits=20)
+    optimize(log, zorder_by=["id"], target_size=FILE)
+    cube = set(live_paths(log))
+    for _ in range(2):
+        da.write(tmp_path, pa.table({"id": [1, 2], "x": [3, 4], "p": ["a", "b"]}))
+    result = optimize(log, zorder_by=["id"], target_size=FILE)
+    assert (result.files_removed, result.files_added) == (2, 1)
+    assert cube < set(live_paths(log))
+    assert not optimize(log, zorder_by=["id"], target_size=FILE).plan.has_work
+
+
+def test_a_clustered_table_is_laid_out_by_its_columns(tmp_path: Path) -> None:
+    log = scattered(tmp_path)
+    cluster_by(tmp_path, ["id"])
+    result = optimize(log, target_size=FILE)
+    adds = log.snapshot().add_files()
+    assert {add.clustering_provider for add in adds} == {"liquid"}
+    assert len(log.snapshot().add_files(col("id") == 77)) == 1
+    assert result.version is not None
+    assert info_of(log, result.version)["operationParameters"]["clusterBy"] == '["id"]'
+    assert not optimize(log, target_size=FILE).plan.has_work
+    assert not optimize(log, target_size=FILE, full=True).plan.has_work
+
+
+def test_a_run_of_many_bytes_commits_as_it_goes(tmp_path: Path) -> None:
+    log = scattered(tmp_path, partition_by=["p"])
+    before = rows(da.to_table(log))
+    result = optimize(log, zorder_by=["id"], target_size=FILE, commit_bytes=1)
+    assert (result.num_commits, result.version, result.files_removed) == (2, 7, 6)
+    assert rows(da.to_table(log)) == before
+
+
+def test_small_files_are_put_together_in_several_commits(tmp_path: Path) -> None:
+    log = scattered(tmp_path, partition_by=["p"])
+    before = rows(da.to_table(log))
+    result = optimize(log, commit_bytes=1)
+    assert (result.num_commits, result.files_removed, result.files_added) == (2, 6, 2)
+    assert rows(da.to_table(log)) == before
+
+
+def test_what_is_lost_to_others_costs_only_its_part(tmp_path: Path) -> None:
+    log = scattered(tmp_path, partition_by=["p"])
+    todo = [lambda: da.write(
+        tmp_path, pa.table({"id": [9], "x": [9], "p": ["a"]}), "overwrite",
+        replace_where=col("p") == "a",
+    )]  # fmt: skip
+
+    def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        staged = da.rewrite(snapshot, group)
+        if todo:
+            todo.pop()()
+        return staged
+
+    result = optimize(log, zorder_by=["id"], target_size=FILE, commit_bytes=1, engine=engine)
+    assert (result.num_commits, result.files_removed) == (1, 3)
+    assert da.count_rows(log, col("p") == "a") == 1
+
+
+def test_all_that_is_lost_to_others_is_an_error(tmp_path: Path) -> None:
+    log = scattered(tmp_path)
+
+    def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        staged = da.rewrite(snapshot, group)
+        da.write(tmp_path, pa.table({"id": [9], "x": [9], "p": ["a"]}), "overwrite")
+        return staged
+
+    with pytest.raises(CommitConflictError):
+        optimize(log, zorder_by=["id"], engine=engine)
+    assert da.count_rows(log) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"zorder_by": ["p"]}, "is a partition column", id="a partition column"),
+        pytest.param({"zorder_by": ["l"]}, "has no order", id="a list"),
+        pytest.param({"zorder_by": ["z"]}, "z", id="a column that is not there"),
+        pytest.param({"zorder_by": []}, "one to 8 columns", id="no column"),
+        pytest.param({"zorder_by": ["id", "ID"]}, "each named once", id="a column twice"),
+        pytest.param({"zorder_by": ["late"]}, "dataSkippingStatsColumns", id="no statistics"),
+        pytest.param({"zorder_by": ["id"], "curve": "peano"}, "no curve", id="no such curve"),
+        pytest.param({"zorder_by": ["id"], "target_size": 0}, "positive", id="no size"),
+        pytest.param({"zorder_by": ["id"], "predicate": col("id") == 1}, "partition", id="rows"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_file_is_read(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    data = pa.table({"id": [1, 2], "p": ["a", "b"], "l": [[1], [2]], "late": [1, 2]})
+    properties = {"delta.dataSkippingNumIndexedCols": "1"}
+    da.write(tmp_path, data, partition_by=["p"], configuration=properties)
+    for path in tmp_path.rglob("*.parquet"):
+        path.unlink()
+    with pytest.raises(InvalidRequestError, match=message):
+        optimize(tmp_path, **options)
+
+
+def test_a_clustered_table_has_no_other_order(tmp_path: Path) -> None:
+    log = scattered(tmp_path, commits=2)
+    cluster_by(tmp_path, ["id"])
+    with pytest.raises(InvalidRequestError, match="is clustered"):
+        optimize(log, zorder_by=["x"])
+
+
+def test_an_engine_that_cannot_order_rows_is_asked_first(tmp_path: Path) -> None:
+    log = scattered(tmp_path, commits=2)
+
+    def engine(_: Snapshot, group: RewriteGroup) -> Staged:
+        assert group.order is not None
+        raise InvalidRequestError("it does not sort")
+
+    files = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match="does not sort"):
+        optimize(log, zorder_by=["x"], engine=engine)
+    assert sorted(tmp_path.rglob("*")) == files
+
+
+def test_what_readers_of_changes_are_told_stays(tmp_path: Path) -> None:
+    log = scattered(tmp_path, commits=2)
+    set_properties(tmp_path, {"delta.enableChangeDataFeed": "true"})
+    version = optimize(log, zorder_by=["id"]).version
+    assert version is not None
+    assert sum(map(len, da.read_changes(log, version))) == 0
