@@ -81,7 +81,7 @@ def sorted_pieces(
         batches: The rows; all of one schema.
         num_rows: How many there are.
         sample: Gives some of them, spread evenly; called only where they do not fit into memory.
-        at_least: So many pieces are wanted.
+        at_least: The least number of pieces, if places differ.
     """
     return _pieces(batches, sorting, num_rows, sample, at_least, 0)
 
