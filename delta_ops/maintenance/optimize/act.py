@@ -82,8 +82,8 @@ def optimize(
         full: Lay out all files in the order, and not only new ones with those they fit to.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
         min_files: Smaller groups are not worth a rewrite.
-        commit_bytes: So many bytes, or one group, are rewritten before they are committed; the
-            rest is another commit.
+        commit_bytes: How much is rewritten before it is committed, one group at least; the rest is
+            another commit.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
