@@ -107,7 +107,7 @@ def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
 
     def numbers(values: pa.Array) -> npt.NDArray[Any]:
         values = values.cast(pa.binary()).fill_null(b"")
-        found = _padded(values, skipped, width)
+        found = _pad(values, skipped, width)
         if skipped:
             heads = pc.binary_slice(values, 0, skipped)
             # Beyond the sample, both ways: texts that begin otherwise.
@@ -122,7 +122,7 @@ def _longest(values: pa.Array) -> int:
     return pc.max(pc.binary_length(values)).as_py() or 0 if len(values) else 0
 
 
-def _padded(values: pa.Array, skipped: int, width: int) -> npt.NDArray[Any]:
+def _pad(values: pa.Array, skipped: int, width: int) -> npt.NDArray[Any]:
     """Bytes of each value from a place on, filled up with zeros."""
     offsets = np.frombuffer(values.buffers()[1], np.int32)
     offsets = offsets[values.offset : values.offset + len(values) + 1]

@@ -197,12 +197,10 @@ def _files(
         first = list(islice(own, 1))
         if not first:
             return
-        yield _chained(first, own)
+        yield _chain(first, own)
 
 
-def _chained(
-    first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _chain(first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     while first:
         yield first.pop()
     yield from rest

@@ -165,7 +165,7 @@ def _fill(
         numbers = np.searchsorted(bounds, found, "right").astype(np.uint16)
         order = np.argsort(numbers, kind="stable")  # of so short numbers, in linear time
         together = pa.RecordBatch.from_arrays(
-            [*rows.columns, pa.array(found)], schema=_with_places(rows.schema)
+            [*rows.columns, pa.array(found)], schema=_add_places(rows.schema)
         ).take(pa.array(order))
         if buckets is None:
             folder = mkdtemp(dir=sorting.folder)
@@ -211,7 +211,7 @@ def _cut_again(
     with pa.OSFile(path, "wb") as sink:
         writer = None
         for batch in batches:
-            schema = schema or _without_places(batch.schema)
+            schema = schema or _drop_places(batch.schema)
             rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema)
             writer = writer or pa.ipc.new_stream(sink, schema)
             writer.write_batch(rows)
@@ -220,12 +220,12 @@ def _cut_again(
         assert writer
         writer.close()
 
-    def stored() -> Iterator[pa.RecordBatch]:
+    def read_stored() -> Iterator[pa.RecordBatch]:
         with pa.OSFile(path) as file, pa.ipc.open_stream(file) as stream:
             yield from stream
         os.unlink(path)
 
-    pieces = _pieces(stored(), sorting, num_rows, lambda: _one_batch(taken), 2, num_cuts)
+    pieces = _pieces(read_stored(), sorting, num_rows, lambda: _one_batch(taken), 2, num_cuts)
     for piece in pieces:
         yield from piece.tables()
 
@@ -236,7 +236,7 @@ def _sort(rows: pa.RecordBatch, sorting: Sorting) -> SortedRows:
         order = _order_by_values(field_of(rows, sorting.order.columns[0]))
     else:
         order = np.argsort(found)
-    plain = pa.RecordBatch.from_arrays(rows.columns[:-1], schema=_without_places(rows.schema))
+    plain = pa.RecordBatch.from_arrays(rows.columns[:-1], schema=_drop_places(rows.schema))
     return SortedRows(rows=plain.take(pa.array(order)), places=found[order])
 
 
@@ -278,9 +278,9 @@ def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _with_places(schema: pa.Schema) -> pa.Schema:
+def _add_places(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field("", pa.uint64()))
 
 
-def _without_places(schema: pa.Schema) -> pa.Schema:
+def _drop_places(schema: pa.Schema) -> pa.Schema:
     return pa.schema(list(schema)[:-1])

@@ -28,7 +28,7 @@ def cube_of(add: AddFile, order: CurveOrder) -> str | None:
     return tags.get(_ID)
 
 
-def in_new_cube(
+def mark_cube(
     adds: Iterable[AddFile], order: CurveOrder, *, is_clustered: bool
 ) -> tuple[AddFile, ...]:
     """Files that were written together in an order, as the files of a new cube."""

@@ -77,7 +77,7 @@ def plan_optimize(
     small_files = (add for add in files if add.size < limit)
     groups = [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
-        for small in by_partition(small_files)
+        for small in split_by_partition(small_files)
         for group in _pack(small, target_size_bytes)
         if len(group) >= min_files
     ]
@@ -87,7 +87,7 @@ def plan_optimize(
     )
 
 
-def by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
+def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
     """The files of each partition."""
     partitions: dict[frozenset[tuple[str, str | None]], list[AddFile]] = {}
     for add in files:
@@ -95,7 +95,7 @@ def by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
     return list(partitions.values())
 
 
-def by_age(add: AddFile) -> tuple[int, str]:
+def age_key(add: AddFile) -> tuple[int, str]:
     """A key to sort files by, so that neighbours were written about the same time."""
     return add.modification_time, add.path
 
@@ -108,7 +108,7 @@ def small_file_limit(target_size_bytes: int) -> int:
 def _pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
     group: list[AddFile] = []
     size = 0
-    for add in sorted(files, key=by_age):
+    for add in sorted(files, key=age_key):
         if group and size + add.size > target_size_bytes:
             yield group
             group, size = [], 0

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance.optimize.cubes import PROVIDER, cube_of
-from delta_ops.maintenance.optimize.plan import OptimizePlan, by_age, by_partition
+from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, split_by_partition
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
@@ -44,10 +44,10 @@ def plan_order(
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
     ours = (add for add in files if add.clustering_provider in (None, PROVIDER))
-    chosen = (_choose(of_partition, order, full) for of_partition in by_partition(ours))
+    chosen = (_choose(of_partition, order, full) for of_partition in split_by_partition(ours))
     groups = [
         RewriteGroup(
-            files=tuple(sorted(group, key=by_age)),
+            files=tuple(sorted(group, key=age_key)),
             target_size_bytes=target_size_bytes,
             order=order,
         )

@@ -18,7 +18,7 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.optimize.cubes import in_new_cube, shared_tags
+from delta_ops.maintenance.optimize.cubes import mark_cube, shared_tags
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
@@ -91,7 +91,7 @@ class Rewriting:
         for done, group in enumerate(plan.groups, 1):
             staged = self._rewrite(group)
             if group.order is not None:
-                adds = in_new_cube(staged.adds, group.order, is_clustered=is_clustered)
+                adds = mark_cube(staged.adds, group.order, is_clustered=is_clustered)
                 staged = replace(staged, adds=adds)
             self._final.append(Rewrite(inputs=group.files, staged=staged))
             self._tell(done, len(plan.groups))
