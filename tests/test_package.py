@@ -5,15 +5,19 @@ from __future__ import annotations
 import configparser
 import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name as canonical_name
 
 import delta_ops.arrow as da
 
@@ -64,6 +68,97 @@ def test_without_its_extra_a_package_says_what_to_install(
     assert shown.stdout == (
         f"{module} needs the package {package}; install it with: pip install 'delta_ops[{extra}]'\n"
     )
+
+
+HIDING = """
+import importlib.abc, sys
+
+class Hide(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {other}:
+            raise ModuleNotFoundError(f"no module {{name}}", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+ROWS = """
+import sys, delta_ops.arrow as da, pyarrow as pa
+from delta_ops import DeltaLog, col
+from delta_ops.maintenance import create_checkpoint, optimize, vacuum
+place = sys.argv[1] + "/t"
+da.write(place, pa.table({"a": [1, 2, 3], "p": ["x", "y", "x"]}), partition_by=["p"])
+da.delete(place, col("a") == 1)
+da.update(place, {"a": "a + 1"})
+merge = da.merge(place, pa.table({"a": [3, 9], "p": ["y", "z"]}), "target.a = source.a")
+merge.when_matched_delete().when_not_matched_insert_all().execute()
+create_checkpoint(DeltaLog(place))
+optimize(DeltaLog(place))
+vacuum(DeltaLog(place), dry_run=True)
+print(sorted(da.to_table(place)["a"].to_pylist()))
+"""
+ASSET = """
+import sys, dagster as dg, pyarrow as pa
+from delta_ops.orchestration import DeltaIOManager
+
+@dg.asset
+def numbers() -> pa.Table:
+    return pa.table({"a": [4, 9]})
+
+@dg.asset
+def same(numbers: pa.Table) -> pa.Table:
+    return numbers
+
+done = dg.materialize([numbers, same], resources={"io_manager": DeltaIOManager(root=sys.argv[1])})
+print(done.output_for_node("same")["a"].to_pylist())
+"""
+COMMAND = """
+import json, sys, delta_ops.arrow as da, pyarrow as pa
+da.write(sys.argv[1] + "/t", pa.table({"a": [4, 9]}))
+from click.testing import CliRunner
+from delta_ops.cli.main import cli
+shown = CliRunner().invoke(cli, ["show", sys.argv[1] + "/t", "--json"])
+print([4, 9] if json.loads(shown.output)["num_files"] == 1 else shown.output)
+"""
+
+
+@pytest.mark.parametrize(
+    ("extras", "program"),
+    [
+        pytest.param([], ROWS, id="the log, rows and maintenance without an extra"),
+        pytest.param(["dagster"], ASSET, id="assets of Dagster"),
+        pytest.param(["cli"], COMMAND, id="the command"),
+    ],
+)
+def test_what_is_installed_with_an_extra_is_all_that_it_needs(
+    extras: list[str], program: str, tmp_path: Path
+) -> None:
+    """Packages that nothing of it requires are there, and cannot be imported."""
+    required = distributions_for("delta_ops", extras)
+    owners = packages_distributions()
+    other = [name for name, by in owners.items() if required.isdisjoint(map(canonical_name, by))]
+    shown = subprocess.run(
+        [sys.executable, "-c", HIDING.format(other=set(other)) + program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "DAGSTER_HOME": ""},
+    )
+    assert shown.stdout.strip().splitlines()[-1:] == ["[4, 9]"], shown.stderr[-2000:]
+
+
+def distributions_for(name: str, extras: Iterable[str] = ()) -> set[str]:
+    """The names of a distribution and of all that it requires."""
+    found: set[tuple[str, str]] = set()
+    todo = [(canonical_name(name), extra) for extra in ("", *extras)]
+    while todo:
+        one, extra = todo.pop()
+        if (one, extra) in found:
+            continue
+        found.add((one, extra))
+        for text in requires(one) or ():
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                todo += [(canonical_name(needed.name), each) for each in ("", *needed.extras)]
+    return {one for one, _ in found}
 
 
 def test_the_package_says_its_version() -> None:
