@@ -101,8 +101,9 @@ def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.A
     """The column with new values, in their order, where the mask is true."""
     if len(values) == len(column):
         return values
-    if not pa.types.is_nested(column.type):
+    if pa.types.is_primitive(column.type):
         return pc.replace_with_mask(column, mask, values)
+    # For texts this takes a third of the time, and nested values cannot be replaced.
     numbers = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), len(column) - 1)
     places = pc.if_else(mask, numbers, pa.arange(0, len(column)))
     return pa.concat_arrays([column, values]).take(places)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import evaluate
@@ -38,6 +39,22 @@ class MergeKeys:
     """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`."""
     covering: Predicate
     """True of every row of the target that can meet one of the source."""
+
+    def near(self, values: Any) -> pa.Table:
+        """The rows of `table` that can equal some of these in the first key.
+
+        A hash table of all keys for each file would cost more than to read the file.
+
+        Args:
+            values: First keys of the target.
+        """
+        if pt.is_floating(values.type) or pt.is_boolean(values.type):
+            return self.table  # NaN equals NaN, and has no place among the others
+        bounds = pc.min_max(values)
+        first = self.table["key0"]
+        lowest, highest = bounds["min"], bounds["max"]
+        is_near = pc.and_(pc.greater_equal(first, lowest), pc.less_equal(first, highest))
+        return self.table.filter(is_near)
 
 
 def load_keys(

@@ -153,9 +153,10 @@ def _join(matching: Matching, group: pa.Table) -> _Pairs:
     join = HashJoinNodeOptions("inner", names, names, ["row"], ["source_row"])
     inputs = [
         Declaration("table_source", TableSourceNodeOptions(each))
-        for each in (left, matching.keys.table)
+        for each in (left, matching.keys.near(keys[0]))
     ]
-    joined = Declaration("hashjoin", join, inputs).to_table()
+    # Here and now: files are matched beside each other.
+    joined = Declaration("hashjoin", join, inputs).to_table(use_threads=False)
     rows, source_rows = (join_chunks(joined[name]) for name in ("row", "source_row"))
     order = pc.sort_indices(rows)
     return _Pairs(rows.take(order), source_rows.take(order))

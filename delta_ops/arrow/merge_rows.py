@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -164,11 +165,10 @@ class MergedRows:
         return batch
 
     def _change(self, batch: pa.RecordBatch, matches: FileMatches) -> pa.RecordBatch:
-        numbers = pa.arange(0, len(batch))
         columns = self._fit_columns(batch)
         stays = None
         for clause, chosen, source_rows in self._split_by_clause(matches):
-            mask = pc.is_in(numbers, value_set=chosen)
+            mask = _mask_of(chosen, len(batch))
             if clause.assignments is None:
                 kept = pc.invert(mask)
                 stays = kept if stays is None else pc.and_(stays, kept)
@@ -262,3 +262,10 @@ class MergedRows:
 def _number(scalar: Any) -> int:
     number: int = scalar.as_py()
     return number
+
+
+def _mask_of(numbers: pa.Int64Array, num_rows: int) -> pa.BooleanArray:
+    """True in the rows of these numbers."""
+    mask = np.zeros(num_rows, dtype=bool)
+    mask[numbers.to_numpy()] = True
+    return pa.array(mask)

@@ -174,16 +174,20 @@ def read_files(
 
 
 def read_kept(
-    snapshot: Snapshot, files: Iterable[AddFile], columns: Sequence[str] | None = None
+    snapshot: Snapshot,
+    files: Iterable[AddFile],
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of live files as they are stored, with what they keep wherever they are written.
 
     Args:
         columns: Any of the table's and of `row_tracking.tracked_definition`; None: all of these.
+        predicate: Keeps the rows for which it is true.
     """
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     names = stored.arrow_schema.names if columns is None else columns
-    return read_files(snapshot, files, names, None, stored)
+    return read_files(snapshot, files, names, predicate, stored)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:

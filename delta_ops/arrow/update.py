@@ -171,8 +171,11 @@ def _new_rows(
     snapshot: Snapshot, planned: _Update, files: Sequence[AddFile]
 ) -> Iterator[pa.RecordBatch]:
     """The rows that match, with their new values."""
-    for batch in read_kept(snapshot, files):
-        matching = batch.filter(planned.condition.mask(batch))
+    condition = planned.condition
+    # A predicate is asked by the threads that read.
+    predicate = condition.implied if condition.is_implied else None
+    for batch in read_kept(snapshot, files, predicate=predicate):
+        matching = batch if predicate is not None else batch.filter(condition.mask(batch))
         if len(matching):
             yield _update_batch(planned, matching, pa.repeat(True, len(matching)))
 
