@@ -52,6 +52,8 @@ class AssetWrite:
     """Whether the asset has partitions; some of its rows are then another run's."""
     data_versions: Sequence[str]
     """Data versions that Dagster has of the asset, or of the partitions that are written."""
+    is_version_of_partition: bool = False
+    """Whether the data version stays as it was where nothing of the partitions changed."""
 
 
 def write_asset(
@@ -96,7 +98,7 @@ def write_asset(
     table = _written_table(log, result)
     pipes.report_asset_materialization(
         metadata={**_metadata(table, result), **(metadata or {})},
-        data_version=_data_version(table, write.data_versions),
+        data_version=_data_version(table, result, write),
         asset_key=key,
     )
     return result
@@ -153,11 +155,20 @@ def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
         return log.snapshot()
 
 
-def _data_version(table: Snapshot, known: Sequence[str]) -> str:
+def _data_version(table: Snapshot, result: CommitResult, write: AssetWrite) -> str:
     """As `DeltaIOManager` has it; no older than what Dagster knows, by which steps read."""
     prefix = f"{table.metadata.id[:_SHORT_ID]}@"
-    numbers = [each.removeprefix(prefix) for each in known if each.startswith(prefix)]
-    return f"{prefix}{max([table.version, *(int(n) for n in numbers if n.isdecimal())])}"
+    numbers = [e.removeprefix(prefix) for e in write.data_versions if e.startswith(prefix)]
+    known = [int(number) for number in numbers if number.isdecimal()]
+    changed = [result.metrics.get(name, 0) for name in ("numFiles", "numRemovedFiles")]
+    if (
+        known
+        and write.is_version_of_partition
+        and not result.already_committed
+        and not any(changed)
+    ):
+        return f"{prefix}{max(known)}"
+    return f"{prefix}{max([table.version, *known])}"
 
 
 def _metadata(table: Snapshot, result: CommitResult) -> dict[str, Any]:

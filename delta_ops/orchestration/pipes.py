@@ -66,6 +66,7 @@ def _asset_write(context: dg.AssetExecutionContext, table: TableRef) -> AssetWri
         overwrite_schema=settings.overwrite_schema,
         user_metadata=user_metadata(output, settings.user_metadata),
         has_partitions=has_partitions,
+        is_version_of_partition=settings.is_version_of_partition and has_partitions,
         data_versions=compat.latest_data_versions(
             output.instance, output.asset_key, output.partitions if has_partitions else None
         ),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import TableRef, build_commit_sensor, pipes_extras
 from delta_ops.orchestration.metadata import data_version
@@ -151,6 +151,7 @@ def test_a_secret_stays_the_name_of_a_variable_until_the_script_needs_it(
     [
         ({"delta/mod": "append"}, {}, "the nearest that does is 'delta/mode'"),
         ({"delta/idempotency": "source"}, {}, "choose run or partition"),
+        ({"delta/mode": "merge", "delta/merge_keys": "x"}, {}, "appends or overwrites only"),
         ({}, {"storage_options": {"secret": "very secret"}}, "a secret that is written out"),
         ({}, {"lock": lambda _uri: None}, "within a lock"),
         ({}, {"uri": "http://me:very secret@host/t"}, "holds a password"),
@@ -211,6 +212,27 @@ def test_a_rerun_does_not_take_readers_back_to_an_older_version(
     assert (result.already_committed, result.version) == (True, 0)
     assert pipes.reported["data_version"] == newer
     assert pipes.reported["metadata"]["delta/version"] == 0
+
+
+@pytest.mark.parametrize(("kind", "newer"), [("partition", 0), ("table", 2)])
+def test_a_data_version_may_be_of_the_partition_alone(
+    tmp_path: Path, instance: dg.DagsterInstance, kind: str, newer: int
+) -> None:
+    day, rows = col("day") == "2026-01-01", pa.table({"day": pa.array([], pa.string())})
+    told: list[str] = []
+    for _ in range(2):
+        pipes = session_of(
+            instance,
+            {"delta/data_version": kind},
+            table_at(tmp_path / "t"),
+            partitions_def=pipes_location.DAYS,
+            partition_key="2026-01-01",
+        )
+        pipes.extras["delta_ops"]["t"]["data_versions"] = list(told)
+        write_asset(pipes, rows, replace_where=day)  # type: ignore[arg-type]
+        told.append(pipes.reported["data_version"])
+        da.write(tmp_path / "t", pa.table({"day": ["2026-01-02"]}))
+    assert [int(each.partition("@")[2]) for each in told] == [0, newer]
 
 
 def test_the_page_about_pipes_runs_as_printed(
