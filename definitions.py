@@ -53,7 +53,7 @@ weather = external_table(
     WEATHER,
     description="The weather at airports, which another program appends: "
     "python -m examples.flights.weather is its next hour.",
-)
+).replace_attributes(group_name="flights")
 PIPELINE = [flights_raw, flights, delay_by_origin, flights_quarantine]
 TABLES = [lake.table(asset.key) for asset in PIPELINE]
 

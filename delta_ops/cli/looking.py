@@ -148,7 +148,7 @@ def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
         entry.version,
         _seconds(utc_text(entry.timestamp_ms)),
         f"{entry.operation or ''} {mode or ''}".strip(),
-        rows_text(entry.operation_metrics),
+        rows_text(entry.operation, entry.operation_metrics),
         files_text(entry.operation_metrics),
         _writer_text(entry),
     )

@@ -8,16 +8,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_ROWS_ADDED = ("numOutputRows", "numTargetRowsInserted")
-_ROWS_REMOVED = ("numDeletedRows", "numTargetRowsDeleted", "numRemovedRows")
-_FILES_ADDED = ("numFiles", "numAddedFiles", "numTargetFilesAdded")
-_FILES_REMOVED = ("numRemovedFiles", "numTargetFilesRemoved", "numDeletedFiles")
+# Those of a merge come first: its numOutputRows are copied rows, too.
+_ROWS_ADDED = [
+    "numTargetRowsInserted",
+    "num_target_rows_inserted",
+    "numOutputRows",
+    "num_added_rows",
+]
+_ROWS_REMOVED = [
+    "numDeletedRows",
+    "numTargetRowsDeleted",
+    "numRemovedRows",
+    "num_deleted_rows",
+    "num_target_rows_deleted",
+]
+_FILES_ADDED = [
+    "numFiles",
+    "numAddedFiles",
+    "numTargetFilesAdded",
+    "numFilesAdded",
+    "num_added_files",
+    "num_target_files_added",
+]
+_FILES_REMOVED = [
+    "numRemovedFiles",
+    "numTargetFilesRemoved",
+    "numDeletedFiles",
+    "numFilesRemoved",
+    "num_removed_files",
+    "num_target_files_removed",
+]
+_REARRANGING = ("OPTIMIZE",)
+"""Operations that write rows again, and add none."""
 
 _MAX_DIGITS = 19
 
 
-def rows_text(metrics: Mapping[str, Any]) -> str:
-    """Rows by the `operationMetrics` of a commit: `+1,000 -3`; "" where nothing was said."""
+def rows_text(operation: str | None, metrics: Mapping[str, Any]) -> str:
+    """Rows by the `operationMetrics` of a commit: `+1,000 -3`; "" where nothing was said, or where
+    the operation only rearranges them.
+    """
+    if operation in _REARRANGING:
+        return ""
     return _change_text(_value(metrics, _ROWS_ADDED), _value(metrics, _ROWS_REMOVED))
 
 

@@ -108,7 +108,7 @@ def _row(entry: HistoryEntry) -> tuple[str, ...]:
         str(entry.version),
         utc_text(entry.timestamp_ms)[:19].replace("T", " "),
         plain_text(_operation(entry)),
-        rows_text(entry.operation_metrics),
+        rows_text(entry.operation, entry.operation_metrics),
         files_text(entry.operation_metrics),
         _run_text(entry),
     )

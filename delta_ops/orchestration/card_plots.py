@@ -67,7 +67,7 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
     top, bottom, step = 40, 128, (_WIDTH - 20) / len(bins)
     scale = (bottom - top) / max(1, *(small[each] + large[each] for each in bins))
     parts = _title("Files by size") + _legend(
-        (f"{num_large:,} large enough", _GOOD), (f"{num_small:,} small", _BAD)
+        (f"{num_small:,} small", _BAD), (f"{num_large:,} large enough", _GOOD)
     )
     for place, each in enumerate(bins):
         x, y = 10 + place * step, float(bottom)
@@ -136,9 +136,9 @@ def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: in
     kept = 0.0 if checkpoint is None else 1 - tail / max(latest - begin, 1)
     mark = left + kept * (right - left)
     colour = _BAD if tail >= interval else _GOOD
-    parts = _title("Log") + _legend(
-        (f"{tail} of {interval} commits to the next checkpoint", colour)
-    )
+    to_do = f"{tail} of {interval} commits to the next checkpoint"
+    overdue = f"{tail} commits to replay, a checkpoint is due after {interval}"
+    parts = _title("Log") + _legend((overdue if tail >= interval else to_do, colour))
     parts += _rect(left, y - 4, mark - left, 8, _LINE) + _rect(mark, y - 4, right - mark, 8, colour)
     parts += _text(left, y + 22, f"version {begin}", "start")
     parts += _text(right, y + 22, f"version {latest}", "end")
@@ -162,14 +162,13 @@ def _title(text: str) -> str:
 
 
 def _legend(*meanings: tuple[str, str]) -> str:
-    """What colours mean, from the right end on: texts, each with its colour."""
-    x, parts = _WIDTH - 10, ""
-    for text, colour in meanings:
-        parts += _text(x, 16, text, "end")
-        x -= round(len(text) * 5.6) + 16
-        parts += _rect(x, 7, 10, 10, colour)
-        x -= 14
-    return parts
+    """What colours mean, at the right end: texts, each behind a square of its colour.
+
+    The squares are characters, since nobody knows here how wide a text will be.
+    """
+    parts = [f'<tspan fill="{colour}">■</tspan> {html.escape(text)}' for text, colour in meanings]
+    between = "\u2003".join(parts)
+    return f'<text x="{_WIDTH - 10}" y="16" text-anchor="end" fill="{_TEXT}">{between}</text>'
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
