@@ -17,6 +17,7 @@ from delta_ops.storage.addresses import address_refusal
 from delta_ops.storage.endpoints import drop_credentials
 from delta_ops.storage.failures import describe_error, reveals
 from delta_ops.storage.fsspec_storage import FsspecStorage
+from delta_ops.storage.hadoop_names import translate_hadoop_names
 from delta_ops.storage.locks import Lock
 from delta_ops.storage.object_stores import options_to_open
 from delta_ops.storage.option_names import client_options
@@ -54,7 +55,8 @@ def open_remote(
     uri = f"{scheme}://{rest.rstrip('/')}"
     # What fsspec's own configuration adds, it would add unseen.
     file_system = fsspec.get_filesystem_class(scheme)
-    given = apply_config(file_system, client_options(scheme, storage_options))
+    asked = client_options(scheme, translate_hadoop_names(uri, storage_options))
+    given = apply_config(file_system, asked)
     plain = drop_credentials(scheme, given)
     options = {
         **options_to_open(scheme, plain, file_system),

@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError
 
 Options = Mapping[str, Any]
 
-_FOREIGN = ("aws_", "google_", "gcp_", "azure_", "fs.")
+_FOREIGN = ("aws_", "google_", "gcp_", "azure_")
 """How names begin that are no client's of fsspec."""
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -83,7 +83,12 @@ def _keep_value(_name: str, value: Any) -> Any:
     return value
 
 
-def _truth(name: str, value: Any) -> bool:
+def is_true(name: str, value: Any) -> bool:
+    """Whether the value of an option says yes.
+
+    Raises:
+        InvalidRequestError: It says neither yes nor no.
+    """
     text = str(value).lower()
     if text not in _TRUE + _FALSE:
         raise InvalidRequestError(f"The option {name} of the store must be true or false")
@@ -91,7 +96,7 @@ def _truth(name: str, value: Any) -> bool:
 
 
 def _require_true(name: str, value: Any) -> None:
-    if not _truth(name, value):
+    if not is_true(name, value):
         raise InvalidRequestError(
             f"The option {name} of the store cannot be false, since the endpoint's scheme says "
             "whether HTTPS is used; leave it out"
@@ -99,7 +104,7 @@ def _require_true(name: str, value: Any) -> None:
 
 
 def _anonymous_token(name: str, value: Any) -> str | None:
-    return "anon" if _truth(name, value) else None
+    return "anon" if is_true(name, value) else None
 
 
 def _key(name: str, value: Any) -> Any:
@@ -114,7 +119,7 @@ def _key(name: str, value: Any) -> Any:
 
 
 def _addressing(name: str, value: Any) -> dict[str, str]:
-    return {"addressing_style": "virtual" if _truth(name, value) else "path"}
+    return {"addressing_style": "virtual" if is_true(name, value) else "path"}
 
 
 _Reader = Callable[[str, Any], Any]
@@ -138,8 +143,8 @@ _S3 = _names(
     ),
     ("client_kwargs.verify", "aws_ca_bundle", _keep_value),
     ("profile", "aws_profile", _keep_value),
-    ("anon", "aws_skip_signature skip_signature", _truth),
-    ("requester_pays", "aws_request_payer aws_requester_pays", _truth),
+    ("anon", "aws_skip_signature skip_signature", is_true),
+    ("requester_pays", "aws_request_payer aws_requester_pays", is_true),
     ("config_kwargs.s3", "aws_virtual_hosted_style_request", _addressing),
     ("", "aws_allow_http allow_http", _require_true),
 )
@@ -176,7 +181,7 @@ _AZURE = _names(
         "azure_tenant_id azure_storage_tenant_id azure_storage_authority_id azure_authority_id",
         _keep_value,
     ),
-    ("anon", "azure_skip_signature skip_signature", _truth),
+    ("anon", "azure_skip_signature skip_signature", is_true),
 )
 _NAMES: Mapping[str, Mapping[str, tuple[str, _Reader]]] = {
     **dict.fromkeys(("s3", "s3a"), _S3),

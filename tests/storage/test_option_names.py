@@ -104,9 +104,9 @@ def test_options_have_the_names_of_the_client(
         ),
         pytest.param(
             "s3",
-            {"fs.s3a.access.key": SECRET},
-            "fs.s3a.access.key is not understood for s3; give one of aws_access_key_id",
-            id="a name of Hadoop's",
+            {"fs.s3a.acces.key": SECRET},
+            "fs.s3a.acces.key of Hadoop has no counterpart",
+            id="a name that Hadoop has not",
         ),
         pytest.param(
             "gs",
