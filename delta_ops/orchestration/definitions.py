@@ -206,4 +206,4 @@ def _checks(jobs: Sequence[PolicyJobs]) -> Iterator[dg.AssetChecksDefinition]:
     """One op for each table, since 1,000 tables with three each take Dagster 5 s to load."""
     for table in (table for each in jobs for table in each.tables):
         health = health_checks(table, thresholds=HealthThresholds(), policies=jobs)
-        yield check_op(table, "checks", health, column_check(table), row_count_check(table))
+        yield check_op(table, "delta_checks", health, column_check(table), row_count_check(table))

@@ -105,7 +105,7 @@ def test_an_output_may_change_the_columns(
 @pytest.mark.parametrize(
     ("metadata", "says"),
     [
-        ({"delta/mode": "merge"}, "delta/mode 'merge'; choose append, overwrite, error or"),
+        ({"delta/mode": "upsert"}, "delta/mode 'upsert'; choose append, overwrite, merge, error"),
         ({"delta/mode": "append", "delta/overwrite_schema": True}, "goes with mode='overwrite'"),
         ({"delta/merge_schema": "true"}, "merge_schema 'true', of type str"),
     ],

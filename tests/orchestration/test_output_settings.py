@@ -127,7 +127,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
         ({"delta/configuration": {"delta.checkpointInterval": 7}}, "table properties to texts"),
         ({"partition_expr": 3}, "give an expression"),
         ({"delta/overwrite_schema": 1}, "give True or False"),
-        ({"delta/mode": "merge"}, "there is no merge yet"),
+        ({"delta/mode": "upsert"}, "choose append, overwrite, merge"),
         ({"delta/user_metadata": {"dagster/job": "mine"}}, "give it another name"),
         ({"delta/idempotency": "partition", "delta/mode": "append"}, "is for overwrites"),
     ],
