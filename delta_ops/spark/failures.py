@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
@@ -78,6 +78,11 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 _IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
 """A word like "Connection refused" may be of a user's function, and of another service."""
+_JVM_IS_GONE = (
+    "Spark's JVM has ended before it was done, and nothing was committed; look into its log, or "
+    "the machine's, for what ended it, often a want of memory (spark.driver.memory, the limit of "
+    "the container), and run again with a new session"
+)
 _GONE = re.compile(r"FILE_NOT_EXIST|java\.io\.FileNotFoundException")
 _SQLSTATE = re.compile(r" SQLSTATE: \w{5}$")
 _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error): (.+)$", re.M)
@@ -97,6 +102,8 @@ def translating_failures(table: str, place: str) -> Iterator[None]:
     """
     try:
         yield
+    except (ConnectionError, Py4JNetworkError) as error:  # no answer of the JVM's
+        raise StorageError(place, "written", _JVM_IS_GONE) from error
     except (PySparkException, Py4JError) as error:
         raise failure_of(error, table, place) from error
 
