@@ -16,6 +16,7 @@ from delta_ops.spark.merge import Merge, merge
 from delta_ops.spark.packages import packages
 from delta_ops.spark.progress import show_progress
 from delta_ops.spark.read import read
+from delta_ops.spark.register import register, unregister
 from delta_ops.spark.rewrite import rewrite
 from delta_ops.spark.session import get_session
 from delta_ops.spark.stream_read import read_stream
@@ -33,9 +34,11 @@ __all__ = [
     "read",
     "read_changes",
     "read_stream",
+    "register",
     "rewrite",
     "show_progress",
     "stage_write",
+    "unregister",
     "update",
     "write",
     "write_stream",

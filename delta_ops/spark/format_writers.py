@@ -1,0 +1,273 @@
+"""Writes by `format("delta")`: what a writer was told, carried out by our own functions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.log import DeltaLog
+from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
+from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
+from delta_ops.spark.format_calls import Calls
+from delta_ops.spark.format_options import Options, Use, options_for
+from delta_ops.spark.format_readers import place_of
+from delta_ops.spark.schema import schema_from_spark
+from delta_ops.spark.session import overriding, session_time_zone
+from delta_ops.spark.session_settings import (
+    SessionSettings,
+    default_properties,
+    reset_txn,
+    session_settings,
+)
+from delta_ops.spark.stream_write import OutputMode, batch_writer
+from delta_ops.spark.write import write
+from delta_ops.transaction import Transaction, begin
+from delta_ops.transaction.cluster_by import find_clustering
+from delta_ops.transaction.write import Mode, PartitionOverwriteMode
+
+_MODES: Mapping[str, Mode] = {
+    "append": "append",
+    "overwrite": "overwrite",
+    "ignore": "ignore",
+    "error": "error",
+    "errorifexists": "error",
+    "default": "error",
+}
+_MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
+_CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+
+
+def save(
+    df: DataFrame,
+    calls: Calls,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Write rows as a writer was told.
+
+    Raises:
+        InvalidRequestError: An option cannot be carried out, or the data do not fit the table.
+        TableExistsError: There is a table, and no mode says what shall become of it.
+    """
+    options, spark = options_for(Use.WRITE, calls.options), df.sparkSession
+    settings = session_settings(spark)
+    _refuse_buckets(calls)
+    _refuse_rearrangement(options)
+    mode = _mode(calls.mode)
+    transaction = begin(DeltaLog(place_of(options, path, "save"), storage_options))
+    overwrites_schema = (
+        mode == "overwrite"
+        and options.text("replaceWhere") is None
+        and bool(options.flag("overwriteSchema"))
+    )
+    partition_by = _partition_by(calls.partition_by, df)
+    if partition_by is None and overwrites_schema:
+        partition_by = ()  # as the reference: a new schema brings a new partitioning
+    configuration = None
+    if transaction.snapshot is None:
+        configuration = _properties(spark, options)
+    if calls.cluster_by:
+        _cluster(transaction, calls.cluster_by, df, partition_by, configuration, mode)
+    merges = options.flag("mergeSchema")
+    with _max_records(spark, options):
+        write(
+            df,
+            transaction,
+            mode,
+            partition_by,
+            replace_where=_replace_where(options, transaction, df),
+            partition_overwrite_mode=_partition_overwrite_mode(options, settings, mode),
+            merge_schema=(settings.merge_schema if merges is None else merges)
+            and not overwrites_schema,
+            overwrite_schema=overwrites_schema,
+            txn=_txn(options) or settings.txn,
+            configuration=configuration,
+            user_metadata=options.text("userMetadata") or settings.user_metadata,
+        )
+    if _txn(options) is None and settings.txn is not None:
+        reset_txn(spark)
+
+
+def start(
+    df: DataFrame,
+    calls: Calls,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> StreamingQuery:
+    """Start a query that writes to a table, as a writer was told.
+
+    Raises:
+        InvalidRequestError: An option cannot be carried out, or contradicts another one.
+    """
+    options, spark = options_for(Use.STREAM_WRITE, calls.options), df.sparkSession
+    settings = session_settings(spark)
+    place = place_of(options, path, "start")
+    output_mode = (calls.output_mode or "append").lower()
+    if output_mode not in ("append", "complete"):
+        raise InvalidRequestError(
+            f'outputMode("{output_mode}") is not supported by format("delta"); write rows that '
+            "change by ds.write_stream with keys, which merges them"
+        )
+    if calls.cluster_by:
+        raise InvalidRequestError(
+            "clusterBy is not supported by df.writeStream; create the table clustered first, with "
+            "delta_ops.ddl.create_table"
+        )
+    checkpoint = options.text("checkpointLocation")
+    if checkpoint is None and not spark.conf.get(_CHECKPOINT_ROOT, None):
+        raise InvalidRequestError(
+            "a stream needs a place where it keeps how far it has come; give "
+            'option("checkpointLocation", ...)'
+        )
+    merges = options.flag("mergeSchema")
+    overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
+    write_batch = batch_writer(
+        DeltaLog(place, storage_options),
+        output_mode=cast("OutputMode", output_mode),
+        checkpoint_location=checkpoint,
+        partition_by=_partition_by(calls.partition_by, df),
+        merge_schema=(settings.merge_schema if merges is None else merges)
+        and not overwrites_schema,
+        overwrite_schema=overwrites_schema,
+        configuration=_properties(spark, options),
+        user_metadata=options.text("userMetadata") or settings.user_metadata,
+    )
+    writer = df.writeStream.outputMode(output_mode)
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    name = calls.query_name or options.text("queryName")
+    if name is not None:
+        writer = writer.queryName(name)
+    if calls.trigger is not None:
+        writer = writer.trigger(**calls.trigger)
+    return writer.foreachBatch(write_batch).start()
+
+
+def _refuse_buckets(calls: Calls) -> None:
+    if calls.has_buckets:
+        raise InvalidRequestError(
+            "bucketBy and sortBy are not supported by Delta tables; partition by columns, or "
+            "cluster by them with clusterBy"
+        )
+
+
+def _refuse_rearrangement(options: Options) -> None:
+    if options.flag("dataChange") is False:
+        raise InvalidRequestError(
+            "dataChange is false, which promises that rows are only put into other files; let "
+            "delta_ops.maintenance.optimize do so, which keeps the promise"
+        )
+
+
+def _mode(given: str | None) -> Mode:
+    found = _MODES.get((given or "error").lower())
+    if found is None:
+        raise InvalidRequestError(
+            f"mode {given!r} is unknown; choose append, overwrite, ignore or errorifexists"
+        )
+    return found
+
+
+def _partition_by(given: Sequence[str] | None, df: DataFrame) -> tuple[str, ...] | None:
+    """The columns as the data spell them; what is none of them is refused later, by its name."""
+    if not given:
+        return None
+    spelt = {name.lower(): name for name in df.columns}
+    return tuple(spelt.get(name.lower(), name) for name in given)
+
+
+def _properties(spark: SparkSession, options: Options) -> dict[str, str]:
+    """Those that a table gets which the write creates."""
+    given = options.properties()
+    lower = {name.lower() for name in given}
+    defaults = default_properties(spark)
+    return {**{n: v for n, v in defaults.items() if n.lower() not in lower}, **given}
+
+
+def _cluster(
+    transaction: Transaction,
+    clusters: Sequence[str],
+    df: DataFrame,
+    partition_by: Sequence[str] | None,
+    configuration: Mapping[str, str] | None,
+    mode: Mode,
+) -> None:
+    """Make a new table clustered; one that exists has its own clustering."""
+    table = transaction.log.uri
+    if transaction.snapshot is None:
+        transaction.create_table(
+            schema_from_spark(df.schema),
+            partition_by=partition_by or (),
+            configuration=configuration,
+        )
+        transaction.set_clustering(find_clustering(transaction, clusters))
+        return
+    if mode == "error":
+        raise TableExistsError(table)
+    if find_clustering(transaction, clusters) != transaction.clustering_columns:
+        raise InvalidRequestError(
+            f"{table} is not clustered by {', '.join(clusters)}; leave clusterBy out, or change "
+            "the table's clustering first with delta_ops.transaction.cluster_by"
+        )
+
+
+def _replace_where(options: Options, transaction: Transaction, df: DataFrame) -> Predicate | None:
+    text = options.text("replaceWhere")
+    if text is None:
+        return None
+    predicate = parse_predicate(text)
+    if session_time_zone(df.sparkSession) not in _UTC:
+        known = transaction.snapshot
+        _refuse_times(predicate, known.schema if known else schema_from_spark(df.schema), text)
+    return predicate
+
+
+def _refuse_times(predicate: Predicate, schema: StructType, text: str) -> None:
+    """Refuse to ask for instants, which are others in the session's time zone than in UTC."""
+    names = {name.lower() for name in columns(predicate)}
+    types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
+    if TIMESTAMP in types or "timestamp" in text.lower():
+        raise InvalidRequestError(
+            f"replaceWhere {text!r} asks for times, which are other ones in this session's time "
+            "zone than in UTC; set spark.sql.session.timeZone to UTC, or give ds.write a "
+            "replace_where made of datetimes"
+        )
+
+
+def _partition_overwrite_mode(
+    options: Options, settings: SessionSettings, mode: Mode
+) -> PartitionOverwriteMode:
+    if mode != "overwrite":
+        return "static"
+    given = options.text("partitionOverwriteMode")
+    if given is None:
+        is_dynamic = settings.overwrites_dynamically and options.text("replaceWhere") is None
+        return "dynamic" if is_dynamic else "static"
+    match given.lower():
+        case "static":
+            return "static"
+        case "dynamic":
+            return "dynamic"
+    raise InvalidRequestError(f"partitionOverwriteMode is {given!r}; choose static or dynamic")
+
+
+def _txn(options: Options) -> tuple[str, int] | None:
+    app_id, version = options.text("txnAppId"), options.version("txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        raise InvalidRequestError("give both txnAppId and txnVersion, or neither")
+    return app_id, version
+
+
+def _max_records(spark: SparkSession, options: Options) -> contextlib.AbstractContextManager[None]:
+    count = options.count("maxRecordsPerFile")
+    if count is None:
+        return contextlib.nullcontext()
+    return overriding(spark, {_MAX_RECORDS: str(count)})

@@ -1,0 +1,339 @@
+"""`format("delta")`: Spark's readers and writers, led to delta_ops for this one format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
+
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError, TableExistsError
+from tests.spark.frames import files_under
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def delta(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session whose settings are its own, while the format is ours."""
+    ds.register(spark)
+    yield spark.newSession()
+    ds.unregister(spark)
+
+
+def ids(rows: DataFrame) -> list[int]:
+    return sorted(row.id for row in rows.select("id").collect())
+
+
+def load(session: SparkSession, root: Path, **options: Any) -> DataFrame:
+    return session.read.load(str(root), format="delta", **options)
+
+
+def numbers(session: SparkSession, *given: int) -> DataFrame:
+    return session.createDataFrame([(n, n % 2) for n in given], "id long, p long")
+
+
+def commit_info(root: Path) -> dict[str, Any]:
+    return dict(next(iter(DeltaLog(root).history())).commit_info or {})
+
+
+def test_rows_that_were_saved_are_loaded(tmp_path: Path, delta: SparkSession) -> None:
+    rows = numbers(delta, 1, 2, 3)
+    rows.write.format("delta").partitionBy("P").save(str(tmp_path))
+    rows.write.save(str(tmp_path), format="DELTA", mode="append")
+    rows.write.mode("append").format("delta").option("path", str(tmp_path)).save()
+    assert DeltaLog(tmp_path).snapshot().partition_columns == ("p",)
+    reader = delta.read.format("delta").options(path=str(tmp_path))
+    assert ids(reader.load()) == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert ids(reader.option("versionAsOf", 0).load()) == [1, 2, 3]
+    assert ids(delta.read.table(f"delta.`{tmp_path}`")) == ids(load(delta, tmp_path))
+    assert ids(load(delta, Path(f"{tmp_path}@v1"))) == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param("append", [1, 2], id="append adds rows"),
+        pytest.param("OVERWRITE", [2], id="overwrite replaces them"),
+        pytest.param("ignore", [1], id="ignore leaves a table as it is"),
+    ],
+)
+def test_modes(tmp_path: Path, delta: SparkSession, mode: str, expected: list[int]) -> None:
+    numbers(delta, 1).write.format("delta").mode(mode).save(str(tmp_path))
+    numbers(delta, 2).write.format("delta").mode(mode).save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == expected
+
+
+@pytest.mark.parametrize("mode", [None, "error", "errorIfExists", "default"])
+def test_a_table_that_is_there_is_an_error_by_default(
+    tmp_path: Path, delta: SparkSession, mode: str | None
+) -> None:
+    numbers(delta, 1).write.format("delta").save(str(tmp_path), mode=mode)
+    with pytest.raises(TableExistsError):
+        numbers(delta, 2).write.format("delta").save(str(tmp_path), mode=mode)
+    assert ids(load(delta, tmp_path)) == [1]
+
+
+def test_each_task_of_the_data_writes_a_file(tmp_path: Path, delta: SparkSession) -> None:
+    delta.range(100).repartition(10).write.format("delta").save(str(tmp_path))
+    assert DeltaLog(tmp_path).snapshot().num_files == 10
+
+
+def test_files_hold_as_many_rows_as_they_may(tmp_path: Path, delta: SparkSession) -> None:
+    writer = delta.range(100).coalesce(1).write.format("delta")
+    writer.option("maxRecordsPerFile", 30).save(str(tmp_path))
+    assert DeltaLog(tmp_path).snapshot().num_files == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({"REPLACEWHERE": "P = 1 AND id < 4"}, [2, 3, 4, 5], id="where"),
+        pytest.param({"partitionOverwriteMode": "DYNAMIC"}, [2, 3, 4], id="dynamically"),
+        pytest.param({}, [3], id="all"),
+    ],
+)
+def test_an_overwrite_replaces_what_it_says(
+    tmp_path: Path, delta: SparkSession, options: dict[str, str], expected: list[int]
+) -> None:
+    numbers(delta, 1, 2, 3, 4, 5).write.format("delta").partitionBy("p").save(str(tmp_path))
+    numbers(delta, 3).write.save(str(tmp_path), format="delta", mode="overwrite", **options)
+    assert ids(load(delta, tmp_path)) == expected
+
+
+def test_a_session_says_how_partitions_are_overwritten(tmp_path: Path, delta: SparkSession) -> None:
+    delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    numbers(delta, 1, 2).write.format("delta").partitionBy("p").save(str(tmp_path))
+    writer = numbers(delta, 3).write.format("delta").mode("overwrite")
+    writer.save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == [2, 3]
+    writer.option("replaceWhere", "id = 3").save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == [2, 3]
+    writer.option("replaceWhere", "id >= 2 AND p >= 0").save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == [3]
+
+
+def test_times_of_another_zone_are_not_replaced(tmp_path: Path, delta: SparkSession) -> None:
+    delta.conf.set("spark.sql.session.timeZone", "America/New_York")
+    rows = delta.sql("SELECT 1L AS id, TIMESTAMP'2026-01-01 00:00:00' AS at")
+    rows.write.format("delta").save(str(tmp_path))
+    writer = rows.write.format("delta").mode("overwrite")
+    with pytest.raises(InvalidRequestError, match="time zone"):
+        writer.option("replaceWhere", "at >= '2026-01-01'").save(str(tmp_path))
+
+
+def test_a_table_takes_new_columns(tmp_path: Path, delta: SparkSession) -> None:
+    numbers(delta, 1).write.format("delta").partitionBy("p").save(str(tmp_path))
+    wider = numbers(delta, 2).selectExpr("*", "'x' AS more").write.format("delta").mode("append")
+    with pytest.raises(InvalidRequestError, match="more"):
+        wider.save(str(tmp_path))
+    wider.option("mergeSchema", True).save(str(tmp_path))
+    assert load(delta, tmp_path).columns == ["id", "p", "more"]
+    other = delta.range(3).write.format("delta").mode("overwrite")
+    other.options(overwriteSchema="true", mergeSchema="true").save(str(tmp_path))
+    assert load(delta, tmp_path).columns == ["id"]
+    assert DeltaLog(tmp_path).snapshot().partition_columns == ()
+    delta.conf.set("spark.databricks.delta.schema.autoMerge.enabled", True)
+    numbers(delta, 5).write.format("delta").mode("append").save(str(tmp_path))
+    assert load(delta, tmp_path).columns == ["id", "p"]
+
+
+def test_a_write_is_done_once(tmp_path: Path, delta: SparkSession) -> None:
+    writer = numbers(delta, 1).write.format("delta").mode("append").option("userMetadata", "why")
+    for version in (1, 1, 0, 2):
+        writer.options(txnAppId="loader", txnVersion=version).save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == [1, 1]
+    assert commit_info(tmp_path)["userMetadata"] == "why"
+
+
+def test_properties_of_a_new_table_are_its_sessions_and_the_writers(
+    tmp_path: Path, delta: SparkSession
+) -> None:
+    delta.conf.set("spark.databricks.delta.properties.defaults.appendOnly", "true")
+    delta.conf.set("spark.databricks.delta.commitInfo.userMetadata", "nightly")
+    writer = numbers(delta, 1).write.format("delta").clusterBy("id")
+    writer.option("delta.enableChangeDataFeed", "true").option("delta.minWriterVersion", 4)
+    writer.save(str(tmp_path))
+    snapshot = DeltaLog(tmp_path).snapshot()
+    assert snapshot.metadata.configuration == {
+        "delta.appendOnly": "true",
+        "delta.enableChangeDataFeed": "true",
+    }
+    assert snapshot.definition.has("clustering")
+    assert commit_info(tmp_path)["userMetadata"] == "nightly"
+
+
+def test_changes_are_read(tmp_path: Path, delta: SparkSession) -> None:
+    writer = numbers(delta, 1).write.option("delta.enableChangeDataFeed", "true")
+    writer.format("delta").save(str(tmp_path))
+    ds.delete(delta, tmp_path, "id = 1")
+    changes = delta.read.format("delta").option("readChangeFeed", "true")
+    found = changes.options(startingVersion=0, endingVersion=1).load(str(tmp_path))
+    assert sorted(found.select("_change_type", "_commit_version").collect()) == [
+        ("delete", 1),
+        ("insert", 0),
+    ]
+    with pytest.raises(InvalidRequestError, match="versionAsOf"):
+        changes.option("versionAsOf", 0).load(str(tmp_path))
+    with pytest.raises(InvalidRequestError, match="readChangeFeed"):
+        load(delta, tmp_path, startingVersion=0)
+
+
+def test_a_time_is_one_of_the_session(tmp_path: Path, delta: SparkSession) -> None:
+    numbers(delta, 1).write.format("delta").save(str(tmp_path))
+    numbers(delta, 2).write.format("delta").mode("append").save(str(tmp_path))
+    at = delta.sql(f"SELECT timestamp_millis({commit_info(tmp_path)['timestamp']}) AS at")
+    for zone in ("UTC", "Asia/Tokyo"):
+        delta.conf.set("spark.sql.session.timeZone", zone)
+        text = at.selectExpr("CAST(at AS STRING)").first()
+        assert text is not None
+        assert ids(load(delta, tmp_path, timestampAsOf=text[0])) == [1, 2]
+
+
+def test_streams_go_from_table_to_table(tmp_path: Path, delta: SparkSession) -> None:
+    source, sink = str(tmp_path / "source"), str(tmp_path / "sink")
+    numbers(delta, 1, 2).coalesce(1).write.format("delta").save(source)
+    for more in (3, 4):
+        numbers(delta, more).write.format("delta").mode("append").save(source)
+        rows = delta.readStream.format("delta").options(maxBytesPerTrigger="1k").load(source)
+        writer = rows.writeStream.format("delta").partitionBy("p").trigger(availableNow=True)
+        query = writer.start(sink, checkpointLocation=str(tmp_path / "checkpoint"))
+        assert query.awaitTermination(120)
+    assert ids(load(delta, Path(sink))) == [1, 2, 3, 4]
+    assert DeltaLog(sink).snapshot().partition_columns == ("p",)
+
+
+def test_other_formats_stay_sparks(tmp_path: Path, delta: SparkSession) -> None:
+    rows, root = numbers(delta, 1, 2), str(tmp_path / "files")
+    rows.write.format("delta").format("parquet").option("anything", "goes").save(root)
+    rows.write.mode("append").parquet(root)
+    rows.write.save(root, mode="append")
+    assert ids(delta.read.load(root)) == [1, 1, 1, 2, 2, 2]
+    rows.write.csv(str(tmp_path / "text"), header=True)
+    read = delta.read.option("header", True).csv(str(tmp_path / "text"), inferSchema=True)
+    assert ids(read) == [1, 2]
+    rows.writeTo("registered").using("parquet").create()
+    rows.write.insertInto("registered")
+    assert ids(delta.table("registered")) == [1, 1, 2, 2]
+    delta.sql("DROP TABLE registered")
+    seen: list[int] = []
+    stream = delta.readStream.schema(rows.schema).parquet(root)
+    query = stream.writeStream.foreachBatch(lambda batch, _: seen.extend(ids(batch)))
+    assert query.trigger(availableNow=True).start().awaitTermination(120)
+    assert sorted(seen) == [1, 1, 1, 2, 2, 2]
+
+
+def test_the_sessions_own_format_may_be_delta(tmp_path: Path, delta: SparkSession) -> None:
+    delta.conf.set("spark.sql.sources.default", "delta")
+    numbers(delta, 1).write.save(str(tmp_path))
+    assert ids(delta.read.load(str(tmp_path))) == [1]
+    assert DeltaLog(tmp_path).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        pytest.param({"replaceWere": "id = 1"}, "replaceWhere comes nearest", id="a slip"),
+        pytest.param({"where": "id = 1"}, "has no option where", id="an unknown one"),
+        pytest.param({"replaceUsing": "id"}, "ds.merge", id="one that is not supported"),
+        pytest.param({"fs.s3a.access.key": "k"}, "storage_options", id="one of Hadoop's"),
+        pytest.param({"mergeSchema": "yes"}, "true or false", id="no flag"),
+        pytest.param({"txnAppId": "loader"}, "both txnAppId", id="half an identity"),
+        pytest.param({"dataChange": "false"}, "optimize", id="a promise that we do not check"),
+        pytest.param({"partitionOverwriteMode": "x"}, "static or dynamic", id="no such mode"),
+        pytest.param(
+            {"partitionOverwriteMode": "dynamic", "replaceWhere": "id = 1"},
+            "both say which rows",
+            id="two that contradict each other",
+        ),
+    ],
+)
+def test_options_that_cannot_be_carried_out_write_nothing(
+    tmp_path: Path, delta: SparkSession, options: dict[str, str], reason: str
+) -> None:
+    writer = numbers(delta, 1).write.format("delta").mode("overwrite")
+    with pytest.raises(InvalidRequestError, match=reason):
+        writer.save(str(tmp_path), **options)
+    assert files_under(tmp_path) == set()
+
+
+def test_a_reader_passes_over_what_it_does_not_know_and_refuses_slips(
+    tmp_path: Path, delta: SparkSession
+) -> None:
+    numbers(delta, 1).write.format("delta").save(str(tmp_path))
+    assert ids(load(delta, tmp_path, inferSchema=True, mergeSchema=True)) == [1]
+    with pytest.raises(InvalidRequestError, match="versionAsOf comes nearest"):
+        load(delta, tmp_path, version_as_of=0)
+    with pytest.raises(InvalidRequestError, match="is not the table's"):
+        delta.read.format("delta").schema("id int").load(str(tmp_path))
+
+
+def test_names_of_a_catalog_are_refused_with_the_way_by_path(delta: SparkSession) -> None:
+    rows = numbers(delta, 1)
+    stream = delta.readStream.format("rate").load().writeStream.format("delta")
+    for call in (
+        lambda: rows.write.format("delta").saveAsTable("t"),
+        lambda: rows.write.format("delta").insertInto("t"),
+        lambda: rows.writeTo("t").using("delta").create(),
+        lambda: rows.writeTo("delta.`/t`").append(),
+        lambda: stream.toTable("t"),
+    ):
+        with pytest.raises(InvalidRequestError, match=r"by their paths.* use df"):
+            call()
+
+
+def test_what_a_table_cannot_have_is_refused(tmp_path: Path, delta: SparkSession) -> None:
+    rows = numbers(delta, 1)
+    with pytest.raises(InvalidRequestError, match="bucketBy"):
+        rows.write.format("delta").bucketBy(2, "id").sortBy("id").save(str(tmp_path))
+    with pytest.raises(InvalidRequestError, match="2 paths"):
+        delta.read.format("delta").load([str(tmp_path), "/other"])
+    with pytest.raises(InvalidRequestError, match="leave one out"):
+        delta.read.format("delta").option("path", "/other").load(str(tmp_path))
+    with pytest.raises(InvalidRequestError, match="needs a path"):
+        rows.write.format("delta").save()
+    stream = delta.readStream.format("rate").load().writeStream.format("delta")
+    with pytest.raises(InvalidRequestError, match="checkpointLocation"):
+        stream.start(str(tmp_path))
+    assert files_under(tmp_path) == set()
+
+
+def test_registering_is_undone(tmp_path: Path, spark: SparkSession) -> None:
+    before = {
+        (each, name): value
+        for each in (DataFrameReader, DataFrameWriter)
+        for name, value in vars(each).items()
+    }
+    ds.register(spark)
+    ds.register(spark)
+    assert DataFrameReader.load is not before[DataFrameReader, "load"]
+    writer = spark.range(1).write.format("delta")
+    ds.unregister(spark)
+    ds.unregister(spark)
+    assert all(vars(each)[name] is value for (each, name), value in before.items())
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        writer.save(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.sql.extensions", "other.Extension,io.delta.sql.DeltaSparkSessionExtension"),
+        ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
+    ],
+)
+def test_a_session_set_up_for_delta_spark_is_refused(
+    spark: SparkSession, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = type(spark.conf)
+    get = settings.get
+    monkeypatch.setattr(
+        settings, "get", lambda self, key, *rest: value if key == name else get(self, key, *rest)
+    )
+    with pytest.raises(InvalidRequestError, match="set up for delta-spark"):
+        ds.register(spark)
