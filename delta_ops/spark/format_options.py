@@ -90,11 +90,7 @@ OPTIONS = (
         refused_by=frozenset({Use.STREAM_READ}),
         cure="use ignoreDeletes or skipChangeCommits",
     ),
-    Option(
-        name="failOnDataLoss",
-        used_by=frozenset({Use.STREAM_READ}),
-        cure="versions that were cleaned up are never passed over",
-    ),
+    Option(name="failOnDataLoss", used_by=frozenset({Use.STREAM_READ})),
     *(
         Option(name=name, refused_by=frozenset({Use.STREAM_READ}), cure=_OF_SCHEMA_TRACKING)
         for name in (
@@ -131,7 +127,7 @@ OPTIONS = (
         for name in ("txnAppId", "txnVersion")
     ),
     Option(name="dataChange", used_by=frozenset({Use.WRITE})),
-    Option(name="maxRecordsPerFile", used_by=frozenset({Use.WRITE}), cure="write in foreachBatch"),
+    Option(name="maxRecordsPerFile", used_by=frozenset({Use.WRITE})),
     Option(name="optimizeWrite"),
     Option(name="compression"),
     *(
@@ -209,6 +205,12 @@ class Options:
             if lower.startswith(PROPERTY) and lower not in _OF_PROTOCOL
         }
 
+    def hadoop_settings(self) -> dict[str, str]:
+        """Settings by which Hadoop would open the store."""
+        return {
+            name: value for lower, (name, value) in self.given.items() if lower.startswith(_HADOOP)
+        }
+
 
 def options_for(use: Use, given: Mapping[str, tuple[str, str]]) -> Options:
     """The options, where all of them can be carried out or have no effect.
@@ -266,13 +268,8 @@ def _version_of(name: str, text: str) -> int:
 
 def _validate_unknown(use: Use, name: str) -> None:
     lower = name.lower()
-    if lower.startswith(PROPERTY):
+    if lower.startswith((PROPERTY, *_HADOOP)):
         return
-    if lower.startswith(_HADOOP):
-        raise InvalidRequestError(
-            f"{name} is a setting of Hadoop, which {use.value} with delta_ops does not take; give "
-            "storage_options to register"
-        )
     plain = lower.replace("_", "").replace("-", "").strip()
     close = difflib.get_close_matches(plain, _BY_NAME, n=1, cutoff=_CLOSE)
     if close:

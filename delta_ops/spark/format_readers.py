@@ -17,6 +17,7 @@ from delta_ops.spark.format_calls import Calls
 from delta_ops.spark.format_options import Options, Use, instant_of, options_for
 from delta_ops.spark.read import read
 from delta_ops.spark.session import session_time_zone
+from delta_ops.spark.stale_reads import read_latest
 from delta_ops.spark.stream_read import read_stream
 
 _RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
@@ -29,7 +30,7 @@ def load(
     spark: SparkSession,
     calls: Calls,
     path: str | Sequence[str] | None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None,
 ) -> DataFrame:
     """The rows of a table, or their changes, as a reader was told.
 
@@ -41,7 +42,7 @@ def load(
     options = options_for(Use.READ, calls.options)
     place = place_of(options, path, "load")
     if _reads_changes(options):
-        rows = _read_changes(spark, DeltaLog(place, storage_options), options)
+        rows = _read_changes(spark, log_at(place, options, storage_options), options)
     else:
         rows = _read_version(spark, place, options, storage_options)
     _validate_schema(calls.schema, rows, place)
@@ -52,7 +53,7 @@ def load_stream(
     spark: SparkSession,
     calls: Calls,
     path: str | None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None,
 ) -> DataFrame:
     """The rows of a table, or their changes, as a stream, as a reader was told.
 
@@ -71,7 +72,7 @@ def load_stream(
     is_latest = starting is not None and starting.strip().lower() == "latest"
     rows = read_stream(
         spark,
-        DeltaLog(place, storage_options),
+        log_at(place, options, storage_options),
         starting_version="latest" if is_latest else options.version("startingVersion"),
         starting_timestamp=options.instant("startingTimestamp", session_time_zone(spark)),
         max_files_per_trigger=options.count("maxFilesPerTrigger"),
@@ -110,6 +111,11 @@ def place_of(options: Options, path: str | Sequence[str] | None, method: str) ->
     return str(found)
 
 
+def log_at(place: str, options: Options, storage_options: Mapping[str, Any] | None) -> DeltaLog:
+    """The table at a place, opened as registered and by settings of Hadoop among the options."""
+    return DeltaLog(place, {**(storage_options or {}), **options.hadoop_settings()})
+
+
 def _reads_changes(options: Options) -> bool:
     return bool(options.flag("readChangeFeed") or options.flag("readChangeData"))
 
@@ -127,17 +133,20 @@ def _read_version(
     time_zone = session_time_zone(spark)
     timestamp = options.instant("timestampAsOf", time_zone)
     if version is None and timestamp is None:
-        place, version, timestamp = _travel_in_path(place, time_zone, storage_options)
-    log = DeltaLog(place, storage_options)
+        log = log_at(place, options, storage_options)
+        place, version, timestamp = _travel_in_path(place, time_zone, log)
+    log = log_at(place, options, storage_options)
+    if version is None and timestamp is None:
+        return read_latest(spark, log.snapshot())
     return read(spark, log, version=version, timestamp=timestamp)
 
 
 def _travel_in_path(
-    place: str, time_zone: str, storage_options: Mapping[str, Any] | None
+    place: str, time_zone: str, log: DeltaLog
 ) -> tuple[str, int | None, datetime | None]:
     """The table, and the version that its path ends in, as `@v5` or `@20260131120000000`."""
     of_version, of_time = _VERSION_IN_PATH.fullmatch(place), _TIME_IN_PATH.fullmatch(place)
-    if (of_version or of_time) and DeltaLog(place, storage_options).exists():
+    if (of_version or of_time) and log.exists():
         return place, None, None  # the name of a table may look so
     if of_version:
         return of_version[1], int(of_version[2]), None

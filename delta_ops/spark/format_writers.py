@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from delta_ops.errors import InvalidRequestError, TableExistsError
-from delta_ops.log import DeltaLog
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
 from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
 from delta_ops.spark.format_calls import Calls
 from delta_ops.spark.format_options import Options, Use, options_for
-from delta_ops.spark.format_readers import place_of
+from delta_ops.spark.format_readers import log_at, place_of
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.session import overriding, session_time_zone
 from delta_ops.spark.session_settings import (
@@ -24,6 +24,7 @@ from delta_ops.spark.session_settings import (
     reset_txn,
     session_settings,
 )
+from delta_ops.spark.stale_reads import refuse_stale_rows
 from delta_ops.spark.stream_write import OutputMode, batch_writer
 from delta_ops.spark.write import write
 from delta_ops.transaction import Transaction, begin
@@ -41,13 +42,14 @@ _MODES: Mapping[str, Mode] = {
 _MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
 
 
 def save(
     df: DataFrame,
     calls: Calls,
     path: str | None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None,
 ) -> None:
     """Write rows as a writer was told.
 
@@ -60,7 +62,7 @@ def save(
     _refuse_buckets(calls)
     _refuse_rearrangement(options)
     mode = _mode(calls.mode)
-    transaction = begin(DeltaLog(place_of(options, path, "save"), storage_options))
+    transaction = begin(log_at(place_of(options, path, "save"), options, storage_options))
     overwrites_schema = (
         mode == "overwrite"
         and options.text("replaceWhere") is None
@@ -72,9 +74,11 @@ def save(
     configuration = None
     if transaction.snapshot is None:
         configuration = _properties(spark, options)
-    if calls.cluster_by:
-        _cluster(transaction, calls.cluster_by, df, partition_by, configuration, mode)
-    merges = options.flag("mergeSchema")
+    elif mode == "overwrite" and options.text("replaceWhere") is None:
+        refuse_stale_rows(df, transaction.snapshot)
+    makes_none = transaction.snapshot is not None and mode in ("error", "ignore")
+    if calls.cluster_by and not makes_none:
+        _cluster(transaction, calls.cluster_by, df, partition_by, configuration)
     with _max_records(spark, options):
         write(
             df,
@@ -83,8 +87,7 @@ def save(
             partition_by,
             replace_where=_replace_where(options, transaction, df),
             partition_overwrite_mode=_partition_overwrite_mode(options, settings, mode),
-            merge_schema=(settings.merge_schema if merges is None else merges)
-            and not overwrites_schema,
+            merge_schema=_merges_schema(options, settings) and not overwrites_schema,
             overwrite_schema=overwrites_schema,
             txn=_txn(options) or settings.txn,
             configuration=configuration,
@@ -98,7 +101,7 @@ def start(
     df: DataFrame,
     calls: Calls,
     path: str | None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None,
 ) -> StreamingQuery:
     """Start a query that writes to a table, as a writer was told.
 
@@ -107,7 +110,7 @@ def start(
     """
     options, spark = options_for(Use.STREAM_WRITE, calls.options), df.sparkSession
     settings = session_settings(spark)
-    place = place_of(options, path, "start")
+    log = log_at(place_of(options, path, "start"), options, storage_options)
     output_mode = (calls.output_mode or "append").lower()
     if output_mode not in ("append", "complete"):
         raise InvalidRequestError(
@@ -125,15 +128,13 @@ def start(
             "a stream needs a place where it keeps how far it has come; give "
             'option("checkpointLocation", ...)'
         )
-    merges = options.flag("mergeSchema")
     overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
     write_batch = batch_writer(
-        DeltaLog(place, storage_options),
+        log,
         output_mode=cast("OutputMode", output_mode),
         checkpoint_location=checkpoint,
         partition_by=_partition_by(calls.partition_by, df),
-        merge_schema=(settings.merge_schema if merges is None else merges)
-        and not overwrites_schema,
+        merge_schema=_merges_schema(options, settings) and not overwrites_schema,
         overwrite_schema=overwrites_schema,
         configuration=_properties(spark, options),
         user_metadata=options.text("userMetadata") or settings.user_metadata,
@@ -183,7 +184,7 @@ def _partition_by(given: Sequence[str] | None, df: DataFrame) -> tuple[str, ...]
 
 
 def _properties(spark: SparkSession, options: Options) -> dict[str, str]:
-    """Those that a table gets which the write creates."""
+    """Properties for a table that the write creates."""
     given = options.properties()
     lower = {name.lower() for name in given}
     defaults = default_properties(spark)
@@ -196,10 +197,8 @@ def _cluster(
     df: DataFrame,
     partition_by: Sequence[str] | None,
     configuration: Mapping[str, str] | None,
-    mode: Mode,
 ) -> None:
-    """Make a new table clustered; one that exists has its own clustering."""
-    table = transaction.log.uri
+    """Make a new table clustered, or refuse another clustering than a table has."""
     if transaction.snapshot is None:
         transaction.create_table(
             schema_from_spark(df.schema),
@@ -207,13 +206,10 @@ def _cluster(
             configuration=configuration,
         )
         transaction.set_clustering(find_clustering(transaction, clusters))
-        return
-    if mode == "error":
-        raise TableExistsError(table)
-    if find_clustering(transaction, clusters) != transaction.clustering_columns:
+    elif find_clustering(transaction, clusters) != transaction.clustering_columns:
         raise InvalidRequestError(
-            f"{table} is not clustered by {', '.join(clusters)}; leave clusterBy out, or change "
-            "the table's clustering first with delta_ops.transaction.cluster_by"
+            f"{transaction.log.uri} is not clustered by {', '.join(clusters)}; leave clusterBy "
+            "out, or change the table's clustering first with delta_ops.transaction.cluster_by"
         )
 
 
@@ -232,7 +228,7 @@ def _refuse_times(predicate: Predicate, schema: StructType, text: str) -> None:
     """Refuse to ask for instants, which are others in the session's time zone than in UTC."""
     names = {name.lower() for name in columns(predicate)}
     types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
-    if TIMESTAMP in types or "timestamp" in text.lower():
+    if TIMESTAMP in types or _INSTANT.search(text):
         raise InvalidRequestError(
             f"replaceWhere {text!r} asks for times, which are other ones in this session's time "
             "zone than in UTC; set spark.sql.session.timeZone to UTC, or give ds.write a "
@@ -255,6 +251,11 @@ def _partition_overwrite_mode(
         case "dynamic":
             return "dynamic"
     raise InvalidRequestError(f"partitionOverwriteMode is {given!r}; choose static or dynamic")
+
+
+def _merges_schema(options: Options, settings: SessionSettings) -> bool:
+    given = options.flag("mergeSchema")
+    return settings.merge_schema if given is None else given
 
 
 def _txn(options: Options) -> tuple[str, int] | None:

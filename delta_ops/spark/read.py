@@ -8,7 +8,7 @@ others, and times that name no zone in the session's; of columns that a file lac
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -81,6 +81,18 @@ def read(
             predicate = None  # a filter of Spark's is made by some forty calls to its process
     rows = _read_groups(spark, snapshot, groups, chosen)
     return show(rows, snapshot.schema, wanted, predicate)
+
+
+def read_marked(spark: SparkSession, snapshot: Snapshot, marks: Mapping[str, str]) -> DataFrame:
+    """All rows and columns, of scans that bear marks; see `scan`.
+
+    Raises:
+        OutsideFileError: A file lies outside of the table and may not be read there.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+    """
+    groups, chosen = _all_groups(spark, snapshot)
+    rows = _read_groups(spark, snapshot, groups, chosen, marks=marks)
+    return show(rows, snapshot.schema, snapshot.schema.fields, None)
 
 
 def read_files(
@@ -210,12 +222,14 @@ def _read_groups(
     groups: Sequence[FileGroup],
     chosen: Sequence[ChosenRows] = (),
     definition: TableDefinition | None = None,
+    marks: Mapping[str, str] = {},
 ) -> DataFrame:
     """All rows and columns of these files, in the table's order of columns."""
     definition = definition or snapshot.definition
     validate(definition, "read", table=snapshot.uri, engine="spark")
     columns = ScanColumns(definition, definition.schema, definition.partition_fields)
-    return unite(spark, definition.schema, scan(spark, snapshot, columns, groups, chosen))
+    parts = scan(spark, snapshot, columns, groups, chosen, marks=marks)
+    return unite(spark, definition.schema, parts)
 
 
 def show(

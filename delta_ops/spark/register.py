@@ -52,7 +52,7 @@ class _Registration:
     lock: threading.Lock = field(default_factory=threading.Lock)
     storage_options: Mapping[str, Any] | None = None
     replaced: dict[bool, list[_Replaced]] = field(default_factory=dict)
-    """Of Connect's classes (True) and of the classic ones, what was wrapped."""
+    """What was wrapped, by whether the classes are those of Connect."""
 
     @property
     def is_on(self) -> bool:

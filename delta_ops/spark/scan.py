@@ -98,6 +98,7 @@ def scan(
     chosen: Sequence[ChosenRows] = (),
     *,
     numbers_rows: bool = False,
+    marks: Mapping[str, str] = {},
 ) -> Iterator[DataFrame]:
     """The rows of these files, in parts that have the same columns.
 
@@ -108,6 +109,7 @@ def scan(
         groups: Files of which all rows are wanted.
         chosen: Files of which some are.
         numbers_rows: Whether the parts have the column `ROW` behind the others.
+        marks: Options of the scans that Spark has no use for, and that their plan shows.
 
     Raises:
         DataFileError: A deletion vector cannot be read, or Spark would leave a file out.
@@ -117,6 +119,7 @@ def scan(
     _require_distinct_names(spark, snapshot, columns.schema)
     _require_name_of_rows(snapshot, columns)
     _require_shredded_variants(spark, snapshot, columns.schema)
+    scan_groups = partial(_scan_groups, spark, snapshot, marks=marks)
     show = partial(
         select_table_columns,
         definition=columns.definition,
@@ -124,7 +127,7 @@ def scan(
         beside=(ROW,) if numbers_rows else (),
     )
     if groups:
-        yield show(_scan_groups(spark, snapshot, columns, groups, numbers_rows=numbers_rows))
+        yield show(scan_groups(columns, groups, numbers_rows=numbers_rows))
     numbered = columns._replace(of_log=(*columns.of_log, FILE))
     for kind, keep in _KEEP.items():
         of_kind = [each for each in chosen if isinstance(each.rows, kind)]
@@ -136,7 +139,7 @@ def scan(
                 replace(each.group, values=(*each.group.values, str(number)))
                 for number, (each, _) in enumerate(some)
             ]
-            rows = _scan_groups(spark, snapshot, numbered, files, numbers_rows=True)
+            rows = scan_groups(numbered, files, numbers_rows=True)
             yield show(keep(rows, [vector for _, vector in some]))
 
 
@@ -204,12 +207,13 @@ def _scan_groups(
     groups: Sequence[FileGroup],
     *,
     numbers_rows: bool = False,
+    marks: Mapping[str, str] = {},
 ) -> DataFrame:
     """All rows of these files, with the names of `stored_schema`, and `ROW` if it is asked for."""
     definition = columns.definition
     data = stored_schema(definition, columns.of_files)
     of_log = log_schema(definition, columns.of_log)
-    options = {**READ_OPTIONS, **scan_options(definition)}
+    options = {**READ_OPTIONS, **scan_options(definition), **marks}
     try:
         return file_index.relation(
             spark,

@@ -23,7 +23,7 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col, ddl
 from delta_ops.arrow.scan import read_kept
-from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.errors import InvalidRequestError, StorageError, TableExistsError
 from delta_ops.events import Event, Progress
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.row_tracking import row_columns
@@ -283,3 +283,32 @@ def test_rows_are_deleted_updated_and_merged(
         ds.delete(remote, tmp_path, "nowhere = 1")
     with pytest.raises(InvalidRequestError, match="cannot be understood"):
         ds.update(remote, tmp_path, {"n": "nowhere"})
+
+
+def test_the_format_delta_is_ours(remote: SparkSession, tmp_path: Path) -> None:
+    ds.register(remote)
+    try:
+        root = str(tmp_path / "table")
+        writer = remote.range(6).selectExpr("id", "id % 2 AS p").repartition(3).write
+        writer.format("delta").partitionBy("P").option("txnAppId", "loader").save(
+            root, txnVersion=1
+        )
+        with pytest.raises(TableExistsError):
+            remote.range(1).write.save(root, format="delta")
+        before = remote.read.format("delta").load(root)
+        three = remote.range(3, 4).selectExpr("id", "1L AS p").write.format("delta")
+        three.mode("overwrite").option("replaceWhere", "p = 1").save(root)
+        assert sorted(row.id for row in remote.read.load(root, "delta").collect()) == [0, 2, 3, 4]
+        assert remote.read.format("delta").option("versionAsOf", 0).load(root).count() == 6
+        with pytest.raises(InvalidRequestError, match="committed since"):
+            before.write.format("delta").mode("overwrite").save(root)
+        with pytest.raises(InvalidRequestError, match="by their paths"):
+            before.write.format("delta").saveAsTable("t")
+        with pytest.raises(InvalidRequestError, match="by their paths"):
+            before.writeTo("t").using("delta").create()
+        before.write.parquet(str(tmp_path / "files"))
+        assert remote.read.load(str(tmp_path / "files")).count() == 6
+    finally:
+        ds.unregister(remote)
+    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+        remote.read.format("delta").load(root).count()

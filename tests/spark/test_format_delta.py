@@ -106,6 +106,22 @@ def test_an_overwrite_replaces_what_it_says(
     assert ids(load(delta, tmp_path)) == expected
 
 
+def test_rows_that_others_have_added_are_not_overwritten_by_what_was_read_before(
+    tmp_path: Path, delta: SparkSession
+) -> None:
+    numbers(delta, 1, 2).write.format("delta").save(str(tmp_path))
+    before = load(delta, tmp_path).filter("id > 1").join(delta.range(9), "id")
+    before.write.format("delta").mode("overwrite").save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == [2]
+    stale = before.write.format("delta").mode("overwrite")
+    with pytest.raises(InvalidRequestError, match="from version 0 of this table, and version 1"):
+        stale.save(str(tmp_path))
+    stale.option("replaceWhere", "id > 1").save(str(tmp_path))
+    past = load(delta, tmp_path, versionAsOf=0)
+    past.write.format("delta").mode("overwrite").save(str(tmp_path))
+    assert ids(load(delta, tmp_path)) == [1, 2]
+
+
 def test_a_session_says_how_partitions_are_overwritten(tmp_path: Path, delta: SparkSession) -> None:
     delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     numbers(delta, 1, 2).write.format("delta").partitionBy("p").save(str(tmp_path))
@@ -241,7 +257,6 @@ def test_the_sessions_own_format_may_be_delta(tmp_path: Path, delta: SparkSessio
         pytest.param({"replaceWere": "id = 1"}, "replaceWhere comes nearest", id="a slip"),
         pytest.param({"where": "id = 1"}, "has no option where", id="an unknown one"),
         pytest.param({"replaceUsing": "id"}, "ds.merge", id="one that is not supported"),
-        pytest.param({"fs.s3a.access.key": "k"}, "storage_options", id="one of Hadoop's"),
         pytest.param({"mergeSchema": "yes"}, "true or false", id="no flag"),
         pytest.param({"txnAppId": "loader"}, "both txnAppId", id="half an identity"),
         pytest.param({"dataChange": "false"}, "optimize", id="a promise that we do not check"),
