@@ -212,9 +212,7 @@ class TableStream:
     def _latest_version(self, from_version: int | None = None) -> int:
         self._list(self.shape.version if from_version is None else from_version)
         latest = self._listing.latest_version
-        if latest is None:
-            raise TableNotFoundError(self.log.uri)
-        return max(latest, self.shape.version)
+        return self.shape.version if latest is None else max(latest, self.shape.version)
 
     def _first_files(self, version: int) -> FilesByTime:
         if self._first_snapshot is None or self._first_snapshot[0] != version:
@@ -299,6 +297,8 @@ class TableStream:
 
     def _explain_hole(self, version: int) -> StreamCommit | None:
         """A version that is not there: why, or None if it is yet to come."""
+        if self._listing.latest_version is None:
+            self._list(0)
         latest = self._listing.latest_version
         if latest is None:
             return blocked_commit(version, TableNotFoundError(self.log.uri))
