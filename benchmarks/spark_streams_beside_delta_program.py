@@ -2,8 +2,8 @@
 
     python spark_streams_beside_delta_program.py SIDE JARS FOLDER
 
-SIDE is "delta_ops" or "delta". A line of input is the name of a case, one of output the seconds that
-its query took. Runs on PySpark alone where the side is "delta".
+SIDE is "delta_ops" or "delta". A line of input is the name of a case, one of output the seconds
+that its query took. Runs on PySpark alone where the side is "delta".
 """
 
 from __future__ import annotations
