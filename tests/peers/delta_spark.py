@@ -98,6 +98,11 @@ class DeltaSpark:
             (pause / "go").touch()
             self._answer()
 
+    def stream(self, source: Path, target: Path, checkpoint: Path, **options: str) -> None:
+        """Run a query from one table to another, available-now; `options` are the reader's."""
+        places = {"source": str(source), "target": str(target), "checkpoint": str(checkpoint)}
+        self._ask("stream", **places, options=options)
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         """The rows of a statement; what JSON has no type for is text."""
         done: list[dict[str, Any]] = self._ask("sql", text=text)

@@ -75,6 +75,11 @@ class Peer:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    def stream(self, source: str, target: str, checkpoint: str, options: dict[str, str]) -> None:
+        rows = self._spark.readStream.format("delta").options(**options).load(source)
+        writer = rows.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start(target).awaitTermination()
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         return [row.asDict(recursive=True) for row in self._spark.sql(text).collect()]
 

@@ -1,0 +1,191 @@
+"""Streams into tables on Spark: each batch once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError
+from delta_ops.events import Event
+from tests.spark.streams import append
+from tests.tables import rows
+
+pytestmark = pytest.mark.spark
+
+POINTS = ("WriteStarted", "DataFilesWritten", "DataFilesStaged", "CommitAttempted", "Committed")
+
+
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+def kill_at(point: str) -> Any:
+    """A listener that raises at the first event of this name."""
+
+    def on_event(event: Event) -> None:
+        if type(event).__name__ == point:
+            raise KilledError(point)
+
+    return on_event
+
+
+def numbers_in(table: Path | DeltaLog) -> list[int]:
+    return sorted(da.to_table(table, columns=["n"])["n"].to_pylist())
+
+
+def run(spark: SparkSession, folder: Path, **options: Any) -> None:
+    stream = ds.read_stream(spark, folder / "source", max_files_per_trigger=1)
+    arguments = {"checkpoint_location": str(folder / "c"), "available_now": True, **options}
+    ds.write_stream(stream, folder / "target", **arguments).awaitTermination()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_each_batch_is_there_once_wherever_the_query_was_killed(
+    spark: SparkSession, tmp_path: Path, point: str
+) -> None:
+    append(tmp_path / "source", 0, 1)
+    run(spark, tmp_path)
+    append(tmp_path / "source", 2, 3)
+    append(tmp_path / "source", 4, 5)
+    with pytest.raises(StreamingQueryException, match=f"KilledError: {point}"):
+        run(spark, tmp_path, on_event=kill_at(point))
+    run(spark, tmp_path)
+    assert numbers_in(tmp_path / "target") == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_commit_says_which_batch_of_which_query_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    append(tmp_path / "source", 0, 1)
+    stream = ds.read_stream(spark, tmp_path / "source")
+    query = ds.write_stream(
+        stream, tmp_path / "target", checkpoint_location=str(tmp_path / "c"), available_now=True
+    )
+    query.awaitTermination()
+    log = DeltaLog(tmp_path / "target")
+    (entry,) = log.history()
+    assert (entry.operation, entry.operation_parameters) == (
+        "STREAMING UPDATE",
+        {"outputMode": "Append", "queryId": query.id, "epochId": "0"},
+    )
+    assert log.snapshot().transactions()[query.id].version == 0
+
+
+def test_a_batch_without_rows_commits_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    append(tmp_path / "source", 0, 1)
+    run(spark, tmp_path)
+    ds.delete(spark, tmp_path / "source", "n = 77")
+    da.write(DeltaLog(tmp_path / "source"), pa.table({"n": pa.array([], pa.int64())}))
+    run(spark, tmp_path)
+    assert DeltaLog(tmp_path / "target").snapshot().version == 0
+
+
+def test_complete_replaces_all_rows_by_those_of_the_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for first in (0, 10):
+        append(tmp_path / "source", first, first + 4)
+        stream = ds.read_stream(spark, tmp_path / "source")
+        counted = stream.groupBy((sf.col("n") % 2).alias("n")).count()
+        options: dict[str, Any] = {"output_mode": "complete", "available_now": True}
+        query = ds.write_stream(
+            counted, tmp_path / "target", checkpoint_location=str(tmp_path / "c"), **options
+        )
+        query.awaitTermination()
+    assert rows(da.to_table(tmp_path / "target")) == [
+        {"n": 0, "count": 6},
+        {"n": 1, "count": 4},
+    ]
+
+
+@pytest.mark.parametrize("point", [None, "Committed"], ids=["undisturbed", "killed"])
+def test_update_merges_rows_by_their_keys(
+    spark: SparkSession, tmp_path: Path, point: str | None
+) -> None:
+    for first in (0, 10, 21):
+        append(tmp_path / "source", first, first + 4)
+    stream = ds.read_stream(spark, tmp_path / "source", max_files_per_trigger=1)
+    counted = stream.groupBy((sf.col("n") % 3).alias("a key")).count()
+
+    def start(**options: Any) -> None:
+        query = ds.write_stream(
+            counted,
+            tmp_path / "target",
+            checkpoint_location=str(tmp_path / "c"),
+            output_mode="update",
+            keys=["a key"],
+            available_now=True,
+            **options,
+        )
+        query.awaitTermination()
+
+    if point is not None:
+        with pytest.raises(StreamingQueryException, match="KilledError"):
+            start(on_event=kill_at(point))
+    start()
+    wanted = [{"a key": n, "count": 5} for n in range(3)]
+    assert rows(da.to_table(tmp_path / "target")) == wanted
+
+
+def test_the_first_batch_makes_the_table_and_later_ones_may_widen_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    append(tmp_path / "source", 0, 0, p="a")
+    run(spark, tmp_path, partition_by=["p"], configuration={"delta.appendOnly": "true"})
+    wider = pa.table({"n": [1], "p": ["b"], "x": ["new"]})
+    da.write(DeltaLog(tmp_path / "source"), wider, merge_schema=True)
+    run(spark, tmp_path, merge_schema=True)
+    found = DeltaLog(tmp_path / "target").snapshot()
+    assert found.partition_columns == ("p",)
+    assert found.properties.append_only
+    assert rows(da.to_table(found)) == [
+        {"n": 0, "p": "a", "x": None},
+        {"n": 1, "p": "b", "x": "new"},
+    ]
+
+
+def test_two_queries_on_one_checkpoint_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    append(tmp_path / "source", 0, 0)
+    stream = ds.read_stream(spark, tmp_path / "source")
+    options: dict[str, Any] = {"checkpoint_location": str(tmp_path / "c")}
+    query = ds.write_stream(stream, tmp_path / "target", **options)
+    try:
+        with pytest.raises(PySparkException, match="CONCURRENT"):
+            ds.write_stream(stream, tmp_path / "other", **options).awaitTermination()
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        pytest.param({"output_mode": "update"}, "by keys", id="an update without keys"),
+        pytest.param({"keys": ["n"]}, "by keys", id="keys without an update"),
+        pytest.param({"overwrite_schema": True}, "complete", id="a schema of an append"),
+        pytest.param(
+            {"available_now": True, "processing_time": "1 second"}, "not both", id="two triggers"
+        ),
+        pytest.param({"output_mode": "all"}, "output_mode is", id="another mode"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any], reason: str
+) -> None:
+    append(tmp_path / "source", 0, 0)
+    stream = ds.read_stream(spark, tmp_path / "source")
+    with pytest.raises(InvalidRequestError, match=reason):
+        ds.write_stream(stream, tmp_path / "t", checkpoint_location=str(tmp_path / "c"), **options)
+
+
+def test_rows_that_are_no_stream_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="takes a streaming DataFrame"):
+        ds.write_stream(spark.range(1), tmp_path / "t", checkpoint_location=str(tmp_path / "c"))
