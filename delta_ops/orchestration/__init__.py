@@ -45,6 +45,7 @@ from delta_ops.orchestration.restore_jobs import (
     build_revert_job,
 )
 from delta_ops.orchestration.sensors import build_commit_sensor
+from delta_ops.orchestration.streams import run_available_now
 from delta_ops.orchestration.tables import TableRef, add_table_metadata, external_table
 from delta_ops.orchestration.type_handlers import TableRead, TypeHandler, register_type_handler
 
@@ -87,6 +88,7 @@ __all__ = [
     "on_new_table_version",
     "pipes_extras",
     "register_type_handler",
+    "run_available_now",
     "source_txn",
     "table_card",
 ]

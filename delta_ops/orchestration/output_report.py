@@ -82,7 +82,7 @@ def report_output(
         metadata["dagster/column_lineage"] = shown_lineage
     adopted = _adopted_commit(log, results)
     if adopted is not None:
-        metadata["delta/rows_written"] = _rows_of(adopted)
+        metadata["delta/rows_written"] = rows_of(adopted)
     if context.has_asset_partitions:
         total = metadata.pop("delta/rows_written")
         counts = _partition_counts(context, log, shown, results, predicates, total)
@@ -176,7 +176,8 @@ def _adopted_commit(log: DeltaLog, results: Sequence[CommitResult]) -> Commit | 
     return None
 
 
-def _rows_of(commit: Commit) -> int:
+def rows_of(commit: Commit) -> int:
+    """The rows that a commit says it wrote."""
     metrics = commit.info.values.get("operationMetrics") if commit.info else None
     return rows_written(metrics) if isinstance(metrics, Mapping) else 0
 
