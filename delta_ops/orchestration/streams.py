@@ -19,7 +19,7 @@ from delta_ops.orchestration.table_versions import last_data_version
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_LOOK_S = 0.5
+_LOOK_S = 1
 """How often a run that waits looks whether it was told to end."""
 
 

@@ -6,6 +6,7 @@ Which files a batch reads is decided in `planning.table_stream`; how they reach 
 
 from __future__ import annotations
 
+import logging
 import re
 from datetime import datetime
 from typing import Literal
@@ -25,7 +26,10 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.changes import read_changed_files
 from delta_ops.spark.read import read_files, resolve_columns, show
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.stream_rows import streaming_rows
 from delta_ops.spark.stream_source import SourceUnavailableError, streaming_frame
+
+logger = logging.getLogger(__name__)
 
 _MAX_FILES = 1000
 """Files of a batch where nothing else is said."""
@@ -95,17 +99,27 @@ def read_stream(
     schema = snapshot.schema
     if read_change_feed:
         schema = changes_until(log, snapshot, range(0)).schema
+    spark_schema = spark_schema_from_schema(schema)
     try:
         return streaming_frame(
             spark,
             f"delta_ops[{snapshot.uri}]",
-            spark_schema_from_schema(schema),
+            spark_schema,
             lambda: _SparkStream(spark, log, snapshot, request),
         )
     except SourceUnavailableError as error:
-        raise InvalidRequestError(
-            f"{snapshot.uri} cannot be read as a stream by this session: {error}"
-        ) from error
+        if read_change_feed:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: the changes of a table are a stream in a classic session alone, "
+                f"and this one has no source of it ({error}); read them by read_changes"
+            ) from error
+        logger.warning(
+            "This session reads streams through Python workers, which takes some times as long: %s",
+            error,
+        )
+        return streaming_rows(
+            spark, log, spark_schema, lambda: _open_stream(log, snapshot.version, request)
+        )
 
 
 def _limits(max_files: int | None, max_bytes: int | None) -> SliceLimits:
@@ -142,13 +156,8 @@ class _SparkStream:
     def __init__(
         self, spark: SparkSession, log: DeltaLog, made_for: Snapshot, request: StreamRequest
     ) -> None:
-        # The DataFrame may be older than the query, whose first snapshot is that of its start.
-        shape = made_for.refresh()
-        obstacle = find_change_of_columns(shape.version, shape.metadata, made_for)
-        if obstacle is not None:
-            shape = made_for  # the query tells of it once it has read what was before
         self._spark, self._request = spark, request
-        self._stream = TableStream(log, shape, request)
+        self._stream = TableStream(log, _shape_of_query(made_for), request)
 
     def stop_at_latest(self) -> None:
         self._stream.stop_at_latest()
@@ -169,6 +178,19 @@ class _SparkStream:
             return None
         rows = read_files(self._spark, shape, adds)
         return show(rows, shape.schema, resolve_columns(shape.schema, None), None)
+
+
+def _open_stream(log: DeltaLog, version: int, request: StreamRequest) -> TableStream:
+    """A table as a query reads it whose DataFrame was made for a version."""
+    return TableStream(log, _shape_of_query(log.snapshot(version)), request)
+
+
+def _shape_of_query(made_for: Snapshot) -> Snapshot:
+    """The first snapshot of a query, which may be younger than its DataFrame."""
+    shape = made_for.refresh()
+    obstacle = find_change_of_columns(shape.version, shape.metadata, made_for)
+    # Where columns changed, the query tells of it once it has read what was before.
+    return shape if obstacle is None else made_for
 
 
 def _offset(text: str | None) -> StreamOffset | None:

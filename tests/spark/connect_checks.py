@@ -12,9 +12,11 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -312,3 +314,46 @@ def test_the_format_delta_is_ours(remote: SparkSession, tmp_path: Path) -> None:
         ds.unregister(remote)
     with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
         remote.read.format("delta").load(root).count()
+
+
+def test_a_stream_is_written_once_by_the_id_of_its_query(
+    remote: SparkSession, tmp_path: Path
+) -> None:
+    files, target = tmp_path / "files", DeltaLog(tmp_path / "target")
+    query_ids = set()
+    for number in range(2):
+        files.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"n": [number]}), files / f"{number}.parquet")
+        stream = remote.readStream.schema("n long").parquet(str(files))
+        query = ds.write_stream(
+            stream, target, checkpoint_location=str(tmp_path / "checkpoint"), available_now=True
+        )
+        query.awaitTermination()
+        query_ids.add(query.id)
+    assert [row["n"] for row in rows(da.to_table(target))] == [0, 1]
+    (app_id,) = query_ids
+    assert target.snapshot().transactions()[app_id].version == 1
+
+
+def test_a_table_is_a_stream_through_python_workers(remote: SparkSession, tmp_path: Path) -> None:
+    source, target = DeltaLog(tmp_path / "source"), DeltaLog(tmp_path / "target")
+    moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    checkpoint = str(tmp_path / "checkpoint")
+    for number in range(3):
+        row = {"n": [number], "at": [moment], "l": [[number, None]]}
+        da.write(source, pa.table(row), configuration={"delta.enableDeletionVectors": "true"})
+        da.write(source, pa.table({"n": [number + 10, -1], "at": [moment] * 2, "l": [None, []]}))
+        if number == 0:
+            da.delete(source, col("n") == -1)
+        stream = ds.read_stream(remote, source, max_files_per_trigger=1)
+        query = ds.write_stream(stream, target, checkpoint_location=checkpoint, available_now=True)
+        query.awaitTermination()
+        assert rows(da.to_table(target)) == rows(da.to_table(source))
+    assert target.snapshot().version == 5
+
+
+def test_changes_are_no_stream_here(remote: SparkSession, tmp_path: Path) -> None:
+    feed = {"delta.enableChangeDataFeed": "true"}
+    da.write(tmp_path / "t", pa.table({"n": [1]}), configuration=feed)
+    with pytest.raises(InvalidRequestError, match="read them by read_changes"):
+        ds.read_stream(remote, tmp_path / "t", read_change_feed=True)
