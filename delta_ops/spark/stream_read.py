@@ -144,8 +144,10 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def _validate_start(version: int | str | None, timestamp: str | datetime | None) -> None:
     if version is not None and timestamp is not None:
         raise InvalidRequestError("give either starting_version or starting_timestamp, not both")
-    if isinstance(version, int) and version < 0:
-        raise InvalidRequestError(f"starting_version is {version}; give a version from 0 on")
+    if version != "latest" and version is not None and (isinstance(version, str) or version < 0):
+        raise InvalidRequestError(
+            f'starting_version is {version!r}; give a version from 0 on, or "latest"'
+        )
     if timestamp is not None:
         timestamp_ms(timestamp)
 

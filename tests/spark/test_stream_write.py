@@ -21,6 +21,7 @@ from tests.tables import rows
 
 pytestmark = pytest.mark.spark
 
+_STOPS_OTHER = "spark.sql.streaming.stopActiveRunOnRestart"
 POINTS = ("WriteStarted", "DataFilesWritten", "DataFilesStaged", "CommitAttempted", "Committed")
 
 
@@ -102,8 +103,8 @@ def test_complete_replaces_all_rows_by_those_of_the_batch(
         )
         query.awaitTermination()
     assert rows(da.to_table(tmp_path / "target")) == [
-        {"n": 0, "count": 6},
         {"n": 1, "count": 4},
+        {"n": 0, "count": 6},
     ]
 
 
@@ -114,7 +115,7 @@ def test_update_merges_rows_by_their_keys(
     for first in (0, 10, 21):
         append(tmp_path / "source", first, first + 4)
     stream = ds.read_stream(spark, tmp_path / "source", max_files_per_trigger=1)
-    counted = stream.groupBy((sf.col("n") % 3).alias("a key")).count()
+    counted = stream.groupBy((sf.col("n") % 3).alias("Key")).count()
 
     def start(**options: Any) -> None:
         query = ds.write_stream(
@@ -122,7 +123,7 @@ def test_update_merges_rows_by_their_keys(
             tmp_path / "target",
             checkpoint_location=str(tmp_path / "c"),
             output_mode="update",
-            keys=["a key"],
+            keys=["key"],
             available_now=True,
             **options,
         )
@@ -132,7 +133,7 @@ def test_update_merges_rows_by_their_keys(
         with pytest.raises(StreamingQueryException, match="KilledError"):
             start(on_event=kill_at(point))
     start()
-    wanted = [{"a key": n, "count": 5} for n in range(3)]
+    wanted = [{"Key": n, "count": 5} for n in range(3)]
     assert rows(da.to_table(tmp_path / "target")) == wanted
 
 
@@ -153,16 +154,29 @@ def test_the_first_batch_makes_the_table_and_later_ones_may_widen_it(
     ]
 
 
-def test_two_queries_on_one_checkpoint_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stops_other", ["true", "false"])
+def test_two_queries_on_one_checkpoint_never_run_at_once(
+    spark: SparkSession, tmp_path: Path, stops_other: str
+) -> None:
     append(tmp_path / "source", 0, 0)
     stream = ds.read_stream(spark, tmp_path / "source")
     options: dict[str, Any] = {"checkpoint_location": str(tmp_path / "c")}
-    query = ds.write_stream(stream, tmp_path / "target", **options)
+    spark.conf.set(_STOPS_OTHER, stops_other)
+    queries = [ds.write_stream(stream, tmp_path / "target", **options)]
     try:
-        with pytest.raises(PySparkException, match="CONCURRENT"):
-            ds.write_stream(stream, tmp_path / "other", **options).awaitTermination()
+        queries[0].processAllAvailable()
+        if stops_other == "true":
+            queries.append(ds.write_stream(stream, tmp_path / "target", **options))
+            assert not queries[0].isActive
+        else:
+            with pytest.raises(PySparkException, match="already active"):
+                ds.write_stream(stream, tmp_path / "target", **options)
+            assert queries[0].isActive
     finally:
-        query.stop()
+        spark.conf.unset(_STOPS_OTHER)
+        for query in queries:
+            query.stop()
+    assert numbers_in(tmp_path / "target") == [0]
 
 
 @pytest.mark.parametrize(
