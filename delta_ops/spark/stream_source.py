@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 _CLASS = "LogStreams"
 _JAVA = """
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -98,7 +97,9 @@ class LogSource implements Source, SupportsTriggerAvailableNow {
   }
 
   static Object ask(Function python, String what, String start, String end) {
-    Object answer = python.apply(new ArrayList(Arrays.asList(new Object[] {what, start, end})));
+    // As one text: Py4J would ask for the parts of a list one by one.
+    String asked = what + "\\n" + (start == null ? "" : start) + "\\n" + (end == null ? "" : end);
+    Object answer = python.apply(asked);
     if (answer instanceof RuntimeException) throw (RuntimeException) answer;
     return answer;
   }
@@ -206,17 +207,16 @@ def streaming_frame(
         raise SourceUnavailableError(first_line(error)) from error
 
 
-_Answer = Callable[[str, str | None, str | None], Any]
+_Answer = Callable[[str, str | None, str], Any]
 
 
 def _answer(table: StreamedTable) -> _Answer:
-    def answer(what: str, start: str | None, end: str | None) -> Any:
+    def answer(what: str, start: str | None, end: str) -> Any:
         match what:
             case "stop at latest":
                 return table.stop_at_latest()
             case "end" | "end of all":
                 return table.end_after(start, is_limited=what == "end")
-        assert end is not None
         rows = table.rows_between(start, end)
         return None if rows is None else rows._jdf
 
@@ -229,10 +229,11 @@ class _Answers:
     def __init__(self, answer: _Answer, failure: Callable[[str], Any]) -> None:
         self._answer, self._failure = answer, failure
 
-    def apply(self, asked: Any) -> Any:
-        """Answer one call."""
+    def apply(self, asked: str) -> Any:
+        """Answer one call, whose words stand in lines."""
+        what, start, end = asked.split("\n")
         try:
-            return self._answer(*asked)
+            return self._answer(what, start or None, end)
         except DeltaOpsError as error:
             return self._failure(str(error))
         except Exception as error:

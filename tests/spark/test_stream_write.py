@@ -112,8 +112,8 @@ def test_complete_replaces_all_rows_by_those_of_the_batch(
 def test_update_merges_rows_by_their_keys(
     spark: SparkSession, tmp_path: Path, point: str | None
 ) -> None:
-    for first in (0, 10, 21):
-        append(tmp_path / "source", first, first + 4)
+    for first in (0, 10, 20):
+        append(tmp_path / "source", first, first + 5)
     stream = ds.read_stream(spark, tmp_path / "source", max_files_per_trigger=1)
     counted = stream.groupBy((sf.col("n") % 3).alias("Key")).count()
 
@@ -133,7 +133,7 @@ def test_update_merges_rows_by_their_keys(
         with pytest.raises(StreamingQueryException, match="KilledError"):
             start(on_event=kill_at(point))
     start()
-    wanted = [{"Key": n, "count": 5} for n in range(3)]
+    wanted = [{"Key": n, "count": 6} for n in range(3)]
     assert rows(da.to_table(tmp_path / "target")) == wanted
 
 
