@@ -1,7 +1,7 @@
 """Streams by delta_ops.spark beside delta-spark: the same commits read, the same batches written.
 
     python benchmarks/spark_streams_beside_delta.py [--commits 1000] [--batches 200] [--rounds 3]
-        [--folder DIR] [--json]
+        [--only TEXT] [--folder DIR] [--json]
 
 Sessions as in `spark_beside_delta`. The table that is read has a small file in each commit, and no
 checkpoint behind the hundredth commit from its end; both sides read the same one, into nowhere. The
@@ -46,24 +46,26 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=1000)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="the cases that have this text in their names")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.commits, given.batches, given.rounds)
+        report = measure(Path(folder), given.commits, given.batches, given.rounds, given.only)
     print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
-def measure(folder: Path, commits: int, batches: int, rounds: int) -> dict[str, Any]:
+def measure(folder: Path, commits: int, batches: int, rounds: int, only: str) -> dict[str, Any]:
     make_inputs(folder, commits, batches)
-    seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CASES}
+    cases = [name for name in CASES if only in name]
+    seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
     given = (str(folder),)
     with (
         side("delta_ops", _PROGRAM, *given) as ours,
         side("delta", _PROGRAM, *given) as peer,
     ):
         for number in range(rounds + 1):
-            for name in CASES:
+            for name in cases:
                 for index in (0, 1) if number % 2 else (1, 0):
                     took = ask((ours, peer)[index], name)
                     if number:
