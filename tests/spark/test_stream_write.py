@@ -16,6 +16,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import Event
+from tests.servers.s3 import S3Server
 from tests.spark.streams import append
 from tests.tables import rows
 
@@ -203,3 +204,18 @@ def test_options_that_contradict_each_other_are_refused(
 def test_rows_that_are_no_stream_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="takes a streaming DataFrame"):
         ds.write_stream(spark.range(1), tmp_path / "t", checkpoint_location=str(tmp_path / "c"))
+
+
+def test_a_stream_goes_from_one_bucket_to_another(
+    store_spark: SparkSession, s3_server: S3Server, tmp_path: Path
+) -> None:
+    options = s3_server.storage_options
+    source, target = (DeltaLog(f"s3://{s3_server.new_bucket()}/t", options) for _ in range(2))
+    for first in (0, 10):
+        append(source, first, first + 1)
+        stream = ds.read_stream(store_spark, source)
+        query = ds.write_stream(
+            stream, target, checkpoint_location=str(tmp_path / "c"), available_now=True
+        )
+        query.awaitTermination()
+    assert numbers_in(target) == [0, 1, 10, 11]
