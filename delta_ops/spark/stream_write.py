@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -24,7 +24,7 @@ from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.spark.expressions import quote
 from delta_ops.spark.merge import merge
 from delta_ops.spark.write import write_frame
-from delta_ops.transaction import DEFAULT_HOOKS, Hook
+from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook
 from delta_ops.transaction.write import Epoch, WriteRequest
 
 OutputMode = Literal["append", "complete", "update"]
@@ -134,6 +134,10 @@ def batch_writer(
         InvalidRequestError: An option is none, or contradicts another one.
     """
     validate_arguments(batch_writer, locals())
+    if output_mode not in get_args(OutputMode):
+        raise InvalidRequestError(
+            f"output_mode {output_mode!r} is unknown; choose {', '.join(get_args(OutputMode))}"
+        )
     if (output_mode == "update") != bool(keys):
         raise InvalidRequestError(
             'output_mode="update" merges rows by keys, and nothing else does: give both, such as '
@@ -176,13 +180,16 @@ class BatchWriter:
         """Write a batch, if the table does not have it already."""
         query = _query_id(batch, self.checkpoint_location)
         if self.keys and self.log.exists():
-            self._merge(batch, (query, batch_id))
-            return
-        epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
-        request = replace(self.request, txn=(query, batch_id), epoch=epoch)
-        write_frame(batch, self.log, request, on_event=self.on_event)
+            result = self._merge(batch, (query, batch_id))
+        else:
+            epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
+            request = replace(self.request, txn=(query, batch_id), epoch=epoch)
+            result = write_frame(batch, self.log, request, on_event=self.on_event)
+        if result.already_committed:
+            # Spark fails a batch whose rows were not asked for, where the query keeps a state.
+            batch.write.format("noop").mode("overwrite").save()
 
-    def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> None:
+    def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
         names = map(quote, self.keys)
         builder = merge(
             self.log,
@@ -194,7 +201,7 @@ class BatchWriter:
             hooks=self.request.hooks,
             on_event=self.on_event,
         )
-        builder.when_matched_update_all().when_not_matched_insert_all().execute()
+        return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
 def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:

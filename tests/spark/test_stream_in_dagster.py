@@ -1,7 +1,5 @@
 """A streaming query as an asset, on an instance of Dagster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dagster as dg
