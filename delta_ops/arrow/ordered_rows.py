@@ -136,7 +136,7 @@ def _giving_up(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _spread_sample(batches: Sequence[pa.RecordBatch], num_rows: int) -> pa.RecordBatch:
-    """Every so-manieth row."""
+    """Rows at equal distances."""
     step = -(-num_rows // SAMPLE_ROWS)
     first, taken = 0, []
     for batch in batches:

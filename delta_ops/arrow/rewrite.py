@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 
 import pyarrow as pa
 
@@ -77,8 +78,10 @@ def _write_neighbours(
     adds: list[AddFile] = []
     try:
         for files in outputs(group):
-            add = write_file(rows(files))
-            adds.append(add)
+            batches = rows(files)
+            # Of a file every row may be deleted.
+            if first := list(islice(batches, 1)):
+                adds.append(write_file(chain(first, batches)))
     except BaseException:  # an interrupt too would leave files that nobody names
         discard(snapshot.storage, adds)
         raise

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from delta_ops.cli.options import (
+    budget_option,
     dry_run_option,
     json_option,
     open_table,
@@ -29,11 +30,14 @@ from delta_ops.cli.render import (
 )
 from delta_ops.maintenance import (
     CheckpointResult,
+    OptimizePlan,
+    OptimizeResult,
     backfill_statistics,
     clean_up_log,
     compact_log,
     create_checkpoint,
     optimize,
+    purge,
     vacuum,
 )
 from delta_ops.maintenance.checkpoint import CHECKPOINT
@@ -42,8 +46,10 @@ from delta_ops.maintenance.log_compaction import COMPACT_LOG
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
+from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.transaction.rewrite_group import Curve
 from delta_ops.units import size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"
@@ -102,6 +108,33 @@ def _checkpoint_text(result: CheckpointResult) -> str:
     "--min-files", type=click.IntRange(min=2), default=2, show_default=True, help="In a group."
 )
 @where_option
+@click.option(
+    "--zorder",
+    metavar="COLUMNS",
+    callback=lambda _ctx, _param, text: None if text is None else text.split(","),
+    help="Lay rows out by up to eight columns, separated by commas, by which reads choose rows.",
+)
+@click.option(
+    "--curve",
+    type=click.Choice(["zorder", "hilbert"]),
+    default="zorder",
+    show_default=True,
+    help="How rows are laid out by several columns.",
+)
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="Refuse a table that is not clustered; one that is, is laid out by its columns anyway.",
+)
+@click.option("--full", is_flag=True, help="Lay out all files, not only new ones.")
+@click.option("--purge", "purges", is_flag=True, help="Rewrite files that have deletion vectors.")
+@click.option(
+    "--deleted-share",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="With --purge: only files of whose rows so many are deleted, from 0 to 1.",
+)
+@budget_option
 @dry_run_option
 @json_option
 def optimize_command(
@@ -110,38 +143,81 @@ def optimize_command(
     target_size: int | None,
     min_files: int,
     where: Predicate | None,
+    zorder: list[str] | None,
+    curve: Curve,
+    cluster: bool,
+    full: bool,
+    purges: bool,
+    deleted_share: float,
+    budget: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Put small files together; --where takes partition columns."""
+    """Put small files together, or lay rows out by columns; --where takes partition columns."""
+    if purges and (zorder or cluster or full):
+        raise click.UsageError("--purge goes alone: give it, or how to lay rows out")
+    if zorder and cluster:
+        raise click.UsageError("a clustered table has its own columns: leave out --zorder")
     log = open_table(table, storage_options)
-    with progress(wanted=not as_json) as on_event:
-        result = optimize(
-            log,
-            target_size=target_size,
-            predicate=where,
-            dry_run=dry_run,
-            min_files=min_files,
-            on_event=on_event,
+    if cluster and not log.snapshot().clustering_columns:
+        raise command_error(
+            f"{log.uri} is not clustered; say by which columns first (alter ... cluster-by)."
         )
-    plan = result.plan
+    with progress(wanted=not as_json) as on_event:
+        if purges:
+            result = purge(
+                log,
+                deleted_share=deleted_share,
+                target_size=target_size,
+                predicate=where,
+                max_bytes=budget,
+                dry_run=dry_run,
+                on_event=on_event,
+            )
+        else:
+            result = optimize(
+                log,
+                target_size=target_size,
+                predicate=where,
+                zorder_by=zorder,
+                curve=curve,
+                full=full,
+                dry_run=dry_run,
+                min_files=min_files,
+                max_bytes=budget,
+                on_event=on_event,
+            )
     if as_json:
         show_result(OPTIMIZE, log.uri, result)
-    elif dry_run and plan.has_work:
-        say(
-            f"Would put {count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)}) "
-            f"together into {len(plan.groups):,} at most."
-        )
-    elif result.already_committed:
-        say("Another run has done this first; nothing was changed.")
-    elif result.version is None:
-        say("No files are better put together; nothing to do.")
     else:
-        say(
-            f"Version {result.version}: {count_text(result.files_removed, 'file')} "
-            f"({size_text(result.bytes_removed)}) became {result.files_added:,} "
-            f"({size_text(result.bytes_added)})."
-        )
+        say(_optimize_text(result))
+
+
+def _optimize_text(result: OptimizeResult) -> str:
+    plan = result.plan
+    if result.dry_run and plan.has_work:
+        return _optimize_plan_text(plan)
+    if result.already_committed:
+        return "Another run has done this first; nothing was changed."
+    if result.version is None:
+        if plan.order is not None:
+            return "Every file is laid out; nothing to do."
+        return "No files are better put together; nothing to do."
+    commits = f" in {result.num_commits:,} commits" if result.num_commits > 1 else ""
+    return (
+        f"Version {result.version}: {count_text(result.files_removed, 'file')} "
+        f"({size_text(result.bytes_removed)}) became {result.files_added:,} "
+        f"({size_text(result.bytes_added)}){commits}."
+    )
+
+
+def _optimize_plan_text(plan: OptimizePlan) -> str:
+    rewritten = f"{count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)})"
+    if plan.order is None:
+        return f"Would put {rewritten} together into {len(plan.groups):,} at most."
+    names = ", ".join(name_of_path(path) for path in plan.order.columns)
+    groups = count_text(len(plan.groups), "group")
+    return f"Would lay out {rewritten} by {names}, in {groups}."
 
 
 @click.command("vacuum")

@@ -99,6 +99,16 @@ def target_size_option(command: F) -> F:
     )(command)
 
 
+def budget_option(command: F) -> F:
+    """`--budget`, given in bytes."""
+    return click.option(
+        "--budget",
+        metavar="SIZE",
+        callback=_size,
+        help="Rewrite no more than this in one run, as 10GB; the rest waits for the next one.",
+    )(command)
+
+
 def version_options(command: F) -> F:
     """`--version` and `--timestamp`, given as `version` and `timestamp`."""
     for option in (

@@ -35,6 +35,7 @@ from delta_ops.maintenance.log_compaction import (
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.purge import plan_purge, purge
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
 from delta_ops.maintenance.repair.act import RepairResult, repair
 from delta_ops.maintenance.repair.plan import RepairPlan, plan_repair
@@ -94,10 +95,12 @@ __all__ = [
     "plan_compact_log",
     "plan_maintenance",
     "plan_optimize",
+    "plan_purge",
     "plan_repair",
     "plan_restore",
     "plan_revert",
     "plan_vacuum",
+    "purge",
     "repair",
     "restore",
     "revert",

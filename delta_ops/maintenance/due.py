@@ -32,6 +32,7 @@ Measure = Literal[
     "partition_skew",
     "file_size_skew",
     "stats_coverage",
+    "clustering_depth",
     "promised_time_travel",
     "readable_time_travel",
     "unreachable_files",
@@ -41,6 +42,16 @@ Measure = Literal[
 """In the order in which findings are shown."""
 
 _SHARES = ("deleted_rows", "stats_coverage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustering:
+    """How far a clustered table is laid out."""
+
+    depth: int
+    """The most files that may hold one combination of values of its clustering columns."""
+    loose_files: int
+    """Files that have not been laid out by them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +80,9 @@ class Facts:
     refused: Mapping[Operation, tuple[str, ...]]
     """Operations that must not touch the table, with the features that forbid it."""
 
+    clustering: Clustering | None = None
+    """How far a clustered table is laid out; None: it is not, or nobody has looked."""
+
     @property
     def stats_coverage(self) -> float | None:
         """Share of the files that have statistics; None where nobody has looked at them."""
@@ -93,6 +107,9 @@ class HealthThresholds:
     """Due from this many on, if their files are still there."""
     expired_log_files: int = 1
     """Due from this many on."""
+    clustering_depth: int = 4
+    """Due where so many files of a clustered table may hold the same values, and some of them have
+    not been laid out."""
     deleted_rows: float = 0.1
     """This share of all rows is marked by deletion vectors."""
     partition_skew: float = 10.0

@@ -114,7 +114,7 @@ def _validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
                     f"the option {option.name} of {operation} cannot be {value!r}; choose from "
                     f"{', '.join(option.choices)}"
                 )
-            if option.at_least is not None and value < option.at_least:
+            if None not in (option.at_least, value) and value < option.at_least:
                 raise InvalidRequestError(
                     f"the option {option.name} of {operation} cannot be {value!r}; give "
                     f"{option.at_least} at least"

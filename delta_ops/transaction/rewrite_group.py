@@ -46,6 +46,11 @@ class RewriteGroup:
     order: CurveOrder | None = None
     """The order of the rows over all output files; None: that of the input."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the input files."""
+        return sum(add.size for add in self.files)
+
 
 Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
 """An engine's way to execute a group: the files staged hold the same rows (`data_change` False).

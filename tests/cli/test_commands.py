@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 from deltalake import write_deltalake
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, col
 from delta_ops.cli.main import cli
 from delta_ops.protocol.file_names import checkpoint_part_name
+from delta_ops.transaction import cluster_by
 from tests.clones import prefix_naming, shallow_clone
 from tests.tables import rows, rows_by_deltalake
 
@@ -361,3 +362,32 @@ def test_what_is_kept_for_ever_is_shown_with_a_year_before_any_of_pythons(tmp_pa
     da.write(tmp_path / "t", pa.table({"id": [1]}), configuration=for_ever)
     assert output("vacuum", tmp_path / "t")["horizon"].startswith("-17")
     assert output("clean-up-log", tmp_path / "t")["cutoff"].startswith("-17")
+
+
+def test_optimize_lays_rows_out(tmp_path: Path) -> None:
+    for first in (0, 1):
+        da.write(tmp_path / "t", pa.table({"id": range(first, 100, 2), "x": [1] * 50}))
+    table = tmp_path / "t"
+    planned = run("optimize", table, "--zorder", "id,x", "--dry-run").stdout
+    assert planned.startswith("Would lay out 2 files (")
+    assert planned.endswith(" by id, x, in 1 group.\n")
+    assert run("optimize", table, "--zorder", "id", "--budget", "1b").exit_code == 1
+    assert output("optimize", table, "--zorder", "id")["ordered_by"] == ["id"]
+    assert "nothing to do" in run("optimize", table, "--zorder", "id").stdout
+
+
+def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    for _ in range(2):
+        da.write(
+            table,
+            pa.table({"id": range(100)}),
+            configuration={"delta.enableDeletionVectors": "true"},
+        )
+    assert "is not clustered" in run("optimize", table, "--cluster").stderr
+    assert run("optimize", table, "--purge", "--zorder", "id").exit_code == 2
+    assert "nothing to do" in run("optimize", table, "--purge").stdout
+    da.delete(table, col("id") == 1)
+    assert output("optimize", table, "--purge")["removed_files"] == 2
+    cluster_by(table, ["id"])
+    assert output("optimize", table, "--cluster", "--full")["ordered_by"] == ["id"]

@@ -191,3 +191,29 @@ def test_what_readers_of_changes_are_told_stays(tmp_path: Path) -> None:
     version = optimize(log, zorder_by=["id"]).version
     assert version is not None
     assert sum(map(len, da.read_changes(log, version))) == 0
+
+
+def test_a_run_keeps_to_its_budget_and_the_next_goes_on(tmp_path: Path) -> None:
+    log = scattered(tmp_path)
+    size = log.snapshot().size_bytes
+    first = optimize(log, zorder_by=["id"], max_bytes=size // 2, target_size=FILE)
+    assert (first.files_removed >= 2, first.bytes_removed <= size // 2) == (True, True)
+    optimize(log, zorder_by=["id"], max_bytes=size, target_size=FILE)
+    assert not optimize(log, zorder_by=["id"], target_size=FILE).plan.has_work
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"zorder_by": ["id"], "full": True}], ids=["small files", "a full layout"]
+)
+def test_a_budget_below_one_group_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    log = scattered(tmp_path)
+    with pytest.raises(InvalidRequestError, match="below that of the smallest group"):
+        optimize(log, max_bytes=10, **options)
+
+
+def test_only_files_below_the_least_size_are_put_together(tmp_path: Path) -> None:
+    log = scattered(tmp_path, commits=3)
+    da.write(tmp_path, pa.table({"id": [1], "x": [1], "p": ["a"]}))
+    da.write(tmp_path, pa.table({"id": [1], "x": [1], "p": ["a"]}))
+    assert optimize(log, min_size=2_000).files_removed == 2
+    assert not optimize(log, min_size=2_000).plan.has_work

@@ -32,6 +32,8 @@ from delta_ops.log.segment import (
 from delta_ops.log.snapshot import load_snapshot
 from delta_ops.maintenance.due import Facts
 from delta_ops.maintenance.facts import load_facts
+from delta_ops.maintenance.optimize.cubes import is_in_cube
+from delta_ops.maintenance.optimize.depth import load_clustering
 from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
 from delta_ops.maintenance.vacuum.due import TOMBSTONE_COLUMNS
@@ -43,7 +45,7 @@ from delta_ops.storage import FileInfo
 
 _COMPARED_COMMITS = 1_000
 """Older than the checkpoint, on a disk."""
-_ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats")
+_ADDS = ("path", "size", "partitionValues", "modificationTime", "deletionVector", "stats", "tags")
 _Partition = frozenset[tuple[str, str | None]]
 """Partition values; equal for files of one partition, in whatever order they name the columns."""
 _REMOVES = (*TOMBSTONE_COLUMNS, "size")
@@ -140,7 +142,8 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     )
     earliest = earliest_version(listing)
     return HealthFigures(
-        **{each.name: getattr(facts, each.name) for each in fields(facts)},
+        **{each.name: getattr(facts, each.name) for each in fields(facts)}
+        | {"clustering": load_clustering(snapshot)},
         num_files=live.num_files,
         size_bytes=live.size_bytes,
         num_rows=live.num_rows,
@@ -245,11 +248,13 @@ class _Live:
     ) -> None:
         paths = files[CANONICAL_PATH].to_pylist()
         times = files["modificationTime"].to_pylist()
-        for path, size, time, partition in zip(paths, sizes, times, partitions, strict=True):
+        tags = map(dict, map(_pairs, files["tags"].to_pylist()))
+        rows = zip(paths, sizes, times, tags, partitions, strict=True)
+        for path, size, time, of_file, partition in rows:
             if size >= self._limit:
                 continue
             self.small_files += 1
-            if not is_absolute(path):
+            if not is_absolute(path) and not is_in_cube(of_file):
                 add = AddFile(
                     path=path,
                     size=size,
@@ -257,6 +262,10 @@ class _Live:
                     modification_time=time or 0,
                 )
                 self.mergeable.append(add)
+
+
+def _pairs(pairs: list[tuple[str, str | None]] | None) -> list[tuple[str, str | None]]:
+    return pairs or []
 
 
 def _partitions(values: pa.ChunkedArray) -> Iterator[_Partition]:

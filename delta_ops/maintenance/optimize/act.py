@@ -22,7 +22,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
-from delta_ops.maintenance.optimize.plan_order import plan_order
+from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
 from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.optimize.run import Ran, Rewrite, Work, run
 from delta_ops.maintenance.optimize.small_files import own_files, small_files, target_size_bytes
@@ -63,6 +63,8 @@ def optimize(
     engine: Rewriter | None = None,
     dry_run: bool = False,
     min_files: int = 2,
+    min_size: int | None = None,
+    max_bytes: int | None = None,
     commit_bytes: int = COMMIT_BYTES,
     user_metadata: str | None = None,
     clock: Clock = system_clock,
@@ -82,6 +84,9 @@ def optimize(
         full: Lay out all files in the order, and not only new ones with those they fit to.
         engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
         min_files: Smaller groups are not worth a rewrite.
+        min_size: The size in bytes from which on a file is large enough; three quarters of the
+            target if None.
+        max_bytes: The budget of this run: no more is rewritten, and the rest waits for another.
         commit_bytes: How much is rewritten before it is committed, one group at least; the rest is
             another commit.
         user_metadata: Any text, kept in commitInfo.
@@ -102,15 +107,25 @@ def optimize(
         target = target_size_bytes(snapshot, target_size)
         order = _order(snapshot, zorder_by, curve)
         if order is None:
-            files = small_files(snapshot, target, predicate)
-            planned = plan_optimize(files, target_size_bytes=target, min_files=min_files)
-            return planned, partial(_compact, files, min_files)
+            files = small_files(snapshot, target, predicate, min_size)
+            planned = plan_optimize(
+                files, target_size_bytes=target, min_files=min_files, min_size_bytes=min_size
+            )
+            fitting = planned.fit_groups(max_bytes)
+            return fitting, partial(_compact, files, min_files, min_size, planned is fitting)
         if target < 1:  # asked before all files are
             return plan_order([], order, target_size_bytes=target), _lay_out
         files = own_files(snapshot, predicate)
-        planned = plan_order(files, order, target_size_bytes=target, min_files=min_files, full=full)
+        planned = plan_order(
+            files,
+            order,
+            target_size_bytes=target,
+            min_files=min_files,
+            full=full,
+            max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
+        )
         is_clustered = bool(snapshot.clustering_columns)
-        return planned, partial(_lay_out, is_clustered=is_clustered)
+        return planned.fit_groups(max_bytes), partial(_lay_out, is_clustered=is_clustered)
 
     work = Work(
         log=log_of(log),
@@ -150,13 +165,16 @@ def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> Cur
 def _compact(
     files: Sequence[AddFile],
     min_files: int,
+    min_size: int | None,
+    is_all: bool,
     rewriting: Rewriting,
     plan: OptimizePlan,
     is_whole: bool,
 ) -> None:
-    # A part goes by its own files: the others are for the commits after it.
-    loose = files if is_whole else [add for group in plan.groups for add in group.files]
-    rewriting.run(loose, plan, min_files=min_files)
+    # A part goes by its own files: the others are for the commits, or the runs, after it.
+    own = [add for group in plan.groups for add in group.files]
+    loose = files if is_all and is_whole else own
+    rewriting.run(loose, plan, min_files=min_files, min_size_bytes=min_size)
 
 
 def _lay_out(

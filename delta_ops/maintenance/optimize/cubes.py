@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from delta_ops.protocol.actions import AddFile
@@ -26,6 +26,11 @@ def cube_of(add: AddFile, order: CurveOrder) -> str | None:
     if tags.get(_COLUMNS) != _columns_text(order) or tags.get(_CURVE) != order.curve:
         return None
     return tags.get(_ID)
+
+
+def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:
+    """Whether a file's tags say that it was laid out, in whatever order."""
+    return _ID in (tags or {})
 
 
 def mark_cube(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from delta_ops.maintenance.due import Facts, Finding, HealthThresholds, due_finding
-from delta_ops.maintenance.operation import OperationEntry, Request
+from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.protocol.column_names import name_of_path
 
 
 def _arguments(asked: Request) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def _arguments(asked: Request) -> dict[str, Any]:
 
 def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
     return [
+        *_clustering_findings(facts, limits),
         due_finding(
             "small_files",
             facts.mergeable_files,
@@ -28,8 +30,28 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
             "files",
             operation="optimize",
             cure="optimize: small files of a partition fit together",
-        )
+        ),
     ]
+
+
+def _clustering_findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
+    clustering = facts.clustering
+    if clustering is None:
+        return ()
+    # How deep files lie that were laid out, no run would change.
+    threshold = limits.clustering_depth
+    is_due = clustering.loose_files > 1 and clustering.depth >= threshold > 0
+    return (
+        Finding(
+            measure="clustering_depth",
+            value=clustering.depth,
+            threshold=threshold,
+            unit="files",
+            verdict="due" if is_due else "ok",
+            operation="optimize",
+            advice="optimize: new files are not clustered yet" if is_due else "",
+        ),
+    )
 
 
 def _planned_figures(result: OptimizeResult) -> dict[str, int]:
@@ -54,7 +76,9 @@ def _json(result: OptimizeResult) -> dict[str, Any]:
         "planned_groups": len(plan.groups),
         "planned_files": plan.num_files,
         "planned_bytes": plan.size_bytes,
+        "ordered_by": [name_of_path(path) for path in plan.order.columns] if plan.order else [],
         "version": result.version,
+        "commits": result.num_commits,
         "already_committed": result.already_committed,
         "removed_files": result.files_removed,
         "added_files": result.files_added,
@@ -73,4 +97,26 @@ OPTIMIZE = OperationEntry(
     json=_json,
     findings=_findings,
     opens_data_files=True,
+    options=(
+        Option(
+            name="zorder_by",
+            kind=list[str] | None,
+            default=None,
+            description="Columns by which reads choose rows: rows are laid out by them.",
+        ),
+        Option(
+            name="curve",
+            kind=str,
+            choices=("zorder", "hilbert"),
+            default="zorder",
+            description="How rows are laid out by several columns.",
+        ),
+        Option(
+            name="max_bytes",
+            kind=int | None,
+            at_least=1,
+            default=None,
+            description="Rewrite no more bytes than this in one run.",
+        ),
+    ),
 )

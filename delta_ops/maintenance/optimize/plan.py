@@ -36,19 +36,41 @@ class OptimizePlan:
     @property
     def size_bytes(self) -> int:
         """Bytes to be rewritten."""
-        return sum(add.size for group in self.groups for add in group.files)
+        return sum(group.size_bytes for group in self.groups)
 
     @property
     def has_work(self) -> bool:
         """Whether any files are better put together."""
         return bool(self.groups)
 
+    def fit_groups(self, max_bytes: int | None) -> OptimizePlan:
+        """The groups that fit into a budget, in their order.
+
+        Raises:
+            InvalidRequestError: There are groups, and none of them fits.
+        """
+        if max_bytes is None or not self.groups:
+            return self
+        taken: list[RewriteGroup] = []
+        left = max_bytes
+        for group in self.groups:
+            if group.size_bytes <= left:
+                taken.append(group)
+                left -= group.size_bytes
+        if not taken:
+            least = min(group.size_bytes for group in self.groups)
+            raise InvalidRequestError(
+                f"the budget of {max_bytes} bytes is below that of the smallest group of files, "
+                f"{least} bytes; raise it, or lower the target size"
+            )
+        return replace(self, groups=tuple(taken))
+
     def first_groups(self, max_bytes: int) -> OptimizePlan:
         """The first groups that have so many bytes together; one at least."""
         taken: list[RewriteGroup] = []
         size = 0
         for group in self.groups:
-            size += sum(add.size for add in group.files)
+            size += group.size_bytes
             if taken and size > max_bytes:
                 break
             taken.append(group)
@@ -56,7 +78,11 @@ class OptimizePlan:
 
 
 def plan_optimize(
-    files: Iterable[AddFile], *, target_size_bytes: int, min_files: int = 2
+    files: Iterable[AddFile],
+    *,
+    target_size_bytes: int,
+    min_files: int = 2,
+    min_size_bytes: int | None = None,
 ) -> OptimizePlan:
     """Choose the files to put together.
 
@@ -64,6 +90,8 @@ def plan_optimize(
         files: Live files; those that are not small are passed over.
         target_size_bytes: About how large files should become.
         min_files: Fewer are not worth a rewrite.
+        min_size_bytes: The size from which on a file is large enough; three quarters of the target
+            if None.
 
     Raises:
         InvalidRequestError: The target is not positive, or a group may be a single file.
@@ -73,12 +101,12 @@ def plan_optimize(
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
-    limit = small_file_limit(target_size_bytes)
+    limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
     small_files = (add for add in files if add.size < limit)
     groups = [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
         for small in split_by_partition(small_files)
-        for group in _pack(small, target_size_bytes)
+        for group in pack(small, target_size_bytes)
         if len(group) >= min_files
     ]
     return OptimizePlan(
@@ -105,7 +133,8 @@ def small_file_limit(target_size_bytes: int) -> int:
     return -(-target_size_bytes * 3 // 4)
 
 
-def _pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
+def pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
+    """Files in the order of their age, as many together as fit; a larger one stands alone."""
     group: list[AddFile] = []
     size = 0
     for add in sorted(files, key=age_key):

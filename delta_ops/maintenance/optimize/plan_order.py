@@ -16,6 +16,7 @@ from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, split_by_
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
+MAX_GROUP_BYTES = 100 << 30
 _GROWTH = 2
 """A cube is put together with new files until it has so many times their bytes."""
 
@@ -27,6 +28,7 @@ def plan_order(
     target_size_bytes: int,
     min_files: int = 2,
     full: bool = False,
+    max_group_bytes: int = MAX_GROUP_BYTES,
 ) -> OptimizePlan:
     """Choose the files to lay out, a group to a partition.
 
@@ -34,7 +36,9 @@ def plan_order(
         files: Live files.
         target_size_bytes: About how large files should become.
         min_files: Fewer are not worth a rewrite, unless they are to become more.
-        full: All files of a partition, unless they are one cube already.
+        full: All files of a partition, unless they are one cube already; of whatever size.
+        max_group_bytes: How much is laid out at once; what is left of a partition waits for the
+            next run.
 
     Raises:
         InvalidRequestError: The target is not positive, or a group may be a single file.
@@ -44,7 +48,10 @@ def plan_order(
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
     ours = (add for add in files if add.clustering_provider in (None, PROVIDER))
-    chosen = (_choose(of_partition, order, full) for of_partition in split_by_partition(ours))
+    chosen = (
+        _choose(of_partition, order, full, max_group_bytes)
+        for of_partition in split_by_partition(ours)
+    )
     groups = [
         RewriteGroup(
             files=tuple(sorted(group, key=age_key)),
@@ -61,7 +68,9 @@ def plan_order(
     )
 
 
-def _choose(files: Iterable[AddFile], order: CurveOrder, full: bool) -> list[AddFile]:
+def _choose(
+    files: Iterable[AddFile], order: CurveOrder, full: bool, max_bytes: int
+) -> list[AddFile]:
     loose: list[AddFile] = []
     cubes: dict[str, list[AddFile]] = {}
     for add in files:
@@ -70,15 +79,20 @@ def _choose(files: Iterable[AddFile], order: CurveOrder, full: bool) -> list[Add
     if full:
         is_done = not loose and len(cubes) == 1
         return [] if is_done else [*loose, *(add for cube in cubes.values() for add in cube)]
-    if not loose:
-        return []
-    size = _size(loose)
-    for cube_files in sorted(cubes.values(), key=_size):
-        if _size(cube_files) > _GROWTH * size:
+    taken: list[AddFile] = []
+    size = 0
+    for add in sorted(loose, key=age_key):
+        if taken and size + add.size > max_bytes:
+            return taken
+        taken.append(add)
+        size += add.size
+    for cube_files in sorted(cubes.values(), key=_size) if taken else ():
+        of_cube = _size(cube_files)
+        if of_cube > _GROWTH * size or size + of_cube > max_bytes:
             break
-        loose += cube_files
-        size += _size(cube_files)
-    return loose
+        taken += cube_files
+        size += of_cube
+    return taken
 
 
 def _size(files: Iterable[AddFile]) -> int:

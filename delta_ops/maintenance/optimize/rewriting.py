@@ -59,7 +59,14 @@ class Rewriting:
         """The new files that replace them."""
         return [add for each in self.rewrites for add in each.staged.adds]
 
-    def run(self, files: Iterable[AddFile], plan: OptimizePlan, *, min_files: int) -> None:
+    def run(
+        self,
+        files: Iterable[AddFile],
+        plan: OptimizePlan,
+        *,
+        min_files: int,
+        min_size_bytes: int | None = None,
+    ) -> None:
         """Rewrite until `plan_optimize` finds nothing more.
 
         Args:
@@ -79,7 +86,10 @@ class Rewriting:
                 done += 1
                 self._tell(done, total)
             plan = plan_optimize(
-                loose.values(), target_size_bytes=plan.target_size_bytes, min_files=min_files
+                loose.values(),
+                target_size_bytes=plan.target_size_bytes,
+                min_files=min_files,
+                min_size_bytes=min_size_bytes,
             )
 
     def run_once(self, plan: OptimizePlan, *, is_clustered: bool = False) -> None:

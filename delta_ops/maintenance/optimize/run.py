@@ -67,7 +67,9 @@ def run(work: Work, *, dry_run: bool) -> Ran:
     left = plan.size_bytes
     lost: CommitConflictError | None = None
     while not dry_run and plan.has_work and left > 0:
-        part = plan.first_groups(work.commit_bytes)
+        part = plan.first_groups(min(work.commit_bytes, left))
+        if part.size_bytes > left:  # what came meanwhile is for another run
+            break
         is_whole = len(part.groups) == len(plan.groups)
         try:
             committed = _rewrite_part(work, transaction, snapshot, part, rewrite, is_whole)
@@ -82,6 +84,7 @@ def run(work: Work, *, dry_run: bool) -> Ran:
             if committed.already_committed or committed.version is None:
                 ran.already_committed = committed
                 break
+            lost = None
             ran.versions.append(committed.version)
             ran.metrics.append(committed.metrics)
         left -= part.size_bytes

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.pruning import match_files
+from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_file_limit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, add_files
@@ -28,18 +29,25 @@ def target_size_bytes(snapshot: Snapshot, target_size: int | None) -> int:
 
 
 def small_files(
-    snapshot: Snapshot, target_size_bytes: int, predicate: Predicate | None = None
+    snapshot: Snapshot,
+    target_size_bytes: int,
+    predicate: Predicate | None = None,
+    min_size_bytes: int | None = None,
 ) -> list[AddFile]:
     """The live files that may be put together.
 
     Files outside the table are left out: they belong to somebody else.
+
+    Args:
+        min_size_bytes: As for `plan_optimize`.
 
     Raises:
         InvalidRequestError: The predicate is about other than partition columns.
     """
     if predicate is not None:
         _validate_predicate(predicate, snapshot)
-    return _small_files(snapshot, target_size_bytes, predicate, ADD.names)
+    limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
+    return _files_below(snapshot, limit, predicate, ADD.names)
 
 
 def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
@@ -50,27 +58,30 @@ def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[Ad
     """
     if predicate is not None:
         _validate_predicate(predicate, snapshot)
-    return _small_files(snapshot, None, predicate, ADD.names)
+    return _files_below(snapshot, None, predicate, ADD.names)
 
 
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
-    """Small files with no more than a plan needs: statistics are not read."""
-    names = ["path", "partitionValues", "size", "modificationTime"]
-    return _small_files(snapshot, target_size_bytes, None, names)
+    """Small files with no more than a plan needs: statistics are not read.
+
+    Those that were laid out in an order are left out: how large they are, the order decides.
+    """
+    names = ["path", "partitionValues", "size", "modificationTime", "tags"]
+    found = _files_below(snapshot, small_file_limit(target_size_bytes), None, names)
+    return [add for add in found if not is_in_cube(add.tags)]
 
 
-def _small_files(
+def _files_below(
     snapshot: Snapshot,
-    target_size_bytes: int | None,
+    limit: int | None,
     predicate: Predicate | None,
     names: Sequence[str],
 ) -> list[AddFile]:
     found: list[AddFile] = []
     for table in snapshot.stream_live(names):
         small = table
-        if target_size_bytes is not None:
-            limit = min(small_file_limit(target_size_bytes), _MAX_SIZE_BYTES)
-            small = table.filter(pc.less(table["size"], limit))
+        if limit is not None:
+            small = table.filter(pc.less(table["size"], min(limit, _MAX_SIZE_BYTES)))
         if predicate is not None:
             small = match_files(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_add_missing_columns(small))
