@@ -82,7 +82,7 @@ def _choose(
     taken: list[AddFile] = []
     size = 0
     for add in sorted(loose, key=age_key):
-        if taken and size + add.size > max_bytes:
+        if len(taken) > 1 and size + add.size > max_bytes:
             return taken
         taken.append(add)
         size += add.size
