@@ -24,6 +24,7 @@ BENCHMARKS = (
     "contention",
     "checkpoints",
     "vacuum",
+    "layout",
     "log_cleanup",
     "health",
     "dagster_fleet",

@@ -46,7 +46,7 @@ _SHARES = ("deleted_rows", "stats_coverage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """How far a clustered table is laid out."""
+    """How far a clustered table is laid out; zeros where a table is not clustered."""
 
     depth: int
     """The most files that may hold one combination of values of its clustering columns."""
@@ -81,7 +81,7 @@ class Facts:
     """Operations that must not touch the table, with the features that forbid it."""
 
     clustering: Clustering | None = None
-    """How far a clustered table is laid out; None: it is not, or nobody has looked."""
+    """How far a clustered table is laid out; None: nobody has looked."""
 
     @property
     def stats_coverage(self) -> float | None:

@@ -42,6 +42,7 @@ _DESCRIPTIONS: Mapping[Measure, str] = {
     "partition_skew": "Bytes of the largest partition, in those of the mean.",
     "file_size_skew": "Bytes of the largest file, in those that a file should have.",
     "stats_coverage": "Share of the files whose statistics readers can skip by.",
+    "clustering_depth": "Files of a clustered table that may hold the same values.",
     "promised_time_travel": "How far back the table's properties promise time travel.",
     "readable_time_travel": "How far back versions can be read, as against what is promised.",
     "unreachable_files": "Removed files are not kept longer than versions that could read them.",

@@ -31,11 +31,11 @@ _MOST_POINTS = 4096
 """Points of an axis that are looked at by the axes after it; of more, evenly spread ones."""
 
 
-def load_clustering(snapshot: Snapshot) -> Clustering | None:
-    """How far a table is laid out by its clustering columns; None if it has none."""
+def load_clustering(snapshot: Snapshot) -> Clustering:
+    """How far a table is laid out by its clustering columns; of one without, there is nothing."""
     order = clustering_order(snapshot)
     if order is None:
-        return None
+        return Clustering(depth=0, loose_files=0)
     types = dict(leaves(snapshot.schema))
     axes = [(physical_path(path, snapshot.schema), types[path]) for path in order.columns]
     files = own_files(snapshot)
