@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,6 +67,11 @@ def killed_after(table: Table, call: int) -> DeltaLog:
     [
         pytest.param(with_orphan, vacuum, id="vacuum"),
         pytest.param(fragmented, optimize, id="optimize"),
+        pytest.param(
+            fragmented,
+            partial(optimize, zorder_by=["id"], commit_bytes=1),
+            id="a layout in several commits",
+        ),
         pytest.param(fragmented, create_checkpoint, id="checkpoint"),
         pytest.param(with_old_log, clean_up_log, id="log clean-up"),
     ],

@@ -12,7 +12,12 @@ from collections.abc import Iterable
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance.optimize.cubes import PROVIDER, cube_of
-from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, split_by_partition
+from delta_ops.maintenance.optimize.plan import (
+    OptimizePlan,
+    age_key,
+    small_file_limit,
+    split_by_partition,
+)
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
@@ -35,7 +40,7 @@ def plan_order(
     Args:
         files: Live files.
         target_size_bytes: About how large files should become.
-        min_files: Fewer are not worth a rewrite, unless they are to become more.
+        min_files: Fewer are not worth a rewrite, unless they are large together.
         full: All files of a partition, unless they are one cube already; of whatever size.
         max_group_bytes: How much is laid out at once; what is left of a partition waits for the
             next run.
@@ -47,6 +52,7 @@ def plan_order(
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+    limit = small_file_limit(target_size_bytes)
     ours = (add for add in files if add.clustering_provider in (None, PROVIDER))
     chosen = (
         _choose(of_partition, order, full, max_group_bytes)
@@ -59,7 +65,7 @@ def plan_order(
             order=order,
         )
         for group in chosen
-        if len(group) >= min_files or sum(add.size for add in group) > 2 * target_size_bytes
+        if len(group) >= min_files or _size(group) >= (1 if full else limit)
     ]
     return OptimizePlan(
         target_size_bytes=target_size_bytes,

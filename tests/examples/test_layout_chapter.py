@@ -1,0 +1,24 @@
+"""The examples of docs/layout.md, as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "layout.md"
+
+
+def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(compile(example, PAGE.name, "exec"), {"__name__": "__main__"})
+    log = DeltaLog("orders")
+    assert log.snapshot().num_files == 1
+    items = da.to_table(log)["item"].to_pylist()
+    assert sorted(items) == list(range(300)) != items
+    assert [entry.operation for entry in log.history()][:2] == ["OPTIMIZE", "OPTIMIZE"]
