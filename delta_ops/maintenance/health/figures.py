@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 
 import pyarrow as pa
@@ -131,7 +131,7 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
     target = target_size_bytes(snapshot, None)
     live = _live_sums(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
-    facts = load_facts(
+    found = load_facts(
         snapshot,
         listed=files,
         listing=listing,
@@ -140,10 +140,10 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         now_ms=now_ms,
         target_size_bytes=target,
     )
+    facts = replace(found, clustering=load_clustering(snapshot))
     earliest = earliest_version(listing)
     return HealthFigures(
-        **{each.name: getattr(facts, each.name) for each in fields(facts)}
-        | {"clustering": load_clustering(snapshot)},
+        **{each.name: getattr(facts, each.name) for each in fields(facts)},
         num_files=live.num_files,
         size_bytes=live.size_bytes,
         num_rows=live.num_rows,
