@@ -17,7 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
-from delta_ops.arrow.write import Rows, definition_of_rows, write_rows
+from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import change_files

@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import IO, Any
 
@@ -32,6 +33,7 @@ from delta_ops.protocol.schema import StructField, drop_hidden
 from delta_ops.protocol.stats import ColumnPath, FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import run_behind
 
 # The table property's names where Arrow has others.
 _ARROW_CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
@@ -42,6 +44,9 @@ _QUICK_COLUMN_BYTES = 1024
 `benchmarks/large_tables.report.md`."""
 _ENCODER_ERRORS = (pa.ArrowException, OSError)
 _ROW_GROUP_ROWS = 1_048_576
+_ROW_GROUP_BYTES = 128 * 1024 * 1024
+_LONG_BYTES = 16 * 1024 * 1024
+"""Row groups from here on are encoded while the next one is read."""
 _TINY_ROWS = 16
 
 
@@ -113,7 +118,15 @@ class DataFileWriter:
         def write(sink: IO[bytes]) -> None:
             checked = self._validate_tables(chain(first, remaining))
             footers.append(
-                self._encode(checked, sink, codec, free_of_nan, dictionaries, partition_values)
+                self._encode(
+                    checked,
+                    sink,
+                    codec,
+                    free_of_nan,
+                    dictionaries,
+                    partition_values,
+                    is_long=num_bytes >= _LONG_BYTES,
+                )
             )
 
         path = self._new_path(self._stored_values(partition_values), codec)
@@ -151,9 +164,14 @@ class DataFileWriter:
         info = self._storage.create_from_stream(path, write, is_durable=False)
         return self._add(path, info, footer, known | unknown, partition_values, True)
 
+    @property
+    def floats(self) -> frozenset[ColumnPath]:
+        """Floating-point columns, and fields of structs."""
+        return frozenset(self._floats)
+
     def floats_without_nan(self, rows: pa.Table) -> frozenset[ColumnPath]:
         """Floating-point columns, and fields of structs, in which there is no NaN."""
-        return frozenset(self._floats) - self._floats_with_nan(rows, self._floats)
+        return self.floats - self._floats_with_nan(rows, self._floats)
 
     def _floats_with_nan(
         self, rows: pa.Table, paths: Collection[ColumnPath]
@@ -222,9 +240,26 @@ class DataFileWriter:
         free_of_nan: set[ColumnPath],
         dictionaries: bool | list[int],
         partition_values: Mapping[str, str | None],
+        *,
+        is_long: bool = False,
     ) -> pq.FileMetaData:
-        """The footer of what was written; columns with NaN are taken out of `free_of_nan`."""
+        """The footer of what was written; columns with NaN are taken out of `free_of_nan`.
+
+        Args:
+            is_long: The tables are worth a thread that encodes while the next ones are read.
+        """
         footers: list[pq.FileMetaData] = []
+
+        def encode(rows: pa.Table, writer: pq.ParquetWriter) -> None:
+            stored = _declare_columns(rows) if self._is_nested else rows
+            for field in self._materialized:
+                stored = _append_value(stored, field, partition_values[field.name])
+            if self._definition.is_mapped:
+                stored = rename_stored(stored, self._stored)
+            writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
+            if free_of_nan:
+                free_of_nan.difference_update(self._floats_with_nan(rows, free_of_nan))
+
         try:
             writer = pq.ParquetWriter(
                 sink,
@@ -235,15 +270,12 @@ class DataFileWriter:
                 metadata_collector=footers,
             )
             try:
-                for rows in tables:
-                    stored = _declare_columns(rows) if self._is_nested else rows
-                    for field in self._materialized:
-                        stored = _append_value(stored, field, partition_values[field.name])
-                    if self._definition.is_mapped:
-                        stored = rename_stored(stored, self._stored)
-                    writer.write_table(stored, row_group_size=_ROW_GROUP_ROWS)
-                    if free_of_nan:
-                        free_of_nan -= self._floats_with_nan(rows, free_of_nan)
+                calls = (partial(encode, rows, writer) for rows in tables)
+                if is_long:
+                    run_behind(calls)
+                else:
+                    for call in calls:
+                        call()
             except BaseException:
                 with contextlib.suppress(Exception):  # closing what is broken hides why it broke
                     writer.close()
@@ -271,13 +303,14 @@ def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Neighbouring batches together, so that many small ones do not make many small row groups."""
     pending: list[pa.RecordBatch] = []
-    num_rows = 0
+    num_rows = num_bytes = 0
     for batch in batches:
         pending.append(batch)
         num_rows += len(batch)
-        if num_rows >= _ROW_GROUP_ROWS:
+        num_bytes += batch.nbytes
+        if num_rows >= _ROW_GROUP_ROWS or num_bytes >= _ROW_GROUP_BYTES:
             yield pa.Table.from_batches(pending)
-            pending, num_rows = [], 0
+            pending, num_rows, num_bytes = [], 0, 0
     if pending:
         yield pa.Table.from_batches(pending)
 

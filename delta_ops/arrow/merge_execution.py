@@ -16,7 +16,7 @@ from delta_ops.arrow.matching import number_rows
 from delta_ops.arrow.merge_clauses import PlannedClause
 from delta_ops.arrow.merge_matching import FileMatches, match_file
 from delta_ops.arrow.merge_planning import MergePlan, plan_merge
-from delta_ops.arrow.write import write_rows
+from delta_ops.arrow.new_files import write_rows
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.scan import plan_scan

@@ -18,9 +18,9 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.expressions import rows_of_batch
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.matching import find_rows, find_touched
+from delta_ops.arrow.new_files import write_rows
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.scan import read_files, read_kept
-from delta_ops.arrow.write import write_rows
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile

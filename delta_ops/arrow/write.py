@@ -1,7 +1,6 @@
 """Write rows to a table from this process: write = begin + stage + commit.
 
-Rows are taken in chunks of bounded size, each split by partition; a file holds the rows of one
-partition of one chunk.
+What becomes of the rows is said in `new_files`.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +17,11 @@ import pyarrow.types as pt
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.change_files import mark_files, mark_rows
-from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.missing_columns import MissingColumns
-from delta_ops.arrow.partitioning import split
-from delta_ops.arrow.row_checks import plan_checks, validate_rows, validate_values
+from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
+from delta_ops.arrow.row_checks import plan_checks, validate_values
 from delta_ops.arrow.scan import read_files, read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -30,13 +29,11 @@ from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.arrow_types import arrow_schema_from_schema, schema_from_arrow
+from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.change_data import (
     change_files,
-    feed_definition,
     validate_feed_columns,
 )
-from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import counted_rules, not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
@@ -59,11 +56,6 @@ from delta_ops.transaction.write import (
     transaction_on,
     write_by_engine,
 )
-
-Rows = Literal["new", "kept", "changes"]
-"""Rows that the table has not had, rows that it has had, or those of the change data feed."""
-_CHUNK_BYTES = 512 * 1024 * 1024
-_FEW_BYTES = 1024 * 1024
 
 
 def write(
@@ -206,69 +198,6 @@ class ArrowWrite:
         discard(self._transaction.log.storage, adds)
 
 
-def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
-    """The table with the columns that files of such rows have beside its own."""
-    match rows:
-        case "kept":
-            return tracked_definition(transaction.definition, transaction.log.uri)
-        case "changes":
-            return feed_definition(transaction.definition)
-    return transaction.definition
-
-
-def write_rows(
-    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
-) -> tuple[AddFile, ...]:
-    """Write rows to new files; all of them or none.
-
-    Args:
-        batches: Have the columns of `definition_of_rows`, in any order, and maybe others.
-        rows: Which they are.
-
-    Raises:
-        InvalidRequestError: A row breaks a rule of the table.
-    """
-    definition, storage = definition_of_rows(transaction, rows), transaction.log.storage
-    names = definition.arrow_schema.names
-    batches = (batch.select(names) for batch in batches)
-    schema, partition_columns = definition.schema, definition.partition_columns
-    file_schema = arrow_schema_from_schema(definition.data_schema)
-    writer = DataFileWriter(
-        storage,
-        file_schema,
-        definition,
-        transaction.clustering_columns,
-        is_of_changes=rows == "changes",
-    )
-    adds: list[AddFile] = []
-    # Where there may be many files, to make each of them durable would take most of the time.
-    is_durable = not partition_columns
-    try:
-        for chunk in _chunks(batches, definition.arrow_schema, _CHUNK_BYTES):
-            if not is_durable:
-                # Files do not have the partition columns: whoever writes one cannot check them.
-                validate_rows(chunk, schema, transaction.log.uri)
-                free_of_nan = writer.floats_without_nan(chunk)
-                chunk_bytes = chunk.select(file_schema.names).nbytes
-            for values, part in split(chunk, schema, partition_columns, transaction.log.uri):
-                if not is_durable:
-                    # Arrow takes as long to say how large a slice is as to make a file.
-                    is_small = chunk_bytes <= _FEW_BYTES
-                    num_bytes = chunk_bytes * len(part) // len(chunk) if is_small else part.nbytes
-                    if num_bytes <= _FEW_BYTES:
-                        adds.append(writer.write_few(part, values, free_of_nan, num_bytes))
-                        continue
-                groups = row_groups(part.to_batches())
-                add = writer.write(groups, values, data_change=True, is_durable=is_durable)
-                adds.append(add)
-        if not is_durable:
-            storage.persist(canonical_texts([add.path for add in adds], storage.uri))
-    except BaseException:  # an interrupt too would leave files that nobody names
-        discard(storage, adds)
-        raise
-    return tuple(adds)
-
-
 def _stage_batches(
     transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
 ) -> Staged:
@@ -369,29 +298,3 @@ def _fit_batches(
                     "be added outside of what is replaced. Filter the data, or widen replace_where"
                 )
             yield fitted
-
-
-def _chunks(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int
-) -> Iterator[pa.Table]:
-    pending: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        for piece in _pieces(batch, chunk_bytes):
-            if pending and size + piece.nbytes > chunk_bytes:
-                yield pa.Table.from_batches(pending, schema)
-                pending, size = [], 0
-            pending.append(piece)
-            size += piece.nbytes
-    if pending:
-        yield pa.Table.from_batches(pending, schema)
-
-
-def _pieces(batch: pa.RecordBatch, piece_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of bounded size, as far as a row is not larger; none if it is empty."""
-    if len(batch) > 1 and batch.nbytes > piece_bytes:
-        half = len(batch) // 2
-        yield from _pieces(batch.slice(0, half), piece_bytes)
-        yield from _pieces(batch.slice(half), piece_bytes)
-    elif len(batch):
-        yield batch

@@ -91,6 +91,33 @@ def run_ahead(
         waiting.clear()
 
 
+def run_behind(calls: Iterable[Callable[[], object]]) -> None:
+    """Make the calls one after the other, each while the caller gets the next from the iterable.
+
+    No call is under way when it returns or raises.
+    """
+    if _works_in_sequence():
+        for call in calls:
+            call()
+        return
+    latest: _Call[object] | None = None
+    waiting: deque[_Call[object]] = deque()
+    try:
+        for call in calls:
+            if latest is not None:
+                _result(latest, waiting)
+            latest = _Call(call)
+            waiting.append(latest)
+            _pool(MAX_CONCURRENCY).offer(partial(_make_next, waiting))
+        if latest is not None:
+            _result(latest, waiting)
+    finally:
+        # After an error of the iterable, or an interrupt: what the call works with is closed next.
+        if latest is not None and latest not in waiting:
+            latest.await_end()
+        waiting.clear()
+
+
 class _Call(Generic[R]):
     """A call, made by whoever takes it from those that wait, and what came of it."""
 
@@ -116,6 +143,11 @@ class _Call(Generic[R]):
     def has_failed(self) -> bool:
         """Whether it raised something that nobody has been told of."""
         return self._error is not None
+
+    def await_end(self) -> None:
+        """Wait until a thread of this process that has begun it is done with it."""
+        if os.getpid() == self._process:
+            self._is_made.wait()
 
     def result(self) -> R:
         """What it returned, or raises what it raised, once it is made; asked for once."""

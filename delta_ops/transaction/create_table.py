@@ -22,6 +22,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructType,
     schema_to_json,
+    walk,
 )
 from delta_ops.protocol.table_definition import TableDefinition, needed_features
 
@@ -82,10 +83,19 @@ def validate_names(
 
     Raises:
         InvalidRequestError: There is none, one is there twice, or one has a name that other
-            engines cannot read.
+            engines cannot read, or variants for the keys of a map, which have no equality.
     """
     if not schema.fields:
         raise InvalidRequestError("a table needs at least one column")
+    known_types = list(_types(known))
+    for path, data_type in walk(schema):
+        if not isinstance(data_type, MapType) or data_type in known_types:
+            continue
+        if VARIANT in _types(data_type.key_type):
+            raise InvalidRequestError(
+                f"column {'.'.join(path)!r} is a map whose keys hold variants, which cannot be "
+                "compared; take another type for the keys"
+            )
     forbidden = set() if is_mapped else _FORBIDDEN
     kept = {f.name for t in _types(known) if isinstance(t, StructType) for f in t.fields}
     for struct in (t for t in _types(schema) if isinstance(t, StructType)):

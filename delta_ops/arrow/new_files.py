@@ -1,0 +1,228 @@
+"""New files: rows written to the data files of a transaction's table.
+
+Memory is bounded, however many rows there are. Without partitions, rows go to a file as they come,
+a row group at a time. With partitions they are put in order by pieces and held until there are
+enough; then each partition gets a file, several at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
+from typing import Literal
+
+import pyarrow as pa
+
+from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.partitioning import split
+from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.change_data import feed_definition
+from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.transaction import Transaction
+
+Rows = Literal["new", "kept", "changes"]
+"""Rows that the table has not had, rows that it has had, or those of the change data feed."""
+_FILE_BYTES = 512 * 1024 * 1024
+"""Rows of a file, as they are in memory."""
+_HELD_BYTES = 224 * 1024 * 1024
+"""Rows of a partitioned table that are held until they are written, a file to a partition."""
+_PIECE_BYTES = 32 * 1024 * 1024
+_FEW_BYTES = 1024 * 1024
+_AHEAD_BYTES = 64 * 1024 * 1024
+_LOCAL_WRITES = max(2, os.cpu_count() or 1)
+
+
+def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
+    """The table with the columns that files of such rows have beside its own."""
+    match rows:
+        case "kept":
+            return tracked_definition(transaction.definition, transaction.log.uri)
+        case "changes":
+            return feed_definition(transaction.definition)
+    return transaction.definition
+
+
+def write_rows(
+    transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
+) -> tuple[AddFile, ...]:
+    """Write rows to new files; all of them or none.
+
+    Args:
+        batches: Have the columns of `definition_of_rows`, in any order, and maybe others.
+        rows: Which they are.
+
+    Raises:
+        InvalidRequestError: A row breaks a rule of the table.
+    """
+    definition, storage = definition_of_rows(transaction, rows), transaction.log.storage
+    names = definition.arrow_schema.names
+    writer = DataFileWriter(
+        storage,
+        arrow_schema_from_schema(definition.data_schema),
+        definition,
+        transaction.clustering_columns,
+        is_of_changes=rows == "changes",
+    )
+    files = _Files(transaction)
+    failed: list[Exception] = []
+    given = _noting((batch.select(names) for batch in batches), failed)
+    try:
+        if definition.partition_columns:
+            for held in _held(given, writer, definition, storage.uri):
+                files.write_all(held)
+            # To make each of many files durable by itself would take most of the time.
+            storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
+        else:
+            for run in _runs(given):
+                files.write(lambda: writer.write(row_groups(run), {}, data_change=True))  # noqa: B023
+    except BaseException as error:  # an interrupt too would leave files that nobody names
+        files.give_up()
+        if failed and error is not failed[0]:
+            raise failed[0] from None  # a file's writer takes it for an error of its own
+        raise
+    return tuple(files.adds)
+
+
+class _Files:
+    """Files written, by several threads, until somebody gives up."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._storage = transaction.log.storage
+        self._lock = threading.Lock()
+        self._is_given_up = False
+        self.adds: list[AddFile] = []
+
+    def write(self, write: Callable[[], AddFile]) -> None:
+        """Write a file, or delete it again where somebody has given up meanwhile."""
+        if self._is_given_up:
+            return
+        add = write()
+        with self._lock:
+            if not self._is_given_up:
+                self.adds.append(add)
+                return
+        discard(self._storage, [add])
+
+    def write_all(self, writes: Iterable[tuple[int, Callable[[], AddFile]]]) -> None:
+        """Write files, several at a time; each with its size."""
+        calls = ((num_bytes, partial(self.write, write)) for num_bytes, write in writes)
+        max_calls = _LOCAL_WRITES if self._storage.has_native_input else MAX_CONCURRENCY
+        with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as written:
+            for _ in written:
+                pass
+
+    def give_up(self) -> None:
+        """Delete what was written and what is being written."""
+        with self._lock:
+            self._is_given_up = True
+            adds, self.adds = self.adds, []
+        discard(self._storage, adds)
+
+
+def _held(
+    batches: Iterable[pa.RecordBatch],
+    writer: DataFileWriter,
+    definition: TableDefinition,
+    table: str,
+) -> Iterator[Iterator[tuple[int, Callable[[], AddFile]]]]:
+    """The rows held at a time, as files to be written: how large each is, and what writes it.
+
+    Files are not durable, see `DataFileWriter`.
+    """
+    names = definition.partition_columns
+    held: dict[tuple[str | None, ...], list[pa.Table]] = {}
+    free_of_nan = all_floats = writer.floats
+    num_bytes = 0
+    for piece in _pieces(batches, definition.arrow_schema):
+        # Files do not have the partition columns: whoever writes one cannot check them.
+        validate_rows(piece, definition.schema, table)
+        free_of_nan &= writer.floats_without_nan(piece)
+        for values, rows in split(piece, definition.schema, names, table):
+            held.setdefault(tuple(values.values()), []).append(rows)
+        num_bytes += piece.nbytes
+        if num_bytes >= _HELD_BYTES:
+            yield _writes(held, names, num_bytes, writer, free_of_nan)
+            num_bytes, free_of_nan = 0, all_floats
+    yield _writes(held, names, num_bytes, writer, free_of_nan)
+
+
+def _writes(
+    held: dict[tuple[str | None, ...], list[pa.Table]],
+    names: Sequence[str],
+    held_bytes: int,
+    writer: DataFileWriter,
+    free_of_nan: frozenset[ColumnPath],
+) -> Iterator[tuple[int, Callable[[], AddFile]]]:
+    """What writes each partition, which is let go of then."""
+    held_rows = sum(len(rows) for pieces in held.values() for rows in pieces)
+    for key in list(held):
+        values, pieces = dict(zip(names, key, strict=True)), held.pop(key)
+        rows = pa.concat_tables(pieces) if len(pieces) > 1 else pieces[0]
+        # Arrow takes as long to say how large a slice is as to make a file.
+        num_bytes = held_bytes * len(rows) // held_rows
+        if num_bytes <= _FEW_BYTES:
+            yield num_bytes, partial(writer.write_few, rows, values, free_of_nan, num_bytes)
+        else:
+            groups = row_groups(rows.to_batches())
+            yield (
+                num_bytes,
+                partial(writer.write, groups, values, data_change=True, is_durable=False),
+            )
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    for batch in chain.from_iterable(map(_halves, batches)):
+        if pending and size + batch.nbytes > _PIECE_BYTES:
+            yield pa.Table.from_batches(pending, schema)
+            pending, size = [], 0
+        pending.append(batch)
+        size += batch.nbytes
+    if pending:
+        yield pa.Table.from_batches(pending, schema)
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows of one file after the other; each is to be read to its end before the next."""
+    remaining = chain.from_iterable(map(_halves, batches))
+    for first in remaining:
+        yield _run(chain([first], remaining))
+
+
+def _run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        yield batch
+        if size >= _FILE_BYTES:
+            return
+
+
+def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of bounded size, as far as a row is not larger; none if it is empty."""
+    if len(batch) > 1 and batch.nbytes > _PIECE_BYTES:
+        half = len(batch) // 2
+        yield from _halves(batch.slice(0, half))
+        yield from _halves(batch.slice(half))
+    elif len(batch):
+        yield batch
+
+
+def _noting(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """The batches; what they raise is added to `failed`."""
+    try:
+        yield from batches
+    except Exception as error:
+        failed.append(error)
+        raise
