@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, evaluate
+from delta_ops.arrow.partitioning import validate_no_nan
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression import Expression, parse_expression
@@ -66,7 +67,11 @@ def nodes_of(
 
 
 def plan_assignments(
-    nodes: Mapping[str, Node], find: Find, schema: StructType, table: str
+    nodes: Mapping[str, Node],
+    find: Find,
+    schema: StructType,
+    table: str,
+    partition_columns: Sequence[str] = (),
 ) -> Assignments:
     """How to make new values of columns.
 
@@ -75,6 +80,7 @@ def plan_assignments(
         find: Finds the columns that the values are made of.
         schema: The table's.
         table: For messages.
+        partition_columns: Columns that take no NaN.
 
     Raises:
         InvalidRequestError: An expression does not fit the columns, or its type the column.
@@ -88,7 +94,9 @@ def plan_assignments(
         values = [evaluate(node, rows) for node in resolved.values()]
         batch = pa.RecordBatch.from_arrays(values, schema=given)
         pieces = pa.Table.from_batches(fit(batch), wanted)
-        return [column.combine_chunks() for column in pieces.columns]
+        columns = {name: pieces[name].combine_chunks() for name in wanted.names}
+        validate_no_nan(columns, partition_columns, table)
+        return list(columns.values())
 
     return Assignments(
         tuple(resolved),

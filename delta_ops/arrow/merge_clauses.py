@@ -15,6 +15,7 @@ from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.merge import Action, Clause, Occasion, given_values, taken_columns
 
 SIDES: Mapping[Occasion, Sequence[Side]] = {
@@ -44,14 +45,14 @@ class PlannedClause:
 
 
 def plan_clause(
-    clause: Clause, columns: MergeColumns, wanted: StructType, table: str, now_ms: int
+    clause: Clause, columns: MergeColumns, definition: TableDefinition, table: str, now_ms: int
 ) -> PlannedClause:
     """The clause with its names found.
 
     Args:
         clause: As given.
         columns: The columns of both sides.
-        wanted: The columns of the table as the merge leaves it.
+        definition: The table as the merge leaves it.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
 
@@ -62,8 +63,9 @@ def plan_clause(
     given = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
     assignments = None
     if clause.action != "delete":
+        wanted = definition.schema
         nodes = _nodes(clause, columns, wanted, table, now_ms)
-        assignments = plan_assignments(nodes, find, wanted, table)
+        assignments = plan_assignments(nodes, find, wanted, table, definition.partition_columns)
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,

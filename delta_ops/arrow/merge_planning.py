@@ -81,7 +81,7 @@ def plan_merge(
         source_alias=request.source_alias,
     )
     definition = transaction.definition
-    planned = [plan_clause(each, columns, definition.schema, table, now_ms) for each in clauses]
+    planned = [plan_clause(each, columns, definition, table, now_ms) for each in clauses]
     matched, inserts, others = (
         [each for each in planned if each.occasion == occasion]
         for occasion in ("matched", "not matched", "not matched by source")

@@ -18,7 +18,7 @@ from typing import Literal
 import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
-from delta_ops.arrow.partitioning import split
+from delta_ops.arrow.partitioning import split, validate_no_nan
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
@@ -75,10 +75,13 @@ def write_rows(
     )
     files = _Files(transaction)
     failed: list[Exception] = []
-    given = _noting((batch.select(names) for batch in batches), failed)
+    selected: Iterator[pa.RecordBatch] = (batch.select(names) for batch in batches)
+    if rows == "new":
+        selected = _refuse_nan(selected, definition.partition_columns, storage.uri)
+    given = _note_failures(selected, failed)
     try:
         if definition.partition_columns:
-            for held in _held(given, writer, definition, storage.uri):
+            for held in _collect_writes(given, writer, definition, storage.uri):
                 files.write_all(held)
             # To make each of many files durable by itself would take most of the time.
             storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
@@ -129,7 +132,7 @@ class _Files:
         discard(self._storage, adds)
 
 
-def _held(
+def _collect_writes(
     batches: Iterable[pa.RecordBatch],
     writer: DataFileWriter,
     definition: TableDefinition,
@@ -149,7 +152,7 @@ def _held(
         free_of_nan &= writer.floats_without_nan(piece)
         for values, rows in split(piece, definition.schema, names, table):
             held.setdefault(tuple(values.values()), []).append(rows)
-        num_bytes += piece.nbytes
+        num_bytes += piece.drop_columns(list(names)).nbytes
         if num_bytes >= _HELD_BYTES:
             yield _writes(held, names, num_bytes, writer, free_of_nan)
             num_bytes, free_of_nan = 0, all_floats
@@ -183,7 +186,7 @@ def _writes(
 def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     pending: list[pa.RecordBatch] = []
     size = 0
-    for batch in chain.from_iterable(map(_halves, batches)):
+    for batch in chain.from_iterable(map(_halve, batches)):
         if pending and size + batch.nbytes > _PIECE_BYTES:
             yield pa.Table.from_batches(pending, schema)
             pending, size = [], 0
@@ -195,7 +198,7 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
     """The rows of one file after the other; each is to be read to its end before the next."""
-    remaining = chain.from_iterable(map(_halves, batches))
+    remaining = chain.from_iterable(map(_halve, batches))
     for first in remaining:
         yield _run(chain([first], remaining))
 
@@ -209,17 +212,28 @@ def _run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return
 
 
-def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _halve(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows in batches of bounded size, as far as a row is not larger; none if it is empty."""
     if len(batch) > 1 and batch.nbytes > _PIECE_BYTES:
         half = len(batch) // 2
-        yield from _halves(batch.slice(0, half))
-        yield from _halves(batch.slice(half))
+        yield from _halve(batch.slice(0, half))
+        yield from _halve(batch.slice(half))
     elif len(batch):
         yield batch
 
 
-def _noting(batches: Iterable[pa.RecordBatch], failed: list[Exception]) -> Iterator[pa.RecordBatch]:
+def _refuse_nan(
+    batches: Iterable[pa.RecordBatch], partition_columns: Sequence[str], table: str
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = {name: batch[name] for name in partition_columns}
+        validate_no_nan(columns, partition_columns, table)
+        yield batch
+
+
+def _note_failures(
+    batches: Iterable[pa.RecordBatch], failed: list[Exception]
+) -> Iterator[pa.RecordBatch]:
     """The batches; what they raise is added to `failed`."""
     try:
         yield from batches

@@ -8,7 +8,7 @@ null and the empty text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +50,27 @@ def split(
         values, starts.to_pylist(), counts.to_pylist(), strict=True
     ):
         yield dict(zip(columns, of_partition, strict=True)), ordered.slice(start, count)
+
+
+def validate_no_nan(
+    columns: Mapping[str, pa.Array | pa.ChunkedArray], partition_columns: Sequence[str], table: str
+) -> None:
+    """Refuse NaN in new values of partition columns: engines disagree whether it equals itself.
+
+    Rows of such a partition that is there can still be changed and deleted.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    for name in partition_columns:
+        values = columns.get(name)
+        if values is None or not pa.types.is_floating(values.type):
+            continue
+        if pc.any(pc.is_nan(values), min_count=0).as_py():
+            raise InvalidRequestError(
+                f"{table}: partition column {name!r} has the value NaN, of which engines disagree "
+                "whether it equals itself; make it null, or leave the row out"
+            )
 
 
 def _partition_numbers(texts: Sequence[pa.Array]) -> pa.Array:

@@ -101,7 +101,7 @@ def update(
     generated = GeneratedColumns(snapshot.definition, table)
     planned = _Update(
         condition,
-        plan_assignments(nodes, finder_of(schema), schema, table),
+        plan_assignments(nodes, finder_of(schema), schema, table, snapshot.partition_columns),
         generated,
         generated.left_out(nodes),
         plan_checks(snapshot.definition, table),

@@ -30,12 +30,17 @@ def validate_feed_columns(definition: TableDefinition, table: str) -> None:
     Raises:
         InvalidRequestError: With the column.
     """
-    for name in _FEED_COLUMNS if definition.has_change_feed else ():
-        if name in definition.schema.fields_by_lower_name:
-            raise InvalidRequestError(
-                f"{table}: column {name} has the name of a column of the change data feed; rename "
-                "it, or switch delta.enableChangeDataFeed off"
-            )
+    if name := mistaken_feed_column(definition):
+        raise InvalidRequestError(
+            f"{table}: column {name} has the name of a column of the change data feed; rename "
+            "it, or switch delta.enableChangeDataFeed off"
+        )
+
+
+def mistaken_feed_column(definition: TableDefinition) -> str | None:
+    """The first column of the feed of which a table with a feed has one of the same name."""
+    names = _FEED_COLUMNS if definition.has_change_feed else ()
+    return next((name for name in names if name in definition.schema.fields_by_lower_name), None)
 
 
 def change_files(adds: Iterable[AddFile]) -> tuple[AddCdcFile, ...]:

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.literals import literal_of_type
 from delta_ops.protocol.predicate import parse_literal
 from delta_ops.protocol.schema import CURRENT_DEFAULT, DATE, TIMESTAMP, StructField, StructType
@@ -27,6 +29,37 @@ def column_defaults(schema: StructType) -> Mapping[str, str]:
     """The expressions of the columns that have a default."""
     found = {each.name: each.metadata.get(CURRENT_DEFAULT) for each in schema.fields}
     return {name: text for name, text in found.items() if isinstance(text, str)}
+
+
+def validate_defaults(schema: StructType) -> None:
+    """Refuse defaults that no row could have, in a table that is about to be made.
+
+    What only another engine can evaluate is left to it.
+
+    Raises:
+        InvalidRequestError: A default refers to a column.
+    """
+    for name, text in column_defaults(schema).items():
+        if used := _columns_in(text):
+            raise InvalidRequestError(
+                f"the default of column {name} ({text}) refers to the column {used[0]}; a "
+                "default is the same for each row, generate the column from the other instead"
+            )
+
+
+def _columns_in(text: str) -> list[str]:
+    try:
+        parse_literal(text)
+    except InvalidRequestError:
+        pass
+    else:
+        return []
+    if any(time.fullmatch(text.strip()) for time in (_NOW, _TODAY)):
+        return []
+    try:
+        return [".".join(each.path) for each in columns_of(parse_expression(text).root)]
+    except InvalidRequestError:
+        return []
 
 
 def default_value(field: StructField, now_ms: int, table: str) -> Any:

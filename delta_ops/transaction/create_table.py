@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.column_defaults import validate_defaults
 from delta_ops.protocol.generated_columns import validate_generated
 from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.protocol_upgrade import OLDEST, add_features
@@ -51,6 +52,7 @@ def new_metadata(
     validate_names(schema, is_mapped=_asks_for_mapping(configuration or {}))
     _validate_partitioning(schema, partition_by)
     validate_generated(schema)
+    validate_defaults(schema)
     return Metadata(
         id=str(uuid.uuid4()),
         name=name,

@@ -37,6 +37,7 @@ from delta_ops.protocol.actions import (
     Protocol,
 )
 from delta_ops.protocol.arrow_schemas import tombstones
+from delta_ops.protocol.change_data import mistaken_feed_column, validate_feed_columns
 from delta_ops.protocol.clustering_columns import (
     clustering_columns,
     clustering_domain,
@@ -380,6 +381,8 @@ class Transaction:
         self._definition = definition
         table_properties_from_configuration(metadata.configuration)
         validate_properties(definition, table=self.log.uri)
+        if self.snapshot is None or not mistaken_feed_column(self.snapshot.definition):
+            validate_feed_columns(definition, self.log.uri)
         validate(definition, self._operation, table=self.log.uri, engine=None)
 
     @property

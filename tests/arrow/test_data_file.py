@@ -89,13 +89,8 @@ def test_the_files_of_partitions_are_durable_before_a_commit_names_them(tmp_path
     )
     data = pa.table({"id": [1, 2], "p": ["a", "b"]})
     da.write(DeltaLog("", storage=storage), data, partition_by=["p"], hooks=())
-    assert calls[-5:] == [
-        "create_from_stream p=a/par",
-        "create_from_stream p=b/par",
-        "persist ",
-        "create _delta_log/00000000",
-        "read _delta_log/0000000000",
-    ]
+    assert set(calls[-5:-3]) == {"create_from_stream p=a/par", "create_from_stream p=b/par"}
+    assert calls[-3:] == ["persist ", "create _delta_log/00000000", "read _delta_log/0000000000"]
 
 
 def test_an_interrupt_between_two_files_leaves_none(tmp_path: Path) -> None:

@@ -220,7 +220,6 @@ def test_the_time_of_a_write_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data_type", "text"),
     [
-        pytest.param(LONG, "v", id="a column"),
         pytest.param(LONG, "1 + 1", id="an expression"),
         pytest.param(LONG, "1.5", id="a value of another type"),
         pytest.param(STRING, "uuid()", id="a function"),

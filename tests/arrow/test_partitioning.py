@@ -34,7 +34,6 @@ def test_every_row_goes_to_the_partition_of_its_values_in_order() -> None:
     [
         pytest.param(pa.array([0.0, -0.0]), id="zeros of either sign"),
         pytest.param(pa.array(["", None]), id="the empty text and null"),
-        pytest.param(pa.array([float("nan"), -float("nan")]), id="NaN"),
     ],
 )
 def test_values_of_one_text_are_one_partition(tmp_path: Path, values: pa.Array) -> None:

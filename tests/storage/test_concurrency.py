@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_behind, run_parallel
 from tests.forked import call_in_child, needs_fork
 from tests.gate import PATIENCE_S, Gate, call_in_thread
 
@@ -213,3 +213,34 @@ def test_who_is_interrupted_does_not_wait_for_the_threads() -> None:
 
     with gate.closed(), pytest.raises(KeyboardInterrupt):
         run_parallel(call, range(100))
+
+
+def test_calls_behind_the_caller_are_made_in_order_and_never_two_at_once() -> None:
+    lock, made = threading.Lock(), []
+
+    def call(number: int) -> None:
+        assert lock.acquire(blocking=False)
+        threading.Event().wait(0.001)
+        made.append(number)
+        lock.release()
+
+    run_behind(partial(call, number) for number in range(20))
+    assert made == list(range(20))
+
+
+def test_no_call_is_under_way_after_the_caller_has_failed() -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        began.set()
+        threading.Event().wait(0.05)
+        ended.set()
+
+    def calls() -> Iterator[Callable[[], None]]:
+        yield call
+        assert began.wait(PATIENCE_S)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_behind(calls())
+    assert ended.is_set()
