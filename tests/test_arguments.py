@@ -71,6 +71,7 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "rules": (),
         "data": pa.table({"id": [2]}),
         "assignments": {"id": 2},
+        "checkpoint_location": str(root),
         "predicate": "target.id = source.id",
         "spark": object.__new__(SparkSession),
         "df": object.__new__(DataFrame),

@@ -1,28 +1,37 @@
 """Execute a rewrite group on Spark: the same rows in fewer files.
 
 The scan is cut into tasks of at most the target size, and tasks are put together without a shuffle.
-Within that the order of rows is Spark's, not that of the group's files.
+Within that the order of rows is Spark's, not that of the group's files; rows that are wanted in an
+order are sorted along its curve.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import validate
+from delta_ops.spark.curve_order import CurveUnavailableError, sort_along
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
 from delta_ops.spark.read import read_kept
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session import overriding
 from delta_ops.transaction import RewriteGroup, Staged
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.rewrite_group import CurveOrder, Rewriter
+from delta_ops.transaction.row_changes import num_live_rows
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
 _LARGEST_TASK_BYTES = 128 * 1024 * 1024
 """Spark's default; larger tasks only wait for each other."""
+_UNKNOWN_ROWS = 100_000_000
+"""Rows of files that do not tell: so many that a sample is no more than the driver can hold."""
 
 
 def rewrite(spark: SparkSession) -> Rewriter:
@@ -37,18 +46,19 @@ def rewrite(spark: SparkSession) -> Rewriter:
     def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
         definition = snapshot.definition
         validate(definition, "write", table=snapshot.uri, engine="spark")
-        if group.order is not None:
-            raise InvalidRequestError(
-                f"{snapshot.uri}: the Spark engine does not sort rows along a curve; have the "
-                "Arrow engine do it (engine=delta_ops.arrow.rewrite)"
-            )
+        stored = tracked_definition(definition, snapshot.uri)
         checks = tuple(null_checks(snapshot.schema))
         total = sum(add.size for add in group.files)
         task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)
         with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
             rows = read_kept(spark, snapshot, group.files)
+            num_files = max(1, round(total / group.target_size_bytes))
+            if group.order is None:
+                rows = rows.coalesce(num_files)
+            else:
+                rows = _sort(rows, group.order, stored.schema, snapshot, group.files, num_files)
             written = rewrite_rows(
-                rows.coalesce(max(1, round(total / group.target_size_bytes))),
+                rows,
                 checks,
                 {
                     name: group.files[0].partition_values.get(name)
@@ -56,7 +66,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
                 },
                 TableTarget(
                     storage=snapshot.storage,
-                    definition=tracked_definition(definition, snapshot.uri),
+                    definition=stored,
                     clustered_by=snapshot.clustering_columns,
                 ),
             )
@@ -69,3 +79,24 @@ def rewrite(spark: SparkSession) -> Rewriter:
         )
 
     return rewrite_group
+
+
+def _sort(
+    rows: DataFrame,
+    order: CurveOrder,
+    schema: StructType,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    num_files: int,
+) -> DataFrame:
+    known = [num_live_rows(add) for add in files]
+    # A sample need not be exact: of files that do not tell, as if they had as many as the others.
+    told = [each for each in known if each is not None]
+    num_rows = sum(told) * len(known) // len(told) if told else 0
+    try:
+        return sort_along(rows, order, schema, num_rows or _UNKNOWN_ROWS, num_files)
+    except CurveUnavailableError as error:
+        raise InvalidRequestError(
+            f"{snapshot.uri}: this session cannot lay rows out along a curve ({error}); take a "
+            "classic one, or have the Arrow engine do it (engine=delta_ops.arrow.rewrite)"
+        ) from error
