@@ -4,9 +4,9 @@ Each function commits once, or not at all where the table is as it should be.
 """
 
 from delta_ops.ddl.constraints import add_constraint, drop_constraint, set_not_null
-from delta_ops.ddl.create_table import create_table
+from delta_ops.ddl.create_table import IfExists, create_table
 from delta_ops.ddl.drop_table import DropResult, drop_table
-from delta_ops.ddl.features import add_feature, drop_feature
+from delta_ops.ddl.features import add_feature, drop_feature, upgrade_protocol
 from delta_ops.ddl.manifest import ManifestResult, generate_manifest
 from delta_ops.ddl.shallow_clone import shallow_clone
 from delta_ops.transaction import (
@@ -27,6 +27,7 @@ from delta_ops.transaction import (
 
 __all__ = [
     "DropResult",
+    "IfExists",
     "ManifestResult",
     "NewColumn",
     "add_columns",
@@ -50,4 +51,5 @@ __all__ = [
     "set_properties",
     "set_table_comment",
     "shallow_clone",
+    "upgrade_protocol",
 ]

@@ -1,4 +1,4 @@
-"""Features of a table: add one by its name, or drop one that nothing rests on any more.
+"""Features of a table: add them by name or by version, or drop one that nothing rests on any more.
 
 Source: PROTOCOL.md, "Table Features".
 
@@ -16,8 +16,16 @@ from delta_ops.ddl.feature_traces import DROPPABLE
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.maintenance import clean_up_log, create_checkpoint
-from delta_ops.protocol.features import FEATURES, feature_of
-from delta_ops.protocol.protocol_upgrade import remove_feature
+from delta_ops.protocol.actions import Protocol
+from delta_ops.protocol.features import (
+    FEATURES,
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+    feature_of,
+    features_of_readers,
+    features_of_writers,
+)
+from delta_ops.protocol.protocol_upgrade import add_features, remove_feature
 from delta_ops.protocol.table_properties import FEATURE
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.alter_table import Alteration, alter, set_properties
@@ -51,6 +59,75 @@ def add_feature(
         storage_options=storage_options,
         dry_run=dry_run,
     )
+
+
+def upgrade_protocol(
+    target: TableOrPlace,
+    reader_version: int,
+    writer_version: int,
+    *,
+    txn: Txn | tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+) -> CommitResult:
+    """Add the features that versions of the protocol stand for; what is there stays.
+
+    The versions that list features, 3 for readers and 7 for writers, stand for none by themselves.
+
+    Args:
+        txn: Application id and version: a change that the table holds already is not made again.
+        user_metadata: Any text, kept in commitInfo.
+
+    Raises:
+        InvalidRequestError: There are no such versions, or the one of writers asks more of readers.
+        UnsupportedFeatureError: We could not write the table any more.
+    """
+    validate_arguments(upgrade_protocol, locals())
+    log = log_of(target, storage_options)
+    asked = _protocol_of_versions(reader_version, writer_version, log.uri)
+
+    def change(transaction: Transaction) -> Alteration | None:
+        wanted = (*features_of_writers(asked), *features_of_readers(asked))
+        protocol = add_features(transaction.protocol, wanted)
+        if protocol == transaction.protocol:
+            return None
+        transaction.set_definition(transaction.metadata, protocol)
+        said = {
+            "minReaderVersion": protocol.min_reader_version,
+            "minWriterVersion": protocol.min_writer_version,
+        }
+        return Alteration(operation="UPGRADE PROTOCOL", parameters={"newProtocol": said})
+
+    return alter(log, change, txn, user_metadata, None, dry_run)
+
+
+def _protocol_of_versions(reader: int, writer: int, table: str) -> Protocol:
+    """The protocol of these versions that lists no features."""
+    if not (1 <= reader <= FEATURES_READER_VERSION and 1 <= writer <= FEATURES_WRITER_VERSION):
+        raise InvalidRequestError(
+            f"{table}: there is no protocol of reader version {reader} and writer version "
+            f"{writer}; readers have 1 to {FEATURES_READER_VERSION}, writers 1 to "
+            f"{FEATURES_WRITER_VERSION}"
+        )
+    lists_of_readers = () if reader == FEATURES_READER_VERSION else None
+    lists_of_writers = () if writer == FEATURES_WRITER_VERSION else None
+    asked = Protocol(
+        min_reader_version=reader,
+        min_writer_version=writer,
+        reader_features=lists_of_readers,
+        writer_features=lists_of_writers,
+    )
+    of_writers, of_readers = features_of_writers(asked), features_of_readers(asked)
+    if reader < FEATURES_READER_VERSION and writer < FEATURES_WRITER_VERSION:
+        apart = {each for each in (*of_writers, *of_readers) if feature_of(each).for_readers}
+        if any((each in of_writers) != (each in of_readers) for each in apart):
+            raise InvalidRequestError(
+                f"{table}: reader version {reader} does not go with writer version {writer}: "
+                f"{', '.join(sorted(apart))} is known to one of them only; give 1 with 2 to 4, or "
+                "2 with 5 or 6, or add features by their names"
+            )
+    return asked
 
 
 def drop_feature(

@@ -15,7 +15,8 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.implication import implied_predicate
-from delta_ops.protocol.expression.nodes import columns_of
+from delta_ops.protocol.expression.nodes import Column as ColumnNode
+from delta_ops.protocol.expression.nodes import Node, columns_of, map_nodes
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -91,6 +92,12 @@ class Condition:
     """Whether the predicate says the same of every row."""
     is_stable: bool
     """Whether it is known to come to the same each time it is evaluated."""
+    alias: str | None = None
+    """What the rows may be called in it."""
+
+    def named(self, rows: DataFrame) -> DataFrame:
+        """The rows by their alias, as the condition takes them."""
+        return rows if self.alias is None else rows.alias(self.alias)
 
 
 def parse_condition(given: Any) -> SparkCondition:
@@ -113,12 +120,14 @@ def condition_of(
     schema: StructType,
     now_ms: int,
     table: str,
+    alias: str | None = None,
 ) -> Condition:
     """The condition that a caller gives; None: all rows.
 
     Args:
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
         table: For messages.
+        alias: What the table may be called in it.
 
     Raises:
         InvalidRequestError: It does not fit the table, or is not the same each time.
@@ -131,20 +140,37 @@ def condition_of(
             implied=predicate,
             is_implied=True,
             is_stable=True,
+            alias=alias,
         )
     parsed = parse_condition(given)
     empty = spark.createDataFrame([], spark_schema_from_schema(schema))
-    is_stable = validate_condition(parsed, empty, table)
+    is_stable = validate_condition(parsed, empty.alias(alias) if alias else empty, table)
     expression = parsed.expression_in(session_time_zone(spark), [schema])
     return Condition(
         text=parsed.text,
         column=is_true(parsed.column),
         implied=TRUE
         if expression is None
-        else implied_predicate(bind_time(expression.root, now_ms), schema),
+        else implied_predicate(
+            bind_time(_without_alias(expression.root, alias, schema), now_ms), schema
+        ),
         is_implied=False,
         is_stable=is_stable,
+        alias=alias,
     )
+
+
+def _without_alias(node: Node, alias: str | None, schema: StructType) -> Node:
+    """An expression whose columns go without the alias of their table."""
+
+    def strip(each: Node) -> Node | None:
+        if not isinstance(each, ColumnNode) or alias is None or len(each.path) == 1:
+            return None
+        first, second, *_ = (name.lower() for name in each.path)
+        is_alias = first == alias.lower() and second in schema.fields_by_lower_name
+        return ColumnNode(each.path[1:]) if is_alias else None
+
+    return map_nodes(node, strip)
 
 
 def is_true(condition: Column) -> Column:

@@ -38,6 +38,7 @@ def delete(
     target: Target,
     predicate: Predicate | Expression | Column | str | None = None,
     *,
+    target_alias: str | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -53,6 +54,7 @@ def delete(
         target: Where the table is, or a transaction to add to and commit.
         predicate: As `col` or `parse_predicate` make it, an expression, a text of Spark's SQL or a
             Column; None: all rows.
+        target_alias: What the table is called in the predicate, if it is.
         txn: Application id and version: a delete that the table holds already is not done again.
         user_metadata: Any text, kept in the commit.
         hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
@@ -68,7 +70,9 @@ def delete(
     validate_arguments(delete, locals())
     transaction, snapshot = open_for_change(target, storage_options, on_event, "deleted", "spark")
     reach(spark, transaction.log.storage)
-    condition = condition_of(predicate, spark, snapshot.schema, transaction.clock(), snapshot.uri)
+    condition = condition_of(
+        predicate, spark, snapshot.schema, transaction.clock(), snapshot.uri, target_alias
+    )
     change = RowChange(
         operation="DELETE",
         parameters={"predicate": [] if predicate is None else [condition.text]},
@@ -108,7 +112,7 @@ def _survivors(
 ) -> DataFrame:
     if condition.is_stable:
         rows = read_kept(spark, snapshot, [each.file for each in mixed])
-        return rows.filter(~condition.column)
+        return condition.named(rows).filter(~condition.column)
     rows = mark_matching(spark, snapshot, mixed, condition)
     return rows.filter(~named_column(MATCHES))
 

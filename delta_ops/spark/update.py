@@ -36,6 +36,7 @@ from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.merge import without_alias
 from delta_ops.transaction.row_changes import (
     Changed,
     RowChange,
@@ -64,6 +65,7 @@ def update(
     assignments: Mapping[str, Any],
     predicate: Predicate | Expression | Column | str | None = None,
     *,
+    target_alias: str | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -81,6 +83,7 @@ def update(
             is; `lit("text")` is a text, None is null.
         predicate: As `col` or `parse_predicate` make it, an expression, a text of Spark's SQL or a
             Column; None: all rows.
+        target_alias: What the table is called in predicate and assignments, if it is.
         txn: Application id and version: an update that the table holds already is not done again.
         user_metadata: Any text, kept in the commit.
         hooks: What to do after the commit; by default a checksum, and a checkpoint when one is due.
@@ -98,10 +101,10 @@ def update(
     transaction, snapshot = open_for_change(target, storage_options, on_event, "updated", "spark")
     reach(spark, transaction.log.storage)
     schema, table = snapshot.schema, snapshot.uri
-    condition = condition_of(predicate, spark, schema, transaction.clock(), table)
-    columns = assigned_columns(assignments, schema, table)
+    condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
+    columns = assigned_columns(without_alias(assignments, target_alias, schema), schema, table)
     validate_assigned(columns, schema, table)
-    empty = spark.createDataFrame([], spark_schema_from_schema(schema))
+    empty = condition.named(spark.createDataFrame([], spark_schema_from_schema(schema)))
     assigned = fit_values(columns, empty, schema, table)
     planned = _Update(spark, snapshot, condition, assigned, empty)
     change = RowChange(
@@ -168,7 +171,8 @@ def _assign(planned: _Update, rows: DataFrame) -> DataFrame:
     }
     misfits = [(changed & is_broken, said) for is_broken, said in planned.assigned.misfits]
     assigned = {name.lower(): changed for name in new}
-    return follow(assign(rows, values, misfits, changed), assigned, definition, table)
+    named = planned.condition.named(rows)
+    return follow(assign(named, values, misfits, changed), assigned, definition, table)
 
 
 def _all_rows(planned: _Update, touched: Touched) -> DataFrame:

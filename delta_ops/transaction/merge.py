@@ -113,14 +113,25 @@ def taken_columns(
 
 def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[Any, Any]:
     """The values of a clause by column, without the alias that may stand before a name."""
+    return without_alias(clause.updates or {}, target_alias, wanted)
+
+
+def without_alias(
+    values: Mapping[Any, Any], alias: str | None, wanted: StructType
+) -> dict[Any, Any]:
+    """Values by column, without the alias of the table that may stand before a name."""
 
     def strip(name: Any) -> Any:
-        if not isinstance(name, str) or name.lower() in wanted.fields_by_lower_name:
+        if (
+            not isinstance(name, str)
+            or alias is None
+            or name.lower() in wanted.fields_by_lower_name
+        ):
             return name
         first, dot, rest = name.partition(".")
-        return rest if dot and first.lower() == target_alias.lower() else name
+        return rest if dot and first.lower() == alias.lower() else name
 
-    return {strip(name): value for name, value in (clause.updates or {}).items()}
+    return {strip(name): value for name, value in values.items()}
 
 
 def new_columns(clauses: Sequence[Clause], source: StructType, target: StructType) -> StructType:

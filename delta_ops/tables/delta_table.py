@@ -1,0 +1,327 @@
+"""DeltaTable: a table in the words of delta-spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
+
+import delta_ops.arrow as da
+import delta_ops.spark as ds
+from delta_ops import ddl
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.log import DeltaLog
+from delta_ops.maintenance import restore, vacuum
+from delta_ops.protocol.features import FEATURES
+from delta_ops.tables import given
+from delta_ops.tables.exceptions import translating
+from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
+from delta_ops.tables.given import ColumnOrText
+from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
+from delta_ops.tables.names import location_of, path_in, short_name
+from delta_ops.tables.optimize_builder import DeltaOptimizeBuilder, OptimizeRequest
+from delta_ops.tables.settings import checks_retention
+from delta_ops.tables.table_builder import DeltaTableBuilder, Mode
+from delta_ops.tables.timestamps import parse_timestamp
+
+_MANIFEST = "symlink_format_manifest"
+
+
+class DeltaTable:
+    """A table, opened by `forPath` or `forName`; each call sees its latest version."""
+
+    def __init__(self, spark: SparkSession, log: DeltaLog, alias: str | None = None) -> None:
+        self._spark, self._log, self._alias = spark, log, alias
+
+    @classmethod
+    @translating
+    def forPath(  # noqa: N802
+        cls,
+        sparkSession: SparkSession,  # noqa: N803
+        path: str,
+        hadoopConf: Mapping[str, str] = {},  # noqa: N803
+    ) -> DeltaTable:
+        """The table at a path.
+
+        Args:
+            hadoopConf: Settings of Hadoop's file systems, of which no storage needs any here: what
+                a store is reached by is said by its environment.
+        """
+        return _open(sparkSession, path, hadoopConf)
+
+    @classmethod
+    @translating
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:  # noqa: N802, N803
+        """The table of a name in the session's catalog, or of a path as in delta.`/path`."""
+        path = path_in(tableOrViewName, "delta")
+        if path is not None:
+            return _open(sparkSession, path)
+        found = _open(sparkSession, location_of(sparkSession, tableOrViewName))
+        return found.alias(short_name(tableOrViewName))
+
+    @classmethod
+    @translating
+    def convertToDelta(  # noqa: N802
+        cls,
+        sparkSession: SparkSession,  # noqa: N803
+        identifier: str,
+        partitionSchema: str | StructType | None = None,  # noqa: N803
+    ) -> DeltaTable:
+        """Make a directory of Parquet files, parquet.`/path`, a table where it is.
+
+        Args:
+            partitionSchema: The columns that directories name, with their types.
+        """
+        path = path_in(identifier, "parquet")
+        if path is None:
+            raise InvalidRequestError(
+                f"{identifier}: only directories of Parquet files are converted; name one as "
+                "parquet.`/path`"
+            )
+        da.convert(path, partition_by=_partition_types(partitionSchema))
+        return _open(sparkSession, path)
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: ARG003, N802, N803
+        """Whether there is a table at a path."""
+        return DeltaLog(identifier).exists()
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
+        """A table in the making; an error where there is one."""
+        return _builder(sparkSession, "create")
+
+    @classmethod
+    def createIfNotExists(  # noqa: N802
+        cls,
+        sparkSession: SparkSession | None = None,  # noqa: N803
+    ) -> DeltaTableBuilder[DeltaTable]:
+        """A table in the making; one that is there stays as it is."""
+        return _builder(sparkSession, "create if not exists")
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
+        """A table in the making, for one that is there; an error where there is none."""
+        return _builder(sparkSession, "replace")
+
+    @classmethod
+    def createOrReplace(  # noqa: N802
+        cls,
+        sparkSession: SparkSession | None = None,  # noqa: N803
+    ) -> DeltaTableBuilder[DeltaTable]:
+        """A table in the making, instead of one that may be there."""
+        return _builder(sparkSession, "create or replace")
+
+    @translating
+    def toDF(self) -> DataFrame:  # noqa: N802
+        """The rows of the latest version."""
+        rows = ds.read(self._spark, self._log)
+        return rows if self._alias is None else rows.alias(self._alias)
+
+    def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
+        """The table by a name that conditions and values may call it."""
+        return DeltaTable(self._spark, self._log, aliasName)
+
+    @translating
+    def generate(self, mode: str) -> None:
+        """Write lists of the table's files, for engines that cannot read the log.
+
+        Args:
+            mode: "symlink_format_manifest".
+        """
+        if mode.lower() != _MANIFEST:
+            raise IllegalArgumentException(f"There is no mode {mode!r}; give {_MANIFEST!r}.")
+        ddl.generate_manifest(self._log)
+
+    @translating
+    def delete(self, condition: ColumnOrText | None = None) -> None:
+        """Delete the rows for which a condition is true; without one, all of them."""
+        asked = given.condition(condition)
+        ds.delete(self._spark, self._log, asked, target_alias=self._alias)
+
+    @translating
+    def update(
+        self,
+        condition: ColumnOrText | None = None,
+        set: dict[str, ColumnOrText] | None = None,  # noqa: A002
+    ) -> None:
+        """Give columns new values in the rows for which a condition is true; or in all."""
+        values = given.assignments(set, "'set'")
+        asked = given.condition(condition)
+        ds.update(self._spark, self._log, values, asked, target_alias=self._alias)
+
+    def merge(self, source: DataFrame, condition: ColumnOrText) -> DeltaMergeBuilder:
+        """A merge of rows into the table, to which clauses are added before `execute`."""
+        return builder_of_merge(self._spark, self._log, self._alias, source, condition)
+
+    @translating
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
+        """Delete the files that no version within the retention needs; no row is returned."""
+        retention = None if retentionHours is None else timedelta(hours=retentionHours)
+        enforced = checks_retention(self._spark)
+        vacuum(self._log, retention=retention, enforce_retention=enforced)
+        return self._spark.createDataFrame([], StructType())
+
+    @translating
+    def history(self, limit: int | None = None) -> DataFrame:
+        """What each version did, newest first."""
+        return history_frame(self._spark, self._log.history(limit))
+
+    @translating
+    def detail(self) -> DataFrame:
+        """What the table is: its place, size, properties and protocol."""
+        snapshot = self._log.snapshot()
+        latest = next(self._log.history(1), None)
+        return detail_frame(self._spark, snapshot, latest.timestamp_ms if latest else None)
+
+    @translating
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
+        """Raise the protocol to versions; one that is there already stays."""
+        given.of_type(readerVersion, int, "readerVersion", "an integer")
+        given.of_type(writerVersion, int, "writerVersion", "an integer")
+        ddl.upgrade_protocol(self._log, readerVersion, writerVersion)
+
+    @translating
+    def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
+        """Add a feature to the protocol, and those that it requires."""
+        given.of_type(featureName, str, "featureName", "a string")
+        known = {each.name.lower(): each.name for each in FEATURES}
+        if featureName.lower() not in known:
+            raise InvalidRequestError(
+                f"[DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] {self._log.uri}: there is no table "
+                f"feature {featureName} that delta_ops knows; it knows {', '.join(known.values())}"
+            )
+        ddl.add_feature(self._log, known[featureName.lower()])
+
+    @translating
+    def dropFeatureSupport(  # noqa: N802
+        self,
+        featureName: str,  # noqa: N803
+        truncateHistory: bool | None = None,  # noqa: N803
+    ) -> None:
+        """Take a feature out of the protocol, once nothing rests on it any more."""
+        given.of_type(featureName, str, "featureName", "a string")
+        if truncateHistory is not None:
+            given.of_type(truncateHistory, bool, "truncateHistory", "a boolean")
+        ddl.drop_feature(self._log, featureName, bool(truncateHistory))
+
+    @translating
+    def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
+        """Make the table what it was at a version."""
+        given.of_type(version, int, "version", "an int")
+        return self._restored(version)
+
+    @translating
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:  # noqa: N802
+        """Make the table what it was at a time, in the session's zone."""
+        given.of_type(timestamp, str, "timestamp", "a string")
+        return self._restored(self._log.snapshot(timestamp=self._time(timestamp)).version)
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """An optimize of the table's files, of some partitions or all."""
+        return DeltaOptimizeBuilder(OptimizeRequest(spark=self._spark, log=self._log))
+
+    @translating
+    def clone(
+        self,
+        target: str,
+        isShallow: bool = False,  # noqa: N803
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make a new table of this one's files, which stay where they are.
+
+        Args:
+            isShallow: True; files are not copied.
+            replace: Whether the clone may take the place of a table.
+            properties: Of the clone, beside those of this table.
+        """
+        return self._cloned(target, isShallow, replace, properties, None)
+
+    @translating
+    def cloneAtVersion(  # noqa: N802
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,  # noqa: N803
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """As `clone`, of the table at a version."""
+        given.of_type(version, int, "version", "an int")
+        return self._cloned(target, isShallow, replace, properties, version)
+
+    @translating
+    def cloneAtTimestamp(  # noqa: N802
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,  # noqa: N803
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """As `clone`, of the table at a time, in the session's zone."""
+        given.of_type(timestamp, str, "timestamp", "a string")
+        version = self._log.snapshot(timestamp=self._time(timestamp)).version
+        return self._cloned(target, isShallow, replace, properties, version)
+
+    def _time(self, timestamp: str) -> Any:
+        return parse_timestamp(self._spark, timestamp)
+
+    def _restored(self, version: int) -> DataFrame:
+        result = restore(self._log, version=version)
+        return restore_frame(self._spark, result.plan, self._log.snapshot(version))
+
+    def _cloned(
+        self, target: Any, is_shallow: Any, replaces: Any, properties: Any, version: int | None
+    ) -> DeltaTable:
+        given.of_type(target, str, "target", "a string")
+        given.of_type(is_shallow, bool, "isShallow", "a boolean")
+        given.of_type(replaces, bool, "replace", "a boolean")
+        asked = given.properties(properties)
+        if not is_shallow:
+            raise IllegalArgumentException(
+                "Files are not copied by a clone; make a shallow one (isShallow=True), or copy the "
+                "rows by reading and writing them."
+            )
+        if replaces and DeltaLog(target).exists():
+            raise InvalidRequestError(
+                f"{target}: a clone does not take the place of a table that is there; drop that "
+                "first, or clone to another path"
+            )
+        ddl.shallow_clone(self._log, target, version=version)
+        if asked:
+            ddl.set_properties(target, asked)
+        return _open(self._spark, target)
+
+
+def _open(spark: SparkSession, path: str, settings: Mapping[str, str] | None = None) -> DeltaTable:
+    for name in settings or {}:
+        if not name.startswith(("fs.", "dfs.")):
+            raise InvalidRequestError(
+                f"{path}: the setting {name} is none of a file system; give settings that begin "
+                "with fs. or dfs."
+            )
+    log = DeltaLog(path)
+    if not log.exists():
+        raise TableNotFoundError(log.uri)
+    return DeltaTable(spark, log)
+
+
+def _partition_types(schema: str | StructType | None) -> dict[str, str]:
+    """The types of partition columns, as Spark's SQL writes them."""
+    found = DataType.fromDDL(schema) if isinstance(schema, str) else schema or StructType()
+    if not isinstance(found, StructType):
+        raise InvalidRequestError(f"{schema!r} names no column; give names with types")
+    return {field.name: field.dataType.simpleString() for field in found.fields}
+
+
+def _builder(spark: SparkSession | None, mode: Mode) -> DeltaTableBuilder[DeltaTable]:
+    session = SparkSession.getActiveSession() if spark is None else spark
+    if session is None:
+        raise InvalidRequestError("There is no active session; give one.")
+    return DeltaTableBuilder(session, mode, _open)

@@ -1,0 +1,110 @@
+"""Exceptions by the names under which users of delta-spark catch them, and our errors as these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from delta_ops.errors import (
+    CommitConflictError,
+    DeltaOpsError,
+    InvalidRequestError,
+    MissingDependencyError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DeltaConcurrentModificationException(PySparkException):
+    """A concurrent commit invalidates this one, in a way that none of the others names."""
+
+
+class ConcurrentWriteException(PySparkException):
+    """A concurrent commit wrote what this operation had read."""
+
+
+class MetadataChangedException(PySparkException):
+    """A concurrent commit changed the columns or properties of the table."""
+
+
+class ProtocolChangedException(PySparkException):
+    """A concurrent commit changed the protocol of the table."""
+
+
+class ConcurrentAppendException(PySparkException):
+    """A concurrent commit added rows that this operation would have read."""
+
+
+class ConcurrentDeleteReadException(PySparkException):
+    """A concurrent commit deleted rows that this operation had read."""
+
+
+class ConcurrentDeleteDeleteException(PySparkException):
+    """A concurrent commit deleted what this operation deletes."""
+
+
+class ConcurrentTransactionException(PySparkException):
+    """A concurrent commit carried the same application id."""
+
+
+_BY_KIND: Mapping[str, type[PySparkException]] = {
+    "": ConcurrentWriteException,
+    "protocol": ProtocolChangedException,
+    "metadata": MetadataChangedException,
+    "txn": ConcurrentTransactionException,
+    "concurrent append": ConcurrentAppendException,
+    "delete read": ConcurrentDeleteReadException,
+    "delete delete": ConcurrentDeleteDeleteException,
+}
+_OF_THE_CALL = (
+    InvalidRequestError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+
+
+def translating(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose errors are raised as the exceptions that delta-spark has for them."""
+
+    @wraps(function)
+    def translated(*args: P.args, **options: P.kwargs) -> R:
+        with translating_errors():
+            return function(*args, **options)
+
+    return translated
+
+
+@contextmanager
+def translating_errors() -> Iterator[None]:
+    """Errors of the calls in it are raised as the exceptions that delta-spark has for them.
+
+    What the store does, or a damaged log, has no name there and stays what it is.
+    """
+    try:
+        yield
+    except DeltaOpsError as error:
+        found = exception_of(error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def exception_of(error: DeltaOpsError) -> PySparkException | None:
+    """The exception that delta-spark has for an error; None: it has none."""
+    match error:
+        case CommitConflictError(kind=kind):
+            return _BY_KIND.get(kind, DeltaConcurrentModificationException)(str(error))
+        case MissingDependencyError():
+            return None
+    return AnalysisException(str(error)) if isinstance(error, _OF_THE_CALL) else None

@@ -1,0 +1,140 @@
+"""Frames: what commands tell, as DataFrames with the columns that delta-spark has for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from delta_ops.log import HistoryEntry, Snapshot
+from delta_ops.maintenance import RestorePlan
+from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.features import features_of_readers, features_of_writers
+from delta_ops.spark.places import spark_path
+
+_HISTORY = """
+    version BIGINT, timestamp TIMESTAMP, userId STRING, userName STRING, operation STRING,
+    operationParameters MAP<STRING, STRING>,
+    job STRUCT<jobId: STRING, jobName: STRING, jobRunId: STRING, runId: STRING, jobOwnerId: STRING,
+        triggerType: STRING>,
+    notebook STRUCT<notebookId: STRING>, clusterId STRING, readVersion BIGINT,
+    isolationLevel STRING, isBlindAppend BOOLEAN, operationMetrics MAP<STRING, STRING>,
+    userMetadata STRING, engineInfo STRING"""
+_DETAIL = """
+    format STRING, id STRING, name STRING, description STRING, location STRING,
+    createdAt TIMESTAMP, lastModified TIMESTAMP, partitionColumns ARRAY<STRING>,
+    clusteringColumns ARRAY<STRING>, numFiles BIGINT, sizeInBytes BIGINT,
+    properties MAP<STRING, STRING>, minReaderVersion INT, minWriterVersion INT,
+    tableFeatures ARRAY<STRING>"""
+_MERGED = {
+    "num_affected_rows": (
+        "numTargetRowsUpdated",
+        "numTargetRowsDeleted",
+        "numTargetRowsInserted",
+    ),
+    "num_updated_rows": ("numTargetRowsUpdated",),
+    "num_deleted_rows": ("numTargetRowsDeleted",),
+    "num_inserted_rows": ("numTargetRowsInserted",),
+}
+"""The metrics of a merge that make each figure together."""
+
+
+def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
+    """Rows that the driver has, in the columns that a text of Spark's SQL says."""
+    return spark.createDataFrame(rows, schema)
+
+
+def history_frame(spark: SparkSession, entries: Iterable[HistoryEntry]) -> DataFrame:
+    """What each version did."""
+    return frame(spark, [_history_row(each) for each in entries], _HISTORY)
+
+
+def detail_frame(spark: SparkSession, snapshot: Snapshot, modified_ms: int | None) -> DataFrame:
+    """What a table is.
+
+    Args:
+        modified_ms: When its latest version was committed.
+    """
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    created_ms = metadata.created_time
+    row = (
+        "delta",
+        metadata.id,
+        metadata.name,
+        metadata.description,
+        spark_path(snapshot.storage, ""),
+        None if created_ms is None else _time(created_ms),
+        None if modified_ms is None else _time(modified_ms),
+        list(snapshot.partition_columns),
+        [name_of_path(path) for path in snapshot.clustering_columns],
+        snapshot.num_files,
+        snapshot.size_bytes,
+        dict(metadata.configuration),
+        protocol.min_reader_version,
+        protocol.min_writer_version,
+        sorted({*features_of_readers(protocol), *features_of_writers(protocol)}),
+    )
+    return frame(spark, [row], _DETAIL)
+
+
+def merge_frame(spark: SparkSession, metrics: Mapping[str, int]) -> DataFrame:
+    """How many rows a merge changed."""
+    row = tuple(sum(metrics.get(name, 0) for name in names) for names in _MERGED.values())
+    return frame(spark, [row], ", ".join(f"{name} BIGINT" for name in _MERGED))
+
+
+def restore_frame(spark: SparkSession, plan: RestorePlan, wanted: Snapshot) -> DataFrame:
+    """What a restore put back and took away.
+
+    Args:
+        wanted: The version that was restored.
+    """
+    figures = {
+        "table_size_after_restore": wanted.size_bytes,
+        "num_of_files_after_restore": wanted.num_files,
+        "num_removed_files": len(plan.removes),
+        "num_restored_files": len(plan.adds),
+        "removed_files_size": sum(each.size for each in plan.removes),
+        "restored_files_size": sum(each.size for each in plan.adds),
+    }
+    schema = ", ".join(f"{name} BIGINT" for name in figures)
+    return frame(spark, [tuple(figures.values())], schema)
+
+
+def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
+    said = entry.commit_info
+    return (
+        entry.version,
+        _time(entry.timestamp_ms),
+        _text(said.get("userId")),
+        _text(said.get("userName")),
+        entry.operation,
+        _texts(entry.operation_parameters),
+        None,
+        None,
+        _text(said.get("clusterId")),
+        said.get("readVersion") if isinstance(said.get("readVersion"), int) else None,
+        _text(said.get("isolationLevel")),
+        said.get("isBlindAppend") if isinstance(said.get("isBlindAppend"), bool) else None,
+        _texts(entry.operation_metrics),
+        entry.user_metadata,
+        entry.engine_info,
+    )
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str | None:
+    """A value of JSON as a text; a text is itself."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"))

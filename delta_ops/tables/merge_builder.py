@@ -1,0 +1,198 @@
+"""DeltaMergeBuilder: a merge in the words of delta-spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.spark as ds
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
+from delta_ops.protocol.schema import StructType
+from delta_ops.spark.aliases import alias_of
+from delta_ops.spark.merge import Merge
+from delta_ops.tables import given
+from delta_ops.tables.exceptions import translating
+from delta_ops.tables.frames import merge_frame
+from delta_ops.tables.given import ColumnOrText
+from delta_ops.tables.settings import merges_schema
+
+_NO_NAME = "delta_ops {}"
+"""What a side is called that has no alias; no name of a user's, for the space."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The columns of both sides, when a merge is executed."""
+
+    target: StructType
+    source: tuple[str, ...]
+    adds_columns: bool
+
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of the source that the table lacks, and is not to get."""
+        known = self.target.fields_by_lower_name
+        return () if self.adds_columns else tuple(c for c in self.source if c.lower() not in known)
+
+    def validate_all(self, table: str) -> None:
+        """Refuse to take all columns of a source that lacks some of the table's."""
+        names = {each.lower() for each in self.source}
+        lacking = [each.name for each in self.target.fields if each.name.lower() not in names]
+        if lacking and not self.adds_columns:
+            raise InvalidRequestError(
+                f"{table}: the source has no column {', '.join(lacking)}, which all columns of the "
+                "table would be set from; add it to the source, or name the columns to set"
+            )
+
+
+Clause = Callable[[Merge, Sides, str], Merge]
+"""Adds a clause to a merge, knowing the columns and the table's name for messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """A merge as it was asked for up to here."""
+
+    spark: SparkSession
+    log: DeltaLog
+    alias: str | None
+    source: DataFrame
+    condition: ColumnOrText
+    clauses: tuple[Clause, ...] = ()
+    adds_columns: bool = False
+
+
+class DeltaMergeBuilder:
+    """A merge to which clauses are added before `execute`; each step is a builder of its own.
+
+    Of the clauses for a row the first whose condition holds decides. Conditions and values are
+    texts of Spark's SQL or Columns.
+    """
+
+    def __init__(self, request: MergeRequest) -> None:
+        self._request = request
+
+    def whenMatchedUpdate(  # noqa: N802
+        self,
+        condition: ColumnOrText | None = None,
+        set: dict[str, ColumnOrText] | None = None,  # noqa: A002
+    ) -> DeltaMergeBuilder:
+        """Give columns new values in rows that meet one of the source."""
+        values = given.assignments(set, "'set' in whenMatchedUpdate")
+        asked = given.condition(condition)
+        return self._add(lambda merge, _, __: merge.when_matched_update(values, asked))
+
+    def whenMatchedUpdateAll(  # noqa: N802
+        self, condition: ColumnOrText | None = None
+    ) -> DeltaMergeBuilder:
+        """Give all columns the values of the source in rows that meet one of it."""
+        asked = given.condition(condition)
+
+        def add(merge: Merge, sides: Sides, table: str) -> Merge:
+            sides.validate_all(table)
+            return merge.when_matched_update_all(asked, sides.left_out())
+
+        return self._add(add)
+
+    def whenMatchedDelete(  # noqa: N802
+        self, condition: ColumnOrText | None = None
+    ) -> DeltaMergeBuilder:
+        """Delete rows that meet one of the source."""
+        asked = given.condition(condition)
+        return self._add(lambda merge, _, __: merge.when_matched_delete(asked))
+
+    def whenNotMatchedInsert(  # noqa: N802
+        self,
+        condition: ColumnOrText | None = None,
+        values: dict[str, ColumnOrText] | None = None,
+    ) -> DeltaMergeBuilder:
+        """Insert rows of the source that meet none of the table; other columns are null."""
+        asked_values = given.assignments(values, "'values' in whenNotMatchedInsert")
+        asked = given.condition(condition)
+        return self._add(lambda merge, _, __: merge.when_not_matched_insert(asked_values, asked))
+
+    def whenNotMatchedInsertAll(  # noqa: N802
+        self, condition: ColumnOrText | None = None
+    ) -> DeltaMergeBuilder:
+        """Insert rows of the source that meet none of the table, with all their columns."""
+        asked = given.condition(condition)
+
+        def add(merge: Merge, sides: Sides, table: str) -> Merge:
+            sides.validate_all(table)
+            return merge.when_not_matched_insert_all(asked, sides.left_out())
+
+        return self._add(add)
+
+    def whenNotMatchedBySourceUpdate(  # noqa: N802
+        self,
+        condition: ColumnOrText | None = None,
+        set: dict[str, ColumnOrText] | None = None,  # noqa: A002
+    ) -> DeltaMergeBuilder:
+        """Give columns new values in rows of the table that meet none of the source."""
+        values = given.assignments(set, "'set' in whenNotMatchedBySourceUpdate")
+        asked = given.condition(condition)
+        return self._add(
+            lambda merge, _, __: merge.when_not_matched_by_source_update(values, asked)
+        )
+
+    def whenNotMatchedBySourceDelete(  # noqa: N802
+        self, condition: ColumnOrText | None = None
+    ) -> DeltaMergeBuilder:
+        """Delete rows of the table that meet none of the source."""
+        asked = given.condition(condition)
+        return self._add(lambda merge, _, __: merge.when_not_matched_by_source_delete(asked))
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:  # noqa: N802
+        """Add columns that the source has and the table lacks, where clauses take them."""
+        return DeltaMergeBuilder(replace(self._request, adds_columns=True))
+
+    @translating
+    def execute(self) -> DataFrame:
+        """Merge and commit; the figures of rows updated, deleted and inserted."""
+        request = self._request
+        adds_columns = request.adds_columns or merges_schema(request.spark)
+        merge = ds.merge(
+            request.log,
+            request.source,
+            request.condition,
+            target_alias=request.alias or _NO_NAME.format("target"),
+            source_alias=alias_of(request.source) or _NO_NAME.format("source"),
+            merge_schema=adds_columns,
+        )
+        sides = Sides(
+            target=request.log.snapshot().schema,
+            source=tuple(request.source.columns),
+            adds_columns=adds_columns,
+        )
+        for clause in request.clauses:
+            merge = clause(merge, sides, request.log.uri)
+        return merge_frame(request.spark, merge.execute().metrics)
+
+    def _add(self, clause: Clause) -> DeltaMergeBuilder:
+        request = self._request
+        return DeltaMergeBuilder(replace(request, clauses=(*request.clauses, clause)))
+
+
+def builder_of_merge(
+    spark: SparkSession, log: DeltaLog, alias: str | None, source: Any, condition: Any
+) -> DeltaMergeBuilder:
+    """A merge without clauses.
+
+    Args:
+        alias: Of the table.
+    """
+    if source is None:
+        raise ValueError("'source' in merge cannot be None; give a DataFrame")
+    if not isinstance(source, DataFrame):
+        raise TypeError(
+            f"'source' in merge must be DataFrame; it is of type {type(source).__name__}"
+        )
+    asked = given.condition(condition)
+    if asked is None:
+        raise ValueError("'condition' in merge cannot be None; give a text of SQL or a Column")
+    return DeltaMergeBuilder(
+        MergeRequest(spark=spark, log=log, alias=alias, source=source, condition=asked)
+    )

@@ -1,0 +1,213 @@
+"""DeltaTableBuilder: a new table, column by column, in the words of delta-spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from pyspark.errors import UnsupportedOperationException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    CharType,
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from delta_ops import ddl
+from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.log import DeltaLog
+from delta_ops.protocol.schema import schema_from_json
+from delta_ops.spark.schema import schema_from_spark
+from delta_ops.tables import given
+from delta_ops.tables.exceptions import translating
+from delta_ops.tables.names import path_in
+
+T = TypeVar("T")
+Mode = Literal["create", "create if not exists", "replace", "create or replace"]
+
+_SQL_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+@dataclass
+class IdentityGenerator:
+    """An identity column's values: `start`, and then each further by `step`."""
+
+    start: int = 1
+    step: int = 1
+
+
+class DeltaTableBuilder(Generic[T]):
+    """A table in the making; each step changes this builder and returns it."""
+
+    def __init__(
+        self, spark: SparkSession, mode: Mode, open_table: Callable[[SparkSession, str], T]
+    ) -> None:
+        self._spark, self._mode, self._open_table = spark, mode, open_table
+        self._name: str | None = None
+        self._location: str | None = None
+        self._comment: str | None = None
+        self._columns: list[StructField] = []
+        self._partition_by: tuple[str, ...] = ()
+        self._cluster_by: tuple[str, ...] = ()
+        self._properties: dict[str, str] = {}
+
+    def tableName(self, identifier: str) -> DeltaTableBuilder[T]:  # noqa: N802
+        """Name the table; delta.`/path` names it by its path."""
+        self._name = given.text(identifier, "The name of a table")
+        return self
+
+    def location(self, location: str) -> DeltaTableBuilder[T]:
+        """Say where the table is."""
+        self._location = given.text(location, "The location of a table")
+        return self
+
+    def comment(self, comment: str) -> DeltaTableBuilder[T]:
+        """Describe the table."""
+        self._comment = given.text(comment, "The comment of a table")
+        return self
+
+    def addColumn(  # noqa: N802
+        self,
+        colName: str,  # noqa: N803
+        dataType: str | DataType,  # noqa: N803
+        nullable: bool = True,
+        generatedAlwaysAs: str | IdentityGenerator | None = None,  # noqa: N803
+        generatedByDefaultAs: IdentityGenerator | None = None,  # noqa: N803
+        comment: str | None = None,
+    ) -> DeltaTableBuilder[T]:
+        """Add a column.
+
+        Args:
+            dataType: A type of Spark's, or its text.
+            generatedAlwaysAs: An expression over other columns, or how values are counted.
+            generatedByDefaultAs: How values are counted where none is given.
+        """
+        given.text(colName, "The name of a column")
+        if not isinstance(dataType, str | DataType):
+            raise TypeError(f"The type of a column must be str or DataType; found {dataType!r}")
+        if not isinstance(nullable, bool):
+            raise TypeError(f"nullable must be bool; found {nullable!r}")
+        metadata: dict[str, Any] = {}
+        if comment is not None:
+            metadata["comment"] = given.text(comment, "The comment of a column")
+        data_type = DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
+        metadata |= _generation(generatedAlwaysAs, generatedByDefaultAs)
+        if "delta.identity.start" in metadata and not isinstance(data_type, LongType):
+            raise UnsupportedOperationException(
+                f"Column {colName} is of type {data_type.simpleString()}, and values are counted "
+                "in columns of type bigint only; give it that type"
+            )
+        self._columns.append(StructField(colName, data_type, nullable, metadata))
+        return self
+
+    def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder[T]:  # noqa: N802
+        """Add the columns of a schema."""
+        fields = cols.fields if isinstance(cols, StructType) else cols
+        if not isinstance(fields, list) or not all(isinstance(e, StructField) for e in fields):
+            raise TypeError(
+                f"Columns must be a StructType or a list of StructField; found {cols!r}"
+            )
+        self._columns += fields
+        return self
+
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:  # noqa: N802
+        """Partition the table by columns."""
+        self._partition_by = given.names(cols, "A column to partition by")
+        return self
+
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:  # noqa: N802
+        """Cluster the table by columns."""
+        self._cluster_by = given.names(cols, "A column to cluster by")
+        return self
+
+    def property(self, key: str, value: str) -> DeltaTableBuilder[T]:
+        """Set a property of the table."""
+        given.text(key, "The name of a property")
+        self._properties[key] = given.text(value, "The value of a property")
+        return self
+
+    @translating
+    def execute(self) -> T:
+        """Make the table, or replace the one that is there, and open it."""
+        place = self._place()
+        log = DeltaLog(place)
+        if self._mode == "replace" and not log.exists():
+            raise TableNotFoundError(f"{log.uri} cannot be found: it")
+        ddl.create_table(
+            log,
+            self._schema(),
+            partition_by=self._partition_by,
+            cluster_by=self._cluster_by,
+            properties=self._properties,
+            description=self._comment,
+            if_exists=_IF_EXISTS[self._mode],
+        )
+        return self._open_table(self._spark, place)
+
+    def _place(self) -> str:
+        named = None if self._name is None else path_in(self._name, "delta")
+        if self._name is not None and named is None:
+            raise InvalidRequestError(
+                f"{self._name}: a table cannot be made in the session's catalog, which could not "
+                "read it without the jar of delta-spark; make it by its path, with location() and "
+                "without tableName()"
+            )
+        if named is not None and self._location not in (None, named):
+            raise InvalidRequestError(
+                f"a table has one place; tableName() says {named}, location() {self._location}"
+            )
+        place = named or self._location
+        if place is None:
+            raise InvalidRequestError("a table needs a place; say where it shall be by location()")
+        return place
+
+    def _schema(self) -> Any:
+        made = StructType([_stored(each) for each in self._columns])
+        schema_from_spark(made)  # refuses what a table cannot hold
+        return schema_from_json(made.json())
+
+
+_IF_EXISTS: dict[Mode, ddl.IfExists] = {
+    "create": "error",
+    "create if not exists": "ignore",
+    "replace": "replace",
+    "create or replace": "replace",
+}
+
+
+def _generation(always: Any, by_default: Any) -> dict[str, Any]:
+    """The metadata of a column whose values are made."""
+    if always is not None and by_default is not None:
+        raise ValueError("give generatedAlwaysAs or generatedByDefaultAs, not both")
+    if isinstance(always, str):
+        return {"delta.generationExpression": always}
+    generator = by_default if always is None else always
+    if generator is None:
+        return {}
+    if not isinstance(generator, IdentityGenerator):
+        name = (
+            "generatedAlwaysAs must be a str or"
+            if always is not None
+            else ("generatedByDefaultAs must be")
+        )
+        raise TypeError(f"{name} an IdentityGenerator; found {generator!r}")
+    if generator.step == 0:
+        raise ValueError("An identity column needs a step that is not 0.")
+    return {
+        "delta.identity.start": generator.start,
+        "delta.identity.step": generator.step,
+        "delta.identity.allowExplicitInsert": always is None,
+    }
+
+
+def _stored(field: StructField) -> StructField:
+    """A column as a table holds it: texts of a bounded length are texts."""
+    if not isinstance(field.dataType, CharType | VarcharType):
+        return field
+    metadata = {**field.metadata, _SQL_TYPE: field.dataType.simpleString()}
+    return StructField(field.name, StringType(), field.nullable, metadata)
