@@ -5,14 +5,16 @@ Spark Connect tells the type of an expression, and not what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, is_remote
+from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType
+
+from delta_ops.spark.session import is_connect
 
 _OF_SESSION = frozenset(
     {
@@ -75,6 +77,20 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
 def reason_of(error: PySparkException) -> str:
     """What Spark says of an expression that it does not understand."""
     return str(error).strip().splitlines()[0].partition(" SQLSTATE")[0].rstrip(".")
+
+
+def unresolved_text(spark: SparkSession, conditions: Sequence[str]) -> str | None:
+    """Conditions, all of which must hold, as Catalyst shows them before it has found their columns.
+
+    None where there is none, on a session of Connect, and for what Spark cannot read.
+    """
+    if not conditions or is_connect(spark):
+        return None
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    try:
+        return str(parser.parseExpression(" AND ".join(f"({c})" for c in conditions)).toString())
+    except PySparkException:
+        return None
 
 
 def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:

@@ -95,7 +95,7 @@ class Condition:
     alias: str | None = None
     """What the rows may be called in it."""
 
-    def named(self, rows: DataFrame) -> DataFrame:
+    def apply_alias(self, rows: DataFrame) -> DataFrame:
         """The rows by their alias, as the condition takes them."""
         return rows if self.alias is None else rows.alias(self.alias)
 
@@ -152,7 +152,7 @@ def condition_of(
         implied=TRUE
         if expression is None
         else implied_predicate(
-            bind_time(_without_alias(expression.root, alias, schema), now_ms), schema
+            bind_time(_strip_alias(expression.root, alias, schema), now_ms), schema
         ),
         is_implied=False,
         is_stable=is_stable,
@@ -160,7 +160,7 @@ def condition_of(
     )
 
 
-def _without_alias(node: Node, alias: str | None, schema: StructType) -> Node:
+def _strip_alias(node: Node, alias: str | None, schema: StructType) -> Node:
     """An expression whose columns go without the alias of their table."""
 
     def strip(each: Node) -> Node | None:

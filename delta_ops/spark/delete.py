@@ -112,7 +112,7 @@ def _survivors(
 ) -> DataFrame:
     if condition.is_stable:
         rows = read_kept(spark, snapshot, [each.file for each in mixed])
-        return condition.named(rows).filter(~condition.column)
+        return condition.apply_alias(rows).filter(~condition.column)
     rows = mark_matching(spark, snapshot, mixed, condition)
     return rows.filter(~named_column(MATCHES))
 

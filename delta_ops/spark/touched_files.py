@@ -65,7 +65,9 @@ def find_touched(
         matched, opened = [], [*matched, *opened]
     found: list[TouchedFile] = []
     if opened:
-        rows = condition.named(read_numbered(spark, snapshot, opened)).filter(condition.column)
+        rows = condition.apply_alias(read_numbered(spark, snapshot, opened)).filter(
+            condition.column
+        )
         found = name_touched(spark, snapshot, opened, rows, on_event, names_rows=names_rows)
     known = [each for each in map(num_live_rows, matched) if each is not None]
     num_rows = sum(known) + sum(each.num_rows for each in found)
@@ -170,6 +172,6 @@ def mark_matching(
     """
     rows = read_numbered(spark, snapshot, [each.file for each in touched])
     if condition.is_stable:
-        return condition.named(rows).withColumn(MATCHES, condition.column)
+        return condition.apply_alias(rows).withColumn(MATCHES, condition.column)
     named = [each.gone for each in touched if each.gone is not None]
     return mark_named(rows, named, NUMBER, MATCHES)

@@ -36,7 +36,7 @@ from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.changeable import validate_assigned
-from delta_ops.transaction.merge import without_alias
+from delta_ops.transaction.merge import strip_alias
 from delta_ops.transaction.row_changes import (
     Changed,
     RowChange,
@@ -102,9 +102,9 @@ def update(
     reach(spark, transaction.log.storage)
     schema, table = snapshot.schema, snapshot.uri
     condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
-    columns = assigned_columns(without_alias(assignments, target_alias, schema), schema, table)
+    columns = assigned_columns(strip_alias(assignments, target_alias, schema), schema, table)
     validate_assigned(columns, schema, table)
-    empty = condition.named(spark.createDataFrame([], spark_schema_from_schema(schema)))
+    empty = condition.apply_alias(spark.createDataFrame([], spark_schema_from_schema(schema)))
     assigned = fit_values(columns, empty, schema, table)
     planned = _Update(spark, snapshot, condition, assigned, empty)
     change = RowChange(
@@ -171,7 +171,7 @@ def _assign(planned: _Update, rows: DataFrame) -> DataFrame:
     }
     misfits = [(changed & is_broken, said) for is_broken, said in planned.assigned.misfits]
     assigned = {name.lower(): changed for name in new}
-    named = planned.condition.named(rows)
+    named = planned.condition.apply_alias(rows)
     return follow(assign(named, values, misfits, changed), assigned, definition, table)
 
 

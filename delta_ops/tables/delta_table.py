@@ -23,6 +23,7 @@ from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
 from delta_ops.tables.given import ColumnOrText
 from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
 from delta_ops.tables.names import location_of, path_in, short_name
+from delta_ops.tables.opening import open_log
 from delta_ops.tables.optimize_builder import DeltaOptimizeBuilder, OptimizeRequest
 from delta_ops.tables.settings import checks_retention
 from delta_ops.tables.table_builder import DeltaTableBuilder, Mode
@@ -39,23 +40,22 @@ class DeltaTable:
 
     @classmethod
     @translating
-    def forPath(  # noqa: N802
+    def forPath(
         cls,
-        sparkSession: SparkSession,  # noqa: N803
+        sparkSession: SparkSession,
         path: str,
-        hadoopConf: Mapping[str, str] = {},  # noqa: N803
+        hadoopConf: Mapping[str, str] = {},
     ) -> DeltaTable:
         """The table at a path.
 
         Args:
-            hadoopConf: Settings of Hadoop's file systems, of which no storage needs any here: what
-                a store is reached by is said by its environment.
+            hadoopConf: Settings of Hadoop's file systems, beside those of the session.
         """
         return _open(sparkSession, path, hadoopConf)
 
     @classmethod
     @translating
-    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:  # noqa: N802, N803
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """The table of a name in the session's catalog, or of a path as in delta.`/path`."""
         path = path_in(tableOrViewName, "delta")
         if path is not None:
@@ -65,11 +65,11 @@ class DeltaTable:
 
     @classmethod
     @translating
-    def convertToDelta(  # noqa: N802
+    def convertToDelta(
         cls,
-        sparkSession: SparkSession,  # noqa: N803
+        sparkSession: SparkSession,
         identifier: str,
-        partitionSchema: str | StructType | None = None,  # noqa: N803
+        partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
         """Make a directory of Parquet files, parquet.`/path`, a table where it is.
 
@@ -82,47 +82,48 @@ class DeltaTable:
                 f"{identifier}: only directories of Parquet files are converted; name one as "
                 "parquet.`/path`"
             )
-        da.convert(path, partition_by=_partition_types(partitionSchema))
+        da.convert(open_log(sparkSession, path), partition_by=_partition_types(partitionSchema))
         return _open(sparkSession, path)
 
     @classmethod
-    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: ARG003, N802, N803
+    @translating
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
         """Whether there is a table at a path."""
-        return DeltaLog(identifier).exists()
+        return open_log(sparkSession, identifier).exists()
 
     @classmethod
-    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A table in the making; an error where there is one."""
         return _builder(sparkSession, "create")
 
     @classmethod
-    def createIfNotExists(  # noqa: N802
+    def createIfNotExists(
         cls,
-        sparkSession: SparkSession | None = None,  # noqa: N803
+        sparkSession: SparkSession | None = None,
     ) -> DeltaTableBuilder[DeltaTable]:
         """A table in the making; one that is there stays as it is."""
         return _builder(sparkSession, "create if not exists")
 
     @classmethod
-    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N803
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A table in the making, for one that is there; an error where there is none."""
         return _builder(sparkSession, "replace")
 
     @classmethod
-    def createOrReplace(  # noqa: N802
+    def createOrReplace(
         cls,
-        sparkSession: SparkSession | None = None,  # noqa: N803
+        sparkSession: SparkSession | None = None,
     ) -> DeltaTableBuilder[DeltaTable]:
         """A table in the making, instead of one that may be there."""
         return _builder(sparkSession, "create or replace")
 
     @translating
-    def toDF(self) -> DataFrame:  # noqa: N802
+    def toDF(self) -> DataFrame:
         """The rows of the latest version."""
         rows = ds.read(self._spark, self._log)
         return rows if self._alias is None else rows.alias(self._alias)
 
-    def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
+    def alias(self, aliasName: str) -> DeltaTable:
         """The table by a name that conditions and values may call it."""
         return DeltaTable(self._spark, self._log, aliasName)
 
@@ -147,7 +148,7 @@ class DeltaTable:
     def update(
         self,
         condition: ColumnOrText | None = None,
-        set: dict[str, ColumnOrText] | None = None,  # noqa: A002
+        set: dict[str, ColumnOrText] | None = None,
     ) -> None:
         """Give columns new values in the rows for which a condition is true; or in all."""
         values = given.assignments(set, "'set'")
@@ -159,7 +160,7 @@ class DeltaTable:
         return builder_of_merge(self._spark, self._log, self._alias, source, condition)
 
     @translating
-    def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete the files that no version within the retention needs; no row is returned."""
         retention = None if retentionHours is None else timedelta(hours=retentionHours)
         enforced = checks_retention(self._spark)
@@ -179,16 +180,16 @@ class DeltaTable:
         return detail_frame(self._spark, snapshot, latest.timestamp_ms if latest else None)
 
     @translating
-    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
         """Raise the protocol to versions; one that is there already stays."""
-        given.of_type(readerVersion, int, "readerVersion", "an integer")
-        given.of_type(writerVersion, int, "writerVersion", "an integer")
+        given.require_type(readerVersion, int, "readerVersion", "an integer")
+        given.require_type(writerVersion, int, "writerVersion", "an integer")
         ddl.upgrade_protocol(self._log, readerVersion, writerVersion)
 
     @translating
-    def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
+    def addFeatureSupport(self, featureName: str) -> None:
         """Add a feature to the protocol, and those that it requires."""
-        given.of_type(featureName, str, "featureName", "a string")
+        given.require_type(featureName, str, "featureName", "a string")
         known = {each.name.lower(): each.name for each in FEATURES}
         if featureName.lower() not in known:
             raise InvalidRequestError(
@@ -198,28 +199,28 @@ class DeltaTable:
         ddl.add_feature(self._log, known[featureName.lower()])
 
     @translating
-    def dropFeatureSupport(  # noqa: N802
+    def dropFeatureSupport(
         self,
-        featureName: str,  # noqa: N803
-        truncateHistory: bool | None = None,  # noqa: N803
+        featureName: str,
+        truncateHistory: bool | None = None,
     ) -> None:
         """Take a feature out of the protocol, once nothing rests on it any more."""
-        given.of_type(featureName, str, "featureName", "a string")
+        given.require_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
-            given.of_type(truncateHistory, bool, "truncateHistory", "a boolean")
+            given.require_type(truncateHistory, bool, "truncateHistory", "a boolean")
         ddl.drop_feature(self._log, featureName, bool(truncateHistory))
 
     @translating
-    def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
+    def restoreToVersion(self, version: int) -> DataFrame:
         """Make the table what it was at a version."""
-        given.of_type(version, int, "version", "an int")
-        return self._restored(version)
+        given.require_type(version, int, "version", "an int")
+        return self._restore(version)
 
     @translating
-    def restoreToTimestamp(self, timestamp: str) -> DataFrame:  # noqa: N802
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Make the table what it was at a time, in the session's zone."""
-        given.of_type(timestamp, str, "timestamp", "a string")
-        return self._restored(self._log.snapshot(timestamp=self._time(timestamp)).version)
+        given.require_type(timestamp, str, "timestamp", "a string")
+        return self._restore(self._log.snapshot(timestamp=self._time(timestamp)).version)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """An optimize of the table's files, of some partitions or all."""
@@ -229,7 +230,7 @@ class DeltaTable:
     def clone(
         self,
         target: str,
-        isShallow: bool = False,  # noqa: N803
+        isShallow: bool = False,
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
@@ -240,73 +241,68 @@ class DeltaTable:
             replace: Whether the clone may take the place of a table.
             properties: Of the clone, beside those of this table.
         """
-        return self._cloned(target, isShallow, replace, properties, None)
+        return self._clone(target, isShallow, replace, properties, None)
 
     @translating
-    def cloneAtVersion(  # noqa: N802
+    def cloneAtVersion(
         self,
         version: int,
         target: str,
-        isShallow: bool = False,  # noqa: N803
+        isShallow: bool = False,
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
         """As `clone`, of the table at a version."""
-        given.of_type(version, int, "version", "an int")
-        return self._cloned(target, isShallow, replace, properties, version)
+        given.require_type(version, int, "version", "an int")
+        return self._clone(target, isShallow, replace, properties, version)
 
     @translating
-    def cloneAtTimestamp(  # noqa: N802
+    def cloneAtTimestamp(
         self,
         timestamp: str,
         target: str,
-        isShallow: bool = False,  # noqa: N803
+        isShallow: bool = False,
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
         """As `clone`, of the table at a time, in the session's zone."""
-        given.of_type(timestamp, str, "timestamp", "a string")
+        given.require_type(timestamp, str, "timestamp", "a string")
         version = self._log.snapshot(timestamp=self._time(timestamp)).version
-        return self._cloned(target, isShallow, replace, properties, version)
+        return self._clone(target, isShallow, replace, properties, version)
 
     def _time(self, timestamp: str) -> Any:
         return parse_timestamp(self._spark, timestamp)
 
-    def _restored(self, version: int) -> DataFrame:
+    def _restore(self, version: int) -> DataFrame:
         result = restore(self._log, version=version)
         return restore_frame(self._spark, result.plan, self._log.snapshot(version))
 
-    def _cloned(
+    def _clone(
         self, target: Any, is_shallow: Any, replaces: Any, properties: Any, version: int | None
     ) -> DeltaTable:
-        given.of_type(target, str, "target", "a string")
-        given.of_type(is_shallow, bool, "isShallow", "a boolean")
-        given.of_type(replaces, bool, "replace", "a boolean")
+        given.require_type(target, str, "target", "a string")
+        given.require_type(is_shallow, bool, "isShallow", "a boolean")
+        given.require_type(replaces, bool, "replace", "a boolean")
         asked = given.properties(properties)
         if not is_shallow:
             raise IllegalArgumentException(
                 "Files are not copied by a clone; make a shallow one (isShallow=True), or copy the "
                 "rows by reading and writing them."
             )
-        if replaces and DeltaLog(target).exists():
+        place = open_log(self._spark, target)
+        if replaces and place.exists():
             raise InvalidRequestError(
                 f"{target}: a clone does not take the place of a table that is there; drop that "
                 "first, or clone to another path"
             )
-        ddl.shallow_clone(self._log, target, version=version)
+        ddl.shallow_clone(self._log, place, version=version)
         if asked:
-            ddl.set_properties(target, asked)
+            ddl.set_properties(place, asked)
         return _open(self._spark, target)
 
 
 def _open(spark: SparkSession, path: str, settings: Mapping[str, str] | None = None) -> DeltaTable:
-    for name in settings or {}:
-        if not name.startswith(("fs.", "dfs.")):
-            raise InvalidRequestError(
-                f"{path}: the setting {name} is none of a file system; give settings that begin "
-                "with fs. or dfs."
-            )
-    log = DeltaLog(path)
+    log = open_log(spark, path, settings)
     if not log.exists():
         raise TableNotFoundError(log.uri)
     return DeltaTable(spark, log)

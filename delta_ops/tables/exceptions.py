@@ -78,11 +78,11 @@ def translating(function: Callable[P, R]) -> Callable[P, R]:
     """The function, whose errors are raised as the exceptions that delta-spark has for them."""
 
     @wraps(function)
-    def translated(*args: P.args, **options: P.kwargs) -> R:
+    def call(*args: P.args, **options: P.kwargs) -> R:
         with translating_errors():
             return function(*args, **options)
 
-    return translated
+    return call
 
 
 @contextmanager

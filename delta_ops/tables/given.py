@@ -45,7 +45,7 @@ def assignments(given: Any, argument: str) -> dict[str, ColumnOrText]:
     return dict(given)
 
 
-def of_type(given: Any, kind: type, argument: str, words: str) -> None:
+def require_type(given: Any, kind: type, argument: str, words: str) -> None:
     """Refuse what is of another type, as the methods do that take a version or a time."""
     if not isinstance(given, kind):
         raise ValueError(f"{argument} needs to be {words} but got '{type(given)}'.")
@@ -78,8 +78,8 @@ def properties(given: Any) -> Mapping[str, str]:
     """Table properties; None is none."""
     if given is None:
         return {}
-    of_type(given, dict, "properties", "a dict")
+    require_type(given, dict, "properties", "a dict")
     for name, value in given.items():
-        of_type(name, str, f"All property keys including {name}", "a string")
-        of_type(value, str, f"All property values including {value}", "a string")
+        require_type(name, str, f"All property keys including {name}", "a string")
+        require_type(value, str, f"All property values including {value}", "a string")
     return dict(given)

@@ -75,19 +75,17 @@ class DeltaMergeBuilder:
     def __init__(self, request: MergeRequest) -> None:
         self._request = request
 
-    def whenMatchedUpdate(  # noqa: N802
+    def whenMatchedUpdate(
         self,
         condition: ColumnOrText | None = None,
-        set: dict[str, ColumnOrText] | None = None,  # noqa: A002
+        set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Give columns new values in rows that meet one of the source."""
         values = given.assignments(set, "'set' in whenMatchedUpdate")
         asked = given.condition(condition)
         return self._add(lambda merge, _, __: merge.when_matched_update(values, asked))
 
-    def whenMatchedUpdateAll(  # noqa: N802
-        self, condition: ColumnOrText | None = None
-    ) -> DeltaMergeBuilder:
+    def whenMatchedUpdateAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Give all columns the values of the source in rows that meet one of it."""
         asked = given.condition(condition)
 
@@ -97,14 +95,12 @@ class DeltaMergeBuilder:
 
         return self._add(add)
 
-    def whenMatchedDelete(  # noqa: N802
-        self, condition: ColumnOrText | None = None
-    ) -> DeltaMergeBuilder:
+    def whenMatchedDelete(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Delete rows that meet one of the source."""
         asked = given.condition(condition)
         return self._add(lambda merge, _, __: merge.when_matched_delete(asked))
 
-    def whenNotMatchedInsert(  # noqa: N802
+    def whenNotMatchedInsert(
         self,
         condition: ColumnOrText | None = None,
         values: dict[str, ColumnOrText] | None = None,
@@ -114,9 +110,7 @@ class DeltaMergeBuilder:
         asked = given.condition(condition)
         return self._add(lambda merge, _, __: merge.when_not_matched_insert(asked_values, asked))
 
-    def whenNotMatchedInsertAll(  # noqa: N802
-        self, condition: ColumnOrText | None = None
-    ) -> DeltaMergeBuilder:
+    def whenNotMatchedInsertAll(self, condition: ColumnOrText | None = None) -> DeltaMergeBuilder:
         """Insert rows of the source that meet none of the table, with all their columns."""
         asked = given.condition(condition)
 
@@ -126,10 +120,10 @@ class DeltaMergeBuilder:
 
         return self._add(add)
 
-    def whenNotMatchedBySourceUpdate(  # noqa: N802
+    def whenNotMatchedBySourceUpdate(
         self,
         condition: ColumnOrText | None = None,
-        set: dict[str, ColumnOrText] | None = None,  # noqa: A002
+        set: dict[str, ColumnOrText] | None = None,
     ) -> DeltaMergeBuilder:
         """Give columns new values in rows of the table that meet none of the source."""
         values = given.assignments(set, "'set' in whenNotMatchedBySourceUpdate")
@@ -138,14 +132,14 @@ class DeltaMergeBuilder:
             lambda merge, _, __: merge.when_not_matched_by_source_update(values, asked)
         )
 
-    def whenNotMatchedBySourceDelete(  # noqa: N802
+    def whenNotMatchedBySourceDelete(
         self, condition: ColumnOrText | None = None
     ) -> DeltaMergeBuilder:
         """Delete rows of the table that meet none of the source."""
         asked = given.condition(condition)
         return self._add(lambda merge, _, __: merge.when_not_matched_by_source_delete(asked))
 
-    def withSchemaEvolution(self) -> DeltaMergeBuilder:  # noqa: N802
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
         """Add columns that the source has and the table lacks, where clauses take them."""
         return DeltaMergeBuilder(replace(self._request, adds_columns=True))
 

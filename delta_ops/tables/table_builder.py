@@ -20,12 +20,12 @@ from pyspark.sql.types import (
 
 from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.names import path_in
+from delta_ops.tables.opening import open_log
 
 T = TypeVar("T")
 Mode = Literal["create", "create if not exists", "replace", "create or replace"]
@@ -56,7 +56,7 @@ class DeltaTableBuilder(Generic[T]):
         self._cluster_by: tuple[str, ...] = ()
         self._properties: dict[str, str] = {}
 
-    def tableName(self, identifier: str) -> DeltaTableBuilder[T]:  # noqa: N802
+    def tableName(self, identifier: str) -> DeltaTableBuilder[T]:
         """Name the table; delta.`/path` names it by its path."""
         self._name = given.text(identifier, "The name of a table")
         return self
@@ -71,13 +71,13 @@ class DeltaTableBuilder(Generic[T]):
         self._comment = given.text(comment, "The comment of a table")
         return self
 
-    def addColumn(  # noqa: N802
+    def addColumn(
         self,
-        colName: str,  # noqa: N803
-        dataType: str | DataType,  # noqa: N803
+        colName: str,
+        dataType: str | DataType,
         nullable: bool = True,
-        generatedAlwaysAs: str | IdentityGenerator | None = None,  # noqa: N803
-        generatedByDefaultAs: IdentityGenerator | None = None,  # noqa: N803
+        generatedAlwaysAs: str | IdentityGenerator | None = None,
+        generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
     ) -> DeltaTableBuilder[T]:
         """Add a column.
@@ -105,7 +105,7 @@ class DeltaTableBuilder(Generic[T]):
         self._columns.append(StructField(colName, data_type, nullable, metadata))
         return self
 
-    def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder[T]:  # noqa: N802
+    def addColumns(self, cols: StructType | list[StructField]) -> DeltaTableBuilder[T]:
         """Add the columns of a schema."""
         fields = cols.fields if isinstance(cols, StructType) else cols
         if not isinstance(fields, list) or not all(isinstance(e, StructField) for e in fields):
@@ -115,12 +115,12 @@ class DeltaTableBuilder(Generic[T]):
         self._columns += fields
         return self
 
-    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:  # noqa: N802
+    def partitionedBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:
         """Partition the table by columns."""
         self._partition_by = given.names(cols, "A column to partition by")
         return self
 
-    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:  # noqa: N802
+    def clusterBy(self, *cols: str | list[str] | tuple[str, ...]) -> DeltaTableBuilder[T]:
         """Cluster the table by columns."""
         self._cluster_by = given.names(cols, "A column to cluster by")
         return self
@@ -135,9 +135,9 @@ class DeltaTableBuilder(Generic[T]):
     def execute(self) -> T:
         """Make the table, or replace the one that is there, and open it."""
         place = self._place()
-        log = DeltaLog(place)
+        log = open_log(self._spark, place)
         if self._mode == "replace" and not log.exists():
-            raise TableNotFoundError(f"{log.uri} cannot be found: it")
+            raise TableNotFoundError(log.uri)
         ddl.create_table(
             log,
             self._schema(),
@@ -167,7 +167,7 @@ class DeltaTableBuilder(Generic[T]):
         return place
 
     def _schema(self) -> Any:
-        made = StructType([_stored(each) for each in self._columns])
+        made = StructType([_stored_field(each) for each in self._columns])
         schema_from_spark(made)  # refuses what a table cannot hold
         return schema_from_json(made.json())
 
@@ -205,7 +205,7 @@ def _generation(always: Any, by_default: Any) -> dict[str, Any]:
     }
 
 
-def _stored(field: StructField) -> StructField:
+def _stored_field(field: StructField) -> StructField:
     """A column as a table holds it: texts of a bounded length are texts."""
     if not isinstance(field.dataType, CharType | VarcharType):
         return field

@@ -113,12 +113,10 @@ def taken_columns(
 
 def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[Any, Any]:
     """The values of a clause by column, without the alias that may stand before a name."""
-    return without_alias(clause.updates or {}, target_alias, wanted)
+    return strip_alias(clause.updates or {}, target_alias, wanted)
 
 
-def without_alias(
-    values: Mapping[Any, Any], alias: str | None, wanted: StructType
-) -> dict[Any, Any]:
+def strip_alias(values: Mapping[Any, Any], alias: str | None, wanted: StructType) -> dict[Any, Any]:
     """Values by column, without the alias of the table that may stand before a name."""
 
     def strip(name: Any) -> Any:

@@ -57,6 +57,7 @@ def optimize(
     *,
     target_size: int | None = None,
     predicate: Predicate | None = None,
+    shown_predicate: str | None = None,
     zorder_by: Sequence[str] | None = None,
     curve: Curve = "zorder",
     full: bool = False,
@@ -79,6 +80,7 @@ def optimize(
         target_size: About how large files should become, in bytes; `delta.targetFileSize` if None,
             or 128 MiB.
         predicate: Over partition columns: only these partitions.
+        shown_predicate: What the commit calls the predicate; its SQL if None.
         zorder_by: Up to eight columns, or fields of structs, by which reads choose rows.
         curve: How rows are ordered by several columns; a clustered table's go by "hilbert".
         full: Lay out all files in the order, and not only new ones with those they fit to.
@@ -131,7 +133,7 @@ def optimize(
         log=log_of(log),
         plan=plan,
         operation="OPTIMIZE",
-        parameters=partial(_parameters, predicate, full),
+        parameters=partial(_parameters, _texts(predicate, shown_predicate), full),
         request=_request(target_size, predicate, zorder_by, curve, full),
         engine=engine or rewrite,
         commit_bytes=commit_bytes,
@@ -194,13 +196,17 @@ def _request(
     return f"{target_size} {predicate!r}{order}{' full' if full else ''}"
 
 
+def _texts(predicate: Predicate | None, shown: str | None) -> list[str]:
+    return [] if predicate is None else [predicate_text(predicate) if shown is None else shown]
+
+
 def _parameters(
-    predicate: Predicate | None, full: bool, snapshot: Snapshot, plan: OptimizePlan
+    predicates: Sequence[str], full: bool, snapshot: Snapshot, plan: OptimizePlan
 ) -> Mapping[str, Any]:
     names = [name_of_path(path) for path in plan.order.columns] if plan.order else []
     is_clustered = bool(snapshot.clustering_columns)
     return {
-        "predicate": [] if predicate is None else [predicate_text(predicate)],
+        "predicate": predicates,
         "zOrderBy": [] if is_clustered else names,
         "clusterBy": names if is_clustered else [],
         "isFull": full,

@@ -1,0 +1,91 @@
+"""Partitions: those that a filter in Spark's SQL is true of, as a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
+from delta_ops.protocol.predicate import (
+    Always,
+    Predicate,
+    all_of,
+    col,
+    columns,
+    parse_predicate,
+)
+from delta_ops.spark.analysis import reason_of
+from delta_ops.spark.session import session_time_zone
+
+_NUMBER = "delta_ops number"
+"""Which partition a row stands for; no column's name, for the space."""
+
+
+def partitions_of(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) -> Predicate:
+    """The predicate over partition columns that is true where all filters are.
+
+    Whatever Spark's SQL can say is understood: what predicates cannot, Spark is asked for each
+    partition that there is.
+
+    Raises:
+        InvalidRequestError: A filter looks at other columns, or Spark does not understand it.
+    """
+    try:
+        predicate = all_of(parse_predicate(each) for each in filters)
+    except InvalidRequestError:
+        return _ask_spark(spark, snapshot, filters)
+    known = {each.lower() for each in snapshot.partition_columns}
+    for name in sorted(columns(predicate)):
+        if name.lower() not in known:
+            raise _column_error(snapshot, name)
+    return predicate
+
+
+def _ask_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[str]) -> Predicate:
+    found = snapshot.files(
+        columns=("partition_values",), partition_time_zone=session_time_zone(spark)
+    )
+    values = pa.Table.from_struct_array(found["partition_values"].combine_chunks())
+    names = values.column_names
+    if not names:
+        raise InvalidRequestError(f"{snapshot.uri} has no partition column to filter by")
+    partitions = values.group_by(names).aggregate([])
+    numbers = pa.array(range(partitions.num_rows), pa.int64())
+    rows = spark.createDataFrame(partitions.append_column(_NUMBER, numbers))
+    try:
+        for each in filters:
+            rows = rows.where(sf.expr(each))
+        chosen = [row[0] for row in rows.select(f"`{_NUMBER}`").collect()]
+    except PySparkException as error:
+        if error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION":
+            said = error.getMessageParameters() or {}
+            raise _column_error(snapshot, said.get("objectName", "").strip("`")) from error
+        if isinstance(error, AnalysisException):
+            raise InvalidRequestError(
+                f"{snapshot.uri}: the filter {' AND '.join(filters)!r} cannot be used "
+                f"({reason_of(error)})"
+            ) from error
+        raise
+    wanted = partitions.take(pa.array(chosen, pa.int64())).to_pylist()
+    each_one = [
+        all_of(
+            col(name).is_null() if value is None else col(name) == value
+            for name, value in row.items()
+        )
+        for row in wanted
+    ]
+    return reduce(or_, each_one) if each_one else Always(False)
+
+
+def _column_error(snapshot: Snapshot, name: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{snapshot.uri}: Predicate references non-partition column '{name}'. Only the partition "
+        f"columns may be referenced: [{', '.join(snapshot.partition_columns)}]"
+    )
