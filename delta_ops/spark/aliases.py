@@ -29,7 +29,7 @@ _KEEPING = frozenset(
 
 
 def alias_of(rows: DataFrame) -> str | None:
-    """The one alias that all of the columns have; None: there is none, or more than one."""
+    """The one alias that columns have; None: there is none, or more than one."""
     return _alias_in_plan(rows) if is_connect(rows.sparkSession) else _alias_of_columns(rows)
 
 
@@ -38,7 +38,8 @@ def _alias_of_columns(rows: DataFrame) -> str | None:
     found = set()
     for i in range(columns.length()):
         qualifier = columns.apply(i).qualifier()
-        found.add(qualifier.last() if qualifier.nonEmpty() else None)
+        if qualifier.nonEmpty():  # a column that was added has none
+            found.add(qualifier.last())
     return found.pop() if len(found) == 1 else None
 
 

@@ -67,7 +67,7 @@ def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> Dat
         shown_predicate=unresolved_text(spark, request.filters),
         zorder_by=zorder_by,
         full=zorder_by is not None,
-        engine=ds.rewrite(spark),
+        engine=ds.rewrite(spark) if zorder_by is None else None,  # Spark has no curves yet
     )
     done = Optimized(
         before=snapshot,

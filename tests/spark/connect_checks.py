@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -31,6 +32,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.column_lineage import column_lineage, remember_input
+from delta_ops.tables import DeltaTable
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
 from tests.servers.connectors import connector_jars
@@ -357,3 +359,33 @@ def test_changes_are_no_stream_here(remote: SparkSession, tmp_path: Path) -> Non
     da.write(tmp_path / "t", pa.table({"n": [1]}), configuration=feed)
     with pytest.raises(InvalidRequestError, match="read them by read_changes"):
         ds.read_stream(remote, tmp_path / "t", read_change_feed=True)
+
+
+def test_tables_are_spoken_of_as_by_delta_spark(tmp_path: Path, remote: SparkSession) -> None:
+    da.write(tmp_path, pa.table({"k": ["a", "b"], "v": [1, 2]}))
+    table = DeltaTable.forPath(remote, str(tmp_path))
+    table.alias("t").delete("t.k = 'b'")
+    table.alias("t").update(sf.col("t.k") == "a", {"t.v": sf.col("t.v") + 1})
+    news = remote.createDataFrame([("a", 5), ("c", 6)], "k string, v bigint").alias("s")
+    done = (
+        table.alias("t")
+        .merge(news.where("s.v > 0"), "t.k = s.k")
+        .whenMatchedUpdate(set={"v": "t.v * 10 + s.v"})
+        .whenNotMatchedInsertAll()
+        .execute()
+    )
+    assert [tuple(row) for row in done.collect()] == [(2, 1, 0, 1)]
+    assert sorted(tuple(row) for row in table.toDF().collect()) == [("a", 25), ("c", 6)]
+    newest = table.history(1).first()
+    assert newest
+    assert (newest["operation"], newest["version"]) == ("MERGE", 3)
+    (compacted,) = table.optimize().executeCompaction().collect()
+    assert compacted["metrics"]["numFilesAdded"] <= 1
+    table.restoreToTimestamp(str(newest["timestamp"]))
+    details = table.detail().first()
+    assert details
+    assert details["tableFeatures"] == ["appendOnly", "invariants"]
+    made = DeltaTable.create(remote).location(f"{tmp_path}/made").addColumn("a", "int")
+    assert made.execute().toDF().dtypes == [("a", "int")]
+    with pytest.raises(AnalysisException, match="cannot be converted"):
+        table.restoreToTimestamp("05/04/1999")

@@ -298,12 +298,56 @@ def test_small_files_become_one_in_each_partition(scattered: DeltaTable) -> None
 def test_only_partitions_that_are_asked_for_are_compacted(scattered: DeltaTable) -> None:
     done = scattered.optimize().where("day > '2026-01-01'").executeCompaction()
     assert [row.metrics.numFilesRemoved for row in done.collect()] == [2]
+    newest = scattered.history(1).first()
+    assert newest
+    assert newest["operationParameters"]["predicate"] == """["('day > 2026-01-01)"]"""
+
+
+@pytest.mark.parametrize("given", ["x = 1", "x + 1 = 2"], ids=["a predicate", "an expression"])
+def test_a_filter_of_partitions_looks_at_partition_columns_only(
+    scattered: DeltaTable, given: str
+) -> None:
     with pytest.raises(AnalysisException) as refused:
-        scattered.optimize().where("x = 1").executeCompaction()
+        scattered.optimize().where(given).executeCompaction()
     assert (
         "Predicate references non-partition column 'x'. Only the partition columns may be "
         "referenced: [day]" in str(refused.value)
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "num_removed"),
+    [
+        ("cast(day AS date) > date_sub(DATE'2026-01-03', 2)", 2),
+        ("substr(day, 1, 4) = '2025'", 0),
+        ("day LIKE '2026%'", 4),
+    ],
+)
+def test_a_filter_of_partitions_is_any_condition_of_sparks(
+    scattered: DeltaTable, given: str, num_removed: int
+) -> None:
+    done = scattered.optimize().where(given).executeCompaction().collect()
+    assert [row.metrics.numFilesRemoved for row in done] == [num_removed]
+
+
+def test_rows_are_ordered_by_several_columns(spark: SparkSession, tmp_path: Path) -> None:
+    for start in (0, 50):
+        rows_of_file = spark.range(start, start + 50).selectExpr("id % 7 AS a", "id % 27 AS b")
+        ds.write(rows_of_file.coalesce(1), tmp_path)
+    table = DeltaTable.forPath(spark, str(tmp_path))
+    (done,) = table.optimize().executeZOrderBy("a", "b").collect()
+    metrics = done["metrics"]
+    assert (metrics["numFilesAdded"], metrics["numFilesRemoved"]) == (1, 2)
+    stats = metrics["zOrderStats"]
+    assert (stats["strategyName"], stats["numOutputCubes"], stats["mergedFiles"]["num"]) == (
+        "all",
+        1,
+        2,
+    )
+    newest = table.history(1).first()
+    assert newest
+    assert newest["operationParameters"]["zOrderBy"] == '["a","b"]'
+    assert table.toDF().count() == 100
 
 
 def test_rows_are_not_ordered_by_a_partition_column(scattered: DeltaTable) -> None:
