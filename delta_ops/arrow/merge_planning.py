@@ -73,7 +73,9 @@ def plan_merge(
     source_schema = schema_from_arrow(reader.schema)
     validate_given_once(source_schema, table)
     if request.merge_schema:
-        merge_columns(transaction, new_columns(clauses, source_schema, snapshot.schema))
+        merge_columns(
+            transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
+        )
     columns = MergeColumns(
         target=snapshot.schema,
         source=source_schema,

@@ -182,7 +182,9 @@ def _plan(
     source_schema = data_schema_from_spark(source.schema)
     validate_given_once(source_schema, table)
     if request.merge_schema:
-        merge_columns(transaction, new_columns(clauses, source_schema, snapshot.schema))
+        merge_columns(
+            transaction, new_columns(clauses, source_schema, snapshot.schema, request.target_alias)
+        )
     definition = transaction.definition
     pinned = number_source(source)
     empty = spark.createDataFrame([], spark_schema_from_schema(definition.schema))

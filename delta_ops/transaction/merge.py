@@ -132,14 +132,22 @@ def strip_alias(values: Mapping[Any, Any], alias: str | None, wanted: StructType
     return {strip(name): value for name, value in values.items()}
 
 
-def new_columns(clauses: Sequence[Clause], source: StructType, target: StructType) -> StructType:
+def new_columns(
+    clauses: Sequence[Clause], source: StructType, target: StructType, target_alias: str
+) -> StructType:
     """The columns that clauses take, but those whose place in the table is clear.
+
+    A clause that sets a column which only the source has takes that column, whatever its value.
 
     Raises:
         InvalidRequestError: A column that is to be left out is not there.
     """
     names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
     known = target.fields_by_lower_name
+    for each in clauses:
+        for name in given_values(each, target_alias, target):
+            if isinstance(name, str) and name.lower() not in known:
+                names |= {found.name for found in source.fields_by_lower_name.get(name.lower(), ())}
     return StructType(
         tuple(
             field

@@ -135,6 +135,24 @@ def test_new_columns_of_the_source_are_added_when_asked_for(tmp_path: Path) -> N
     assert rows_by_deltalake(tmp_path) == rows(found)
 
 
+def test_a_column_that_only_the_source_has_is_added_where_a_clause_sets_it(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    source = (
+        data(2, 99)
+        .append_column("Extra", pa.array([7, 8]))
+        .append_column("left", data(2, 99)["id"])
+    )
+    merge = da.merge(log, source, "target.id = source.id", merge_schema=True)
+    merge.when_matched_update({"target.extra": "source.extra + 1"}).execute()
+    found = da.to_table(log)
+    assert found.schema.names == ["id", "p", "Extra"]
+    assert [r["Extra"] for r in found.to_pylist() if r["id"] == 2] == [8]
+    with pytest.raises(InvalidRequestError, match="nowhere"):
+        da.merge(log, source, "target.id = source.id", merge_schema=True).when_matched_update(
+            {"nowhere": "1"}
+        ).execute()
+
+
 def test_updated_rows_move_to_the_partition_of_their_new_value(tmp_path: Path) -> None:
     log = two_partitions(tmp_path)
     upsert(log, data(3, 4, p="c"))

@@ -135,6 +135,15 @@ def test_columns_of_the_source_are_added_if_the_merge_says_so(
     assert evolved(items) == [(k, v, e) for k, v, e in AS_EVOLVED]
 
 
+def test_a_column_that_a_clause_sets_is_added_if_the_source_has_it(
+    items: DeltaTable, news: DataFrame
+) -> None:
+    items.alias("t").merge(news.toDF("key", "extra").alias("s"), "t.key = s.key").whenMatchedUpdate(
+        set={"t.extra": "s.extra + 1"}
+    ).withSchemaEvolution().execute()
+    assert evolved(items) == [("a", 1, 0), ("b", 2, 1), ("c", 3, None), ("d", 4, None)]
+
+
 @pytest.mark.usefixtures("auto_merge")
 def test_columns_of_the_source_are_added_if_the_session_says_so(
     items: DeltaTable, news: DataFrame
