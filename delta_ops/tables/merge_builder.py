@@ -20,8 +20,8 @@ from delta_ops.tables.frames import merge_frame
 from delta_ops.tables.given import ColumnOrText
 from delta_ops.tables.settings import merges_schema
 
-_NO_NAME = "delta_ops {}"
-"""What a side is called that has no alias; no name of a user's, for the space."""
+_NO_NAME = "delta_ops {} without alias"
+"""What a side is called that has no alias; no name of a user's, for the spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

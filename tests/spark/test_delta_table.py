@@ -12,7 +12,6 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.datasource import DataSource
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
@@ -151,41 +150,6 @@ def test_where_there_is_no_table_none_is_opened(spark: SparkSession, tmp_path: P
     da.write(tmp_path, ITEMS)
     assert DeltaTable.isDeltaTable(spark, str(tmp_path))
     assert values(DeltaTable.forName(spark, f"delta.`{tmp_path}`"))["d"] == 4
-
-
-class Nothing(DataSource):
-    """What lets a session's catalog have tables of the provider delta."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "delta"
-
-    def schema(self) -> str:
-        return "key STRING, value BIGINT"
-
-
-def test_a_table_of_the_catalog_is_opened_at_its_location(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    da.write(tmp_path / "t", ITEMS)
-    session = spark.newSession()
-    session.dataSource.register(Nothing)
-    session.sql(
-        f"CREATE TABLE catalogued (key STRING, value BIGINT) USING delta LOCATION '{tmp_path}/t'"
-    )
-    session.sql("CREATE TABLE of_parquet (key STRING) USING parquet")
-    try:
-        table = DeltaTable.forName(session, "default.catalogued")
-        table.delete("catalogued.value > 1")
-        assert values(table) == {"a": 1}
-        with pytest.raises(AnalysisException, match="parquet"):
-            DeltaTable.forName(session, "of_parquet")
-    finally:
-        session.sql("DROP TABLE catalogued")
-        session.sql("DROP TABLE of_parquet")
-    session.range(1).createOrReplaceTempView("seen")
-    with pytest.raises(AnalysisException, match="view"):
-        DeltaTable.forName(session, "seen")
 
 
 def test_settings_are_those_of_file_systems(spark: SparkSession, tmp_path: Path) -> None:
