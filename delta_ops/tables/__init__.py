@@ -7,6 +7,7 @@ exceptions; `docs/delta-tables.md` says what differs.
 """
 
 import delta_ops.spark as _spark  # noqa: F401  # without PySpark it says what to install
+from delta_ops.tables.configure import configure_spark_with_delta_pip
 from delta_ops.tables.delta_table import DeltaTable
 from delta_ops.tables.exceptions import (
     ConcurrentAppendException,
@@ -36,4 +37,5 @@ __all__ = [
     "IdentityGenerator",
     "MetadataChangedException",
     "ProtocolChangedException",
+    "configure_spark_with_delta_pip",
 ]

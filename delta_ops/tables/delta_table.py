@@ -17,6 +17,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import restore, vacuum
 from delta_ops.protocol.features import FEATURES
+from delta_ops.spark.session_settings import session_settings
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
@@ -25,7 +26,6 @@ from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
 from delta_ops.tables.names import location_of, path_in, short_name
 from delta_ops.tables.opening import open_log
 from delta_ops.tables.optimize_builder import DeltaOptimizeBuilder, OptimizeRequest
-from delta_ops.tables.settings import checks_retention
 from delta_ops.tables.table_builder import DeltaTableBuilder, Mode
 from delta_ops.tables.timestamps import parse_timestamp
 
@@ -163,7 +163,7 @@ class DeltaTable:
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete the files that no version within the retention needs; no row is returned."""
         retention = None if retentionHours is None else timedelta(hours=retentionHours)
-        enforced = checks_retention(self._spark)
+        enforced = session_settings(self._spark).enforce_retention
         vacuum(self._log, retention=retention, enforce_retention=enforced)
         return self._spark.createDataFrame([], StructType())
 

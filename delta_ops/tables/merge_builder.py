@@ -14,11 +14,11 @@ from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.aliases import alias_of
 from delta_ops.spark.merge import Merge
+from delta_ops.spark.session_settings import session_settings
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
 from delta_ops.tables.given import ColumnOrText
-from delta_ops.tables.settings import merges_schema
 
 _NO_NAME = "delta_ops {} without alias"
 """What a side is called that has no alias; no name of a user's, for the spaces."""
@@ -147,7 +147,7 @@ class DeltaMergeBuilder:
     def execute(self) -> DataFrame:
         """Merge and commit; the figures of rows updated, deleted and inserted."""
         request = self._request
-        adds_columns = request.adds_columns or merges_schema(request.spark)
+        adds_columns = request.adds_columns or session_settings(request.spark).merge_schema
         merge = ds.merge(
             request.log,
             request.source,

@@ -26,6 +26,7 @@ from delta_ops.tables import (
     DeltaTable,
     MetadataChangedException,
     ProtocolChangedException,
+    configure_spark_with_delta_pip,
 )
 from delta_ops.tables.exceptions import exception_of
 from tests.tables import rows
@@ -334,3 +335,19 @@ def test_times_are_those_of_the_commits(items: DeltaTable) -> None:
     (found,) = items.history().select(sf.unix_millis("timestamp").alias("ms")).collect()
     age_ms = datetime.now(UTC).timestamp() * 1000 - found["ms"]
     assert -5_000 < age_ms < 600_000
+
+
+def test_a_configured_session_has_the_format_delta(spark: SparkSession, tmp_path: Path) -> None:
+    import delta_ops.spark as ds
+
+    asked = SparkSession.builder.config(
+        "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    ).config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    try:
+        session = configure_spark_with_delta_pip(asked).getOrCreate()
+        session.range(3).write.format("delta").save(str(tmp_path / "t"))
+        assert session.read.format("delta").load(str(tmp_path / "t")).count() == 3
+    finally:
+        ds.unregister(spark)
+    with pytest.raises(TypeError, match="builder"):
+        configure_spark_with_delta_pip("local")  # type: ignore[arg-type]

@@ -1,0 +1,47 @@
+"""The set-up of a session in the words of delta-spark, which has its jar fetched by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+import delta_ops.spark as ds
+
+_OF_DELTA_SPARK = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""Settings that need the jar, as its users have them."""
+
+
+def configure_spark_with_delta_pip(
+    spark_session_builder: SparkSession.Builder, extra_packages: Sequence[str] | None = None
+) -> SparkSession.Builder:
+    """The builder, whose session reads and writes `format("delta")` by delta_ops.
+
+    Settings that name classes of delta-spark's jar are left out of it.
+
+    Args:
+        extra_packages: Packages of Maven for the session.
+    """
+    if not hasattr(spark_session_builder, "getOrCreate"):
+        raise TypeError(
+            "configure_spark_with_delta_pip takes a builder of sessions, SparkSession.builder; it "
+            f"was given a {type(spark_session_builder).__name__}"
+        )
+    builder = spark_session_builder
+    if extra_packages:
+        builder = builder.config("spark.jars.packages", ",".join(extra_packages))
+    create = builder.getOrCreate
+
+    def create_registered() -> SparkSession:
+        for name, value in _OF_DELTA_SPARK.items():
+            if builder._options.get(name) == value:
+                del builder._options[name]
+        spark = create()
+        ds.register(spark)
+        return spark
+
+    builder.getOrCreate = create_registered  # type: ignore[method-assign]
+    return builder
