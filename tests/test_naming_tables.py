@@ -42,6 +42,7 @@ NEEDED: dict[str, Any] = {
     "set_table_comment": {"comment": "numbers"},
     "merge": {"source": pa.table({"id": [1]}), "predicate": "target.id = source.id"},
     "update": {"assignments": {"n": 1}},
+    "upgrade_protocol": {"reader_version": 1, "writer_version": 3},
 }
 MAPPED = ("drop_columns", "rename_column")
 """Functions of tables with column mapping."""
@@ -97,6 +98,7 @@ def test_the_functions_of_tables_are_these() -> None:
             "set_default",
         ),
         *("set_not_null", "set_properties", "set_table_comment", "shallow_clone", "update"),
+        "upgrade_protocol",
     }
 
 
