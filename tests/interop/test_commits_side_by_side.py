@@ -23,14 +23,6 @@ Json = dict[str, Any]
 Act = tuple[Callable[[DeltaSpark, Path], Any], Callable[[Path], Any]]
 
 IN_A = col("p") == "a"
-OPTIMIZE_METRICS_OF_SPARK = {
-    "commitInfo.operationMetrics.minFileSize",
-    "commitInfo.operationMetrics.p25FileSize",
-    "commitInfo.operationMetrics.p50FileSize",
-    "commitInfo.operationMetrics.p75FileSize",
-    "commitInfo.operationMetrics.maxFileSize",
-    "commitInfo.operationMetrics.numDeletionVectorsRemoved",
-}
 REPLACE_METRICS_OF_SPARK = {
     "commitInfo.operationMetrics.numAddedChangeFiles",
     "commitInfo.operationMetrics.numCopiedRows",
@@ -71,10 +63,7 @@ OPERATIONS: dict[str, Act] = {
 DIFFERENCES: dict[str, tuple[set[str], set[str]]] = {
     # By operation: what only delta-spark writes, and what only we do.
     "optimize a partition": (
-        # We cluster by nothing, and never because of a write, so there is nothing to say of it.
-        {f"commitInfo.operationParameters.{n}" for n in ("auto", "clusterBy", "zOrderBy")}
-        | OPTIMIZE_METRICS_OF_SPARK
-        | {"remove.stats"},
+        {"remove.stats"},
         {"commitInfo.operationParameters.targetSize"}
         | {f"commitInfo.operationMetrics.{n}" for n in ("numFiles", "numOutputRows")}
         | {"commitInfo.operationMetrics.numOutputBytes"}

@@ -209,7 +209,7 @@ def _parameters(
         "predicate": predicates,
         "zOrderBy": [] if is_clustered else names,
         "clusterBy": names if is_clustered else [],
-        "isFull": full,
+        **({"isFull": full} if is_clustered else {}),
         "auto": False,
         "targetSize": plan.target_size_bytes,
     }
