@@ -27,6 +27,7 @@ pytest_plugins = [
 ]
 
 _OF_JVM = tuple(f"tests/{folder}/" for folder in ("examples", "interop", "peers", "spark"))
+_OF_SPARK = "tests/spark/"
 _OF_OTHER_PROCESSES = ("tests/spark/test_cluster.py", "tests/spark/test_connect.py")
 """Tests whose sessions run in processes of their own."""
 _LONGEST = "tests/long/test_orders_"
@@ -36,15 +37,21 @@ _REPORTED = "reported"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """What goes to one process: a file, or all that needs a JVM, so that none has two sessions."""
-    return _JvmInOneProcess(config, log)
+    """What goes to one process: a file, or one of two parts of what needs a JVM.
+
+    So no process has two sessions. One part is about Spark alone, and the other one about
+    delta-spark and the examples.
+    """
+    return _JvmsInTwoProcesses(config, log)
 
 
-class _JvmInOneProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
+class _JvmsInTwoProcesses(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_LONGEST):
             return nodeid
-        return "jvm" if _is_of_jvm(nodeid) else str(super()._split_scope(nodeid))
+        if not _is_of_jvm(nodeid):
+            return str(super()._split_scope(nodeid))
+        return "jvm of Spark" if nodeid.startswith(_OF_SPARK) else "jvm beside others"
 
 
 def _is_of_jvm(nodeid: str) -> bool:
