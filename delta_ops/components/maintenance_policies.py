@@ -20,6 +20,9 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
     """From where on an operation is due; what is left out has the default of delta_ops."""
 
     small_files: Annotated[int | None, _text(description="Files that can be merged.")] = None
+    clustering_depth: Annotated[
+        int | None, _text(description="Files of a clustered table that overlap.")
+    ] = None
     commits_since_checkpoint: Annotated[
         int | None, _text(description="Commits; by default delta.checkpointInterval of the table.")
     ] = None

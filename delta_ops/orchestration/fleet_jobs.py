@@ -57,6 +57,9 @@ class FleetMaintenanceConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Say what would be done, and do nothing.")
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
     small_files: int | None = Field(default=None, ge=0, description="So many are put together.")
+    clustering_depth: int | None = Field(
+        default=None, ge=0, description="So many files of a clustered table that overlap."
+    )
     commits_since_checkpoint: int | None = Field(
         default=None, ge=0, description="So many; the table's delta.checkpointInterval by default."
     )
