@@ -612,7 +612,8 @@ def test_what_partition_values_decide_is_asked_of_no_row(
             "x": [1, 2, 3, 4],
         }
     )
-    da.write(tmp_path, rows_by_values, partition_by=["d", "f", "s"])
+    frame = spark.createDataFrame(rows_by_values)
+    ds.write(frame, tmp_path, partition_by=["d", "f", "s"])
     log = DeltaLog(tmp_path)
     decided: list[Predicate] = [
         col("d") == date(2026, 1, 2),
