@@ -145,7 +145,7 @@ def run(table: Path, side: tuple[str, str], target: int) -> Run:
 
 
 def filters() -> list[Predicate]:
-    """The same ones each time."""
+    """Filters, equal in each run."""
     numbers = random.Random(7)
     found: list[Predicate] = []
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""The same calls of `format("delta")`, with delta_ops registered and with delta-spark."""
+"""Calls of `format("delta")`, with delta_ops registered and with delta-spark."""
 
 from __future__ import annotations
 

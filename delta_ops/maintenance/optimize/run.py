@@ -38,7 +38,7 @@ class Work:
     """What is asked for; the same text for the same work."""
     engine: Rewriter
     commit_bytes: int
-    """So much is rewritten before it is committed."""
+    """Bytes that are rewritten before they are committed."""
     user_metadata: str | None
     clock: Clock
     on_event: OnEvent
