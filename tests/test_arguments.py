@@ -59,6 +59,7 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         **dict.fromkeys(("snapshot", "before", "after", "latest", "wanted"), snapshot),
         **dict.fromkeys(("version", "start_version"), 0),
         **dict.fromkeys(("now_ms", "retention_ms", "target_size_bytes"), 1),
+        **dict.fromkeys(("reader_version", "writer_version"), 1),
         **dict.fromkeys(("files", "listed", "later", "tables"), ()),
         **dict.fromkeys(("uri", "prefix"), str(root)),
         "path": root / "schema.parquet",
