@@ -7,8 +7,7 @@ memory of each.
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
@@ -16,8 +15,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
+from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import change_files
@@ -77,16 +77,11 @@ def write_again(
     Raises:
         InvalidRequestError: A row breaks a rule of the table.
     """
-    rewriter = Rewriter(transaction, rows)
-    calls = ((add, partial(rewriter.attempt, write)) for add, write in writes)
-    try:
-        results = go_through(transaction, calls)
-        returned = [each[0] for each in results if each is not None]
-        rewriter.raise_failure()
-    except BaseException:  # an interrupt too would leave files that nobody names
-        rewriter.give_up()
-        raise
-    return rewriter.adds, returned
+    with all_or_none(transaction.log.storage) as files:
+        rewriter = Rewriter(transaction, files, rows)
+        sized = ((_held_bytes(add), partial(write, rewriter)) for add, write in writes)
+        returned = files.write_all(sized, _AHEAD_BYTES, _max_calls(transaction))
+    return files.adds, returned
 
 
 def go_through(
@@ -98,40 +93,33 @@ def go_through(
         transaction: On the files' table.
         calls: Files, each with what goes through its rows.
     """
-    is_local = transaction.log.storage.has_native_input
-    sized = ((add.size * _DECODED, call) for add, call in calls)
-    max_calls = _LOCAL_WRITES if is_local else MAX_CONCURRENCY
-    with closing(run_ahead(sized, _AHEAD_BYTES, max_calls)) as results:
+    sized = ((_held_bytes(add), call) for add, call in calls)
+    with closing(run_ahead(sized, _AHEAD_BYTES, _max_calls(transaction))) as results:
         return list(results)
 
 
+def _held_bytes(add: AddFile) -> int:
+    return add.size * _DECODED
+
+
+def _max_calls(transaction: Transaction) -> int:
+    return _LOCAL_WRITES if transaction.log.storage.has_native_input else MAX_CONCURRENCY
+
+
 class Rewriter:
-    """Writes the rows of files to new ones, for several threads, until somebody gives up.
+    """Writes the rows of files to new ones, for several threads."""
 
-    A file that is finished later is deleted by the thread that wrote it.
-    """
-
-    def __init__(self, transaction: Transaction, rows: Rows) -> None:
+    def __init__(self, transaction: Transaction, files: WrittenFiles, rows: Rows) -> None:
         definition = definition_of_rows(transaction, rows)
-        self._transaction, self._storage = transaction, transaction.log.storage
+        self._transaction, self._files, self._rows = transaction, files, rows
         self._file_schema = arrow_schema_from_schema(definition.data_schema)
-        self._rows = rows
         self._writer = DataFileWriter(
-            self._storage,
+            transaction.log.storage,
             self._file_schema,
             definition,
             transaction.clustering_columns,
             is_of_changes=rows == "changes",
         )
-        self._lock = threading.Lock()
-        self._adds: list[AddFile] = []
-        self._failures: list[BaseException] = []
-        self._is_given_up = False
-
-    @property
-    def adds(self) -> tuple[AddFile, ...]:
-        """The files written."""
-        return tuple(self._adds)
 
     def write(self, file: AddFile, batches: Iterable[pa.RecordBatch], *, moves: bool) -> None:
         """Write rows to take the place of a file; no file where there is none.
@@ -144,39 +132,10 @@ class Rewriter:
         # A batch can be empty, as those are of which every row is deleted.
         batches = (batch for batch in batches if len(batch))
         if moves:
-            self._keep(write_rows(self._transaction, batches, self._rows))
+            self._files.keep(write_rows(self._transaction, batches, self._rows))
         elif first := list(islice(batches, 1)):
             names = self._file_schema.names
             rows = (batch.select(names) for batch in chain(first, batches))
             columns = self._transaction.definition.partition_names
             values = {name: file.partition_values.get(stored) for name, stored in columns.items()}
-            self._keep([self._writer.write(row_groups(rows), values, data_change=True)])
-
-    def attempt(self, write: Callable[[Rewriter], R]) -> tuple[R] | None:
-        """Let a file be written; nothing after a failure, which is kept."""
-        if self._failures or self._is_given_up:
-            return None
-        try:
-            return (write(self),)
-        except BaseException as error:
-            self._failures.append(error)
-            return None
-
-    def raise_failure(self) -> None:
-        """Raise the first failure, if there is one."""
-        if self._failures:
-            raise self._failures[0]
-
-    def give_up(self) -> None:
-        """Delete what was written and what is being written."""
-        with self._lock:
-            self._is_given_up = True
-            adds, self._adds = self._adds, []
-        discard(self._storage, adds)
-
-    def _keep(self, adds: Sequence[AddFile]) -> None:
-        with self._lock:
-            if not self._is_given_up:
-                self._adds += adds
-                return
-        discard(self._storage, adds)
+            self._files.keep([self._writer.write(row_groups(rows), values, data_change=True)])

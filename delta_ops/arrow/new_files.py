@@ -8,18 +8,17 @@ enough; then each partition gets a file, several at a time.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
 from itertools import chain
 from typing import Literal
 
 import pyarrow as pa
 
-from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.partitioning import split, validate_no_nan
 from delta_ops.arrow.row_checks import validate_rows
+from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import feed_definition
@@ -27,7 +26,8 @@ from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.storage import Storage
+from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import Transaction
 
 Rows = Literal["new", "kept", "changes"]
@@ -73,63 +73,37 @@ def write_rows(
         transaction.clustering_columns,
         is_of_changes=rows == "changes",
     )
-    files = _Files(transaction)
     failed: list[Exception] = []
     selected: Iterator[pa.RecordBatch] = (batch.select(names) for batch in batches)
     if rows == "new":
         selected = _refuse_nan(selected, definition.partition_columns, storage.uri)
     given = _note_failures(selected, failed)
     try:
-        if definition.partition_columns:
-            for held in _collect_writes(given, writer, definition, storage.uri):
-                files.write_all(held)
-            # To make each of many files durable by itself would take most of the time.
-            storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
-        else:
-            for run in _runs(given):
-                files.write(lambda: writer.write(row_groups(run), {}, data_change=True))  # noqa: B023
-    except BaseException as error:  # an interrupt too would leave files that nobody names
-        files.give_up()
+        with all_or_none(storage) as files:
+            if definition.partition_columns:
+                for held in _collect_writes(given, writer, definition, storage.uri):
+                    _write_held(files, held, storage)
+                # To make each of many files durable by itself would take most of the time.
+                storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
+            else:
+                for run in _runs(given):
+                    files.keep([writer.write(row_groups(run), {}, data_change=True)])
+    except BaseException as error:
         if failed and error is not failed[0]:
             raise failed[0] from None  # a file's writer takes it for an error of its own
         raise
-    return tuple(files.adds)
+    return files.adds
 
 
-class _Files:
-    """Files written, by several threads, until somebody gives up."""
+def _write_held(
+    files: WrittenFiles, held: Iterable[tuple[int, Callable[[], AddFile]]], storage: Storage
+) -> None:
+    def write(write_file: Callable[[], AddFile]) -> None:
+        files.keep([write_file()])
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._storage = transaction.log.storage
-        self._lock = threading.Lock()
-        self._is_given_up = False
-        self.adds: list[AddFile] = []
-
-    def write(self, write: Callable[[], AddFile]) -> None:
-        """Write a file, or delete it again where somebody has given up meanwhile."""
-        if self._is_given_up:
-            return
-        add = write()
-        with self._lock:
-            if not self._is_given_up:
-                self.adds.append(add)
-                return
-        discard(self._storage, [add])
-
-    def write_all(self, writes: Iterable[tuple[int, Callable[[], AddFile]]]) -> None:
-        """Write files, several at a time; each with its size."""
-        calls = ((num_bytes, partial(self.write, write)) for num_bytes, write in writes)
-        max_calls = _LOCAL_WRITES if self._storage.has_native_input else MAX_CONCURRENCY
-        with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as written:
-            for _ in written:
-                pass
-
-    def give_up(self) -> None:
-        """Delete what was written and what is being written."""
-        with self._lock:
-            self._is_given_up = True
-            adds, self.adds = self.adds, []
-        discard(self._storage, adds)
+    writes = ((num_bytes, partial(write, each)) for num_bytes, each in held)
+    max_calls = _LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
+    files.write_all(writes, _AHEAD_BYTES, max_calls)
 
 
 def _collect_writes(

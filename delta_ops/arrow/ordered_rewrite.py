@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
 from itertools import islice
 from tempfile import TemporaryDirectory
@@ -14,12 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from delta_ops.arrow.curve import best_cut
-from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.ordered_rows import SAMPLE_ROWS, Piece, SortedRows, Sorting, sorted_pieces
 from delta_ops.arrow.scan import num_live_rows, read_kept
+from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.storage.concurrency import run_ahead
 from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
 
 MEMORY_BYTES = 256 << 20
@@ -52,43 +50,37 @@ def write_in_order(
     num_rows = num_live_rows(snapshot, group.files)
     size = sum(add.size for add in group.files)
     num_files = max(1, round(size / group.target_size_bytes))
-    written = _Written(snapshot, write_file, group, -(-num_rows // num_files))
-    try:
-        with TemporaryDirectory(prefix="delta_ops-") as folder:
-            pieces = sorted_pieces(
-                read_kept(snapshot, group.files, names),
-                Sorting(order=order, folder=folder, memory_bytes=memory_bytes),
-                num_rows,
-                partial(_sample, snapshot, group.files, order, num_rows),
-                num_files * _PIECES,
-            )
-            calls = (
-                (sum(piece.num_bytes for piece in run), partial(written.write, run))
-                for run in _runs(pieces, lambda: written.file_rows, len(order.columns))
-            )
-            with closing(run_ahead(calls, memory_bytes, _WRITES)) as results:
-                adds = [add for each in results for add in each]
-            written.raise_failure()
-    except BaseException:  # an interrupt too would leave files that nobody names
-        written.give_up()
-        raise
+    with (
+        all_or_none(snapshot.storage) as files,
+        TemporaryDirectory(prefix="delta_ops-") as folder,
+    ):
+        pieces = sorted_pieces(
+            read_kept(snapshot, group.files, names),
+            Sorting(order=order, folder=folder, memory_bytes=memory_bytes),
+            num_rows,
+            partial(_sample, snapshot, group.files, order, num_rows),
+            num_files * _PIECES,
+        )
+        writer = _PieceWriter(files, write_file, group, -(-num_rows // num_files))
+        writes = (
+            (sum(piece.num_bytes for piece in run), partial(writer.write, run))
+            for run in _runs(pieces, lambda: writer.file_rows, len(order.columns))
+        )
+        adds = [add for each in files.write_all(writes, memory_bytes, _WRITES) for add in each]
     return adds, sum(piece.num_rows for piece in pieces)
 
 
-class _Written:
-    """The files that threads write; one that is finished after somebody gave up is deleted."""
+class _PieceWriter:
+    """Writes pieces to files of about the size that is wanted, for several threads."""
 
     def __init__(
-        self, snapshot: Snapshot, write_file: WriteFile, group: RewriteGroup, file_rows: int
+        self, files: WrittenFiles, write_file: WriteFile, group: RewriteGroup, file_rows: int
     ) -> None:
-        self._storage, self._write_file = snapshot.storage, write_file
+        self._files, self._write_file = files, write_file
         self._target, self._expected = group.target_size_bytes, file_rows
         self._num_axes = len(group.order.columns) if group.order else 1
         self._num_rows = self._num_bytes = 0
         self._lock = threading.Lock()
-        self._adds: list[AddFile] = []
-        self._failures: list[BaseException] = []
-        self._is_given_up = False
 
     @property
     def file_rows(self) -> int:
@@ -99,41 +91,20 @@ class _Written:
 
     def write(self, pieces: Sequence[Piece]) -> list[AddFile]:
         """Write pieces to as many files as their rows make."""
+        num_rows, file_rows = sum(piece.num_rows for piece in pieces), self.file_rows
+        num_files = max(1, round(num_rows / file_rows))
+        rows = (each for piece in pieces for each in piece.tables())
         adds = []
-        try:
-            num_rows, file_rows = sum(piece.num_rows for piece in pieces), self.file_rows
-            num_files = max(1, round(num_rows / file_rows))
-            rows = (each for piece in pieces for each in piece.tables())
-            for batches in _files(rows, file_rows, num_files, self._num_axes):
-                if self._failures or self._is_given_up:
-                    break
-                adds.append(self._keep(self._write_file(batches)))
-            with self._lock:
-                self._num_rows += num_rows
-                self._num_bytes += sum(add.size for add in adds)
-        except BaseException as error:
-            self._failures.append(error)
+        for batches in _files(rows, file_rows, num_files, self._num_axes):
+            if self._files.is_over:
+                break
+            add = self._write_file(batches)
+            self._files.keep([add])
+            adds.append(add)
+        with self._lock:
+            self._num_rows += num_rows
+            self._num_bytes += sum(add.size for add in adds)
         return adds
-
-    def raise_failure(self) -> None:
-        """Raise the first failure, if there is one."""
-        if self._failures:
-            raise self._failures[0]
-
-    def give_up(self) -> None:
-        """Delete what was written and what is being written."""
-        with self._lock:
-            self._is_given_up = True
-            adds, self._adds = self._adds, []
-        discard(self._storage, adds)
-
-    def _keep(self, add: AddFile) -> AddFile:
-        with self._lock:
-            if not self._is_given_up:
-                self._adds.append(add)
-                return add
-        discard(self._storage, [add])
-        return add
 
 
 def _runs(

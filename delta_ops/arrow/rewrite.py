@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.arrow.data_file_write import DataFileWriter, discard, row_groups
+from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.written_files import all_or_none
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
@@ -66,7 +67,7 @@ def _partition_values(snapshot: Snapshot, group: RewriteGroup) -> Mapping[str, s
 
 def _write_neighbours(
     snapshot: Snapshot, group: RewriteGroup, write_file: WriteFile, names: list[str]
-) -> tuple[list[AddFile], int]:
+) -> tuple[Sequence[AddFile], int]:
     num_rows = 0
 
     def rows(files: list[AddFile]) -> Iterator[pa.RecordBatch]:
@@ -75,17 +76,13 @@ def _write_neighbours(
             num_rows += len(batch)
             yield batch
 
-    adds: list[AddFile] = []
-    try:
+    with all_or_none(snapshot.storage) as written:
         for files in outputs(group):
             batches = rows(files)
             # Of a file every row may be deleted.
             if first := list(islice(batches, 1)):
-                adds.append(write_file(chain(first, batches)))
-    except BaseException:  # an interrupt too would leave files that nobody names
-        discard(snapshot.storage, adds)
-        raise
-    return adds, num_rows
+                written.keep([write_file(chain(first, batches))])
+    return written.adds, num_rows
 
 
 def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:
