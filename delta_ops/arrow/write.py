@@ -30,15 +30,13 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import Replacement, plan_replacement
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_types import schema_from_arrow
-from delta_ops.protocol.change_data import (
-    change_files,
-    validate_feed_columns,
-)
+from delta_ops.protocol.change_data import change_files
+from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.row_rules import counted_rules, not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
-from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import (
     DEFAULT_HOOKS,
     CommitResult,
@@ -142,6 +140,8 @@ def stage_write(
 class ArrowWrite:
     """Rows of Arrow data for a transaction; see `WriteEngine`."""
 
+    name: Engine = "arrow"
+
     def __init__(self, transaction: Transaction, data: Any) -> None:
         self._transaction, self._data = transaction, data
 
@@ -157,11 +157,7 @@ class ArrowWrite:
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
-        table = self._transaction.log.uri
-        # What the transaction makes of the table may be for another engine.
-        validate(self._transaction.definition, "write", table=table, engine="arrow")
-        validate_feed_columns(self._transaction.definition, table)
-        definition = self._transaction.definition
+        table, definition = self._transaction.log.uri, self._transaction.definition
         missing = MissingColumns(definition, self._transaction.clock(), table)
         rows = _fit_batches(self._reader, missing, definition, table, must_match)
         return replace(_stage_batches(self._transaction, rows), counted=missing.counted_values())

@@ -105,6 +105,11 @@ class TableDefinition:
         return schema_from_json(self.metadata.schema_string)
 
     @lazy
+    def types(self) -> frozenset[DataType]:
+        """The types of the columns, and of all that is nested in them."""
+        return frozenset(data_type for _, data_type in walk(self.schema))
+
+    @lazy
     def physical_schema(self) -> StructType:
         """The table's columns under their names in statistics and partition values."""
         return rename_columns(self.schema, physical_name) if self.is_mapped else self.schema
@@ -262,12 +267,11 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
 def needed_features(definition: TableDefinition) -> Iterator[str]:
     """The features that the table's properties, types and row rules ask for."""
     yield from features_of_properties(definition.metadata.configuration)
-    types = {data_type for _, data_type in walk(definition.schema)}
     kinds = {type(rule) for rule in definition.row_rules}
     keys = {key for each in definition.schema.fields for key in each.metadata}
     for feature in FEATURES:
         if not (
-            types.isdisjoint(feature.types)
+            definition.types.isdisjoint(feature.types)
             and kinds.isdisjoint(feature.rules)
             and keys.isdisjoint(feature.field_keys)
         ):
@@ -286,7 +290,7 @@ def _find_unsupported(
         return found
     _validate_schema(definition, table)
     found += _untold_mapping(definition, operation, engine)
-    found += _unread_types(definition.schema, _WRITTEN if operation == "write" else _READ)
+    found += _unread_types(definition, _WRITTEN if operation == "write" else _READ)
     if operation != "read":
         found += (str(rule) for rule in _lost_rules(definition, operation))
         found += _undeclared_types(definition)
@@ -295,27 +299,27 @@ def _find_unsupported(
 
 def _lost_rules(definition: TableDefinition, operation: Operation) -> Iterator[RowRule]:
     """The rules that an operation might break, or lose; rows that were there have kept them."""
-    counted = {each.name for each in identity_columns(definition.schema)}
-    names = {
-        each.name
-        for each in definition.schema.fields
-        if VARIANT not in (data_type for _, data_type in walk(StructType((each,))))
-    }
     for rule in definition.row_rules:
         match rule:
             case Identity(column=column):
                 # What cannot be read of one cannot be kept, either.
-                is_kept = column in counted
+                is_kept = column in (each.name for each in identity_columns(definition.schema))
             case _ if operation == "restore":
                 is_kept = True
             case Invariant(expression=None) | Generated(expression=None):
                 is_kept = False
             case Generated(column=column):
-                is_kept = column in names
+                is_kept = _is_computed(column, definition.schema)
             case _:
                 is_kept = isinstance(rule, _ENFORCED)
         if not is_kept:
             yield rule
+
+
+def _is_computed(column: str, schema: StructType) -> bool:
+    """Whether engines compute such a column: one of the table itself, without variants in it."""
+    fields = (f for f in schema.fields_by_lower_name.get(column.lower(), ()) if f.name == column)
+    return any(VARIANT not in dict(walk(StructType((each,)))).values() for each in fields)
 
 
 def _validate_schema(definition: TableDefinition, table: str) -> None:
@@ -349,18 +353,29 @@ def _untold_mapping(
         yield mapping.name
 
 
-def _unread_types(schema: StructType, known: Collection[DataType]) -> Iterator[str]:
-    for path, data_type in walk(schema):
-        is_nested = isinstance(data_type, StructType | ArrayType | MapType)
-        if not is_nested and data_type not in known and not is_comparable(data_type):
-            yield f"type {data_type.name} of column {'.'.join(path)}"
+def _unread_types(definition: TableDefinition, known: Collection[DataType]) -> Iterator[str]:
+    unread = {
+        each
+        for each in definition.types
+        if not (isinstance(each, StructType | ArrayType | MapType) or each in known)
+        and not is_comparable(each)
+    }
+    for column, data_type in _columns_of(definition, unread):
+        yield f"type {data_type.name} of column {column}"
 
 
 def _undeclared_types(definition: TableDefinition) -> Iterator[str]:
     needed = {each: f.name for f in FEATURES for each in f.types if not definition.has(f.name)}
+    for column, data_type in _columns_of(definition, needed):
+        yield f"type {data_type.name} of column {column} without feature {needed[data_type]}"
+
+
+def _columns_of(
+    definition: TableDefinition, types: Collection[DataType]
+) -> Iterator[tuple[str, DataType]]:
+    """The columns, and what is nested in them, that are of these types; each with its type."""
+    if definition.types.isdisjoint(types):
+        return
     for path, data_type in walk(definition.schema):
-        if data_type in needed:
-            yield (
-                f"type {data_type.name} of column {'.'.join(path)} without feature "
-                f"{needed[data_type]}"
-            )
+        if data_type in types:
+            yield ".".join(path), data_type

@@ -25,13 +25,13 @@ from delta_ops.protocol.change_data import (
     CHANGE_TYPE_COLUMN,
     change_files,
     feed_definition,
-    validate_feed_columns,
 )
+from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import counted_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
-from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.data_files import TableTarget, discard, write_rows
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.missing_columns import complete
@@ -175,6 +175,8 @@ def _transaction(
 class SparkWrite:
     """The rows of a DataFrame for a transaction; see `WriteEngine`."""
 
+    name: Engine = "spark"
+
     def __init__(self, transaction: Transaction, df: DataFrame) -> None:
         self._transaction, self._df = transaction, df
 
@@ -195,8 +197,6 @@ class SparkWrite:
         """See `WriteEngine`."""
         transaction, definition = self._transaction, self._transaction.definition
         table = transaction.log.uri
-        validate(definition, "write", table=table, engine="spark")  # it may be made, or changed
-        validate_feed_columns(definition, table)
         rows = complete(self._df, definition, transaction.clock(), table)
         checks = [*rows.checks, *_match_checks(must_match, definition.schema)]
         staged, figures = self._stage(rows.frame, definition, checks, rows.figures)

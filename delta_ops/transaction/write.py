@@ -22,6 +22,7 @@ from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import TableOrPlace, log_of
 from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
+from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.features import FEATURES, Engine
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
@@ -112,6 +113,8 @@ class WriteEngine(Protocol):
 
     What raises has left no file behind.
     """
+
+    name: Engine
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """The schema of a table that these rows make.
@@ -221,10 +224,14 @@ def stage(
     Raises:
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table to fit them to.
+        UnsupportedFeatureError: The table uses what the engine cannot write.
     """
-    definition = transaction.definition
-    _validate_partitioning(definition, partition_by, transaction.log.uri)
-    validate_distinct(definition.schema, transaction.log.uri)
+    definition, table = transaction.definition, transaction.log.uri
+    # What the transaction makes of the table may be for another engine.
+    validate(definition, "write", table=table, engine=engine.name)
+    validate_feed_columns(definition, table)
+    _validate_partitioning(definition, partition_by, table)
+    validate_distinct(definition.schema, table)
     if must_match is not None:
         columns = definition.partition_columns
         must_match = stored_predicate(must_match, definition.schema, columns)

@@ -22,6 +22,7 @@ from delta_ops.protocol.features import (
 from delta_ops.protocol.schema import (
     INTEGER,
     TIMESTAMP_NTZ,
+    VARIANT,
     ArrayType,
     PrimitiveType,
     StructField,
@@ -344,6 +345,39 @@ def test_rules_that_nobody_attests_are_refused_for_writing_only(
 ) -> None:
     assert refused_for_reading(PLAIN, table) == ()
     assert refused_for_writing(PLAIN, table) == (written,)
+
+
+@pytest.mark.parametrize(
+    ("field", "written"),
+    [
+        pytest.param(
+            StructField("v", VARIANT, metadata={"delta.generationExpression": "parse_json(t)"}),
+            ("generated column v",),
+            id="a variant is not computed",
+        ),
+        pytest.param(
+            StructField("d", INTEGER, metadata={"delta.generationExpression": "a + 1"}),
+            (),
+            id="a number is",
+        ),
+        pytest.param(
+            StructField(
+                "s",
+                StructType(
+                    (StructField("d", INTEGER, metadata={"delta.generationExpression": "a + 1"}),)
+                ),
+            ),
+            ("generated column s.d",),
+            id="a field of a struct is not",
+        ),
+    ],
+)
+def test_generated_columns_that_engines_compute(
+    field: StructField, written: tuple[str, ...]
+) -> None:
+    names = ["generatedColumns", "variantType"]
+    asked = protocol(3, 7, names[1:], names)
+    assert refused_for_writing(asked, metadata(field)) == written
 
 
 def test_timestamp_ntz_is_written_with_its_feature() -> None:

@@ -15,8 +15,9 @@ from delta_ops import DeltaLog, begin
 from delta_ops.errors import UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
+from delta_ops.protocol import features, table_properties
 from delta_ops.protocol.actions import Protocol
-from delta_ops.protocol.features import FEATURES
+from delta_ops.protocol.features import FEATURES, Feature
 from tests.tables import PROTOCOL, add, metadata
 
 
@@ -86,3 +87,22 @@ def test_no_table_is_made_one_that_could_not_be_written(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(UnsupportedFeatureError):
         begin(DeltaLog(tmp_path)).set_properties(configuration)
+
+
+def test_what_only_another_engine_writes_is_refused_in_the_commit_that_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Feature(name="sparkling", written_by=frozenset({"spark"}))
+    for module in (features, table_properties):
+        monkeypatch.setattr(module, "FEATURES", (*FEATURES, row))
+    asked, rows = {"delta.feature.sparkling": "supported"}, pa.table({"id": [1]})
+    with pytest.raises(UnsupportedFeatureError, match="sparkling"):
+        da.write(tmp_path, rows, configuration=asked)
+    assert not contents(tmp_path)
+    da.write(tmp_path, rows)
+    before = contents(tmp_path)
+    transaction = begin(DeltaLog(tmp_path))
+    transaction.set_properties(asked)
+    with pytest.raises(UnsupportedFeatureError, match="sparkling"):
+        da.stage_write(transaction, rows)
+    assert contents(tmp_path) == before
