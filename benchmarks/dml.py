@@ -136,8 +136,8 @@ def source_of(kind: str, rows: int, files: int, changed: int) -> pa.Table:
     Args:
         kind: "near": in a hundredth of the files; "far": in all; "new": a hundredth of the keys
             that the table does not have, the others are there.
-        rows: Of the table.
-        files: Of the table.
+        rows: How many the table has.
+        files: How many the table has.
         changed: How many rows.
     """
     chance = np.random.default_rng(0)

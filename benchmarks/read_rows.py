@@ -133,7 +133,7 @@ def delete_rows(root: Path, rows: int, one_of: int = 10, max_files: int | None =
     """A part of each file, by vectors that lie in one file as the reference puts them there.
 
     Args:
-        rows: Of a file.
+        rows: How many a file has.
         one_of: A tenth for 10.
         max_files: Leaves the other files as they are.
     """

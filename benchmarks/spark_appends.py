@@ -49,7 +49,7 @@ def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
     cases = {
         "append, one directory": appends(source, folder / "flat", []),
         f"append, {DAYS} partitions": appends(source, folder / "by_day", ["day"]),
-        "skewed partitions, optimised write": optimized(skewed, folder / "skewed"),
+        "skewed partitions, optimised write": compare_optimized(skewed, folder / "skewed"),
     }
     seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
     for number in range(rounds + 1):
@@ -88,7 +88,7 @@ def appends(rows: DataFrame, folder: Path, by: list[str]) -> Pair:
     return ours, peer
 
 
-def optimized(rows: DataFrame, folder: Path) -> Pair:
+def compare_optimized(rows: DataFrame, folder: Path) -> Pair:
     def ours() -> float:
         table = clear(folder / "ours")
         ds.write(rows.limit(0), table, partition_by=["p"], configuration=OPTIMIZED)

@@ -27,7 +27,7 @@ _importing: set[int] = set()
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """To be held while a package is imported; not within itself."""
+    """A lock to be held while a package is imported; not within itself."""
     this_thread = threading.get_ident()
     with _changed:
         _importing.add(this_thread)

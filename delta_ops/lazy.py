@@ -32,7 +32,7 @@ class lazy(Generic[T]):  # noqa: N801  (a decorator, as `property` is)
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
     def __get__(self, instance: object | None, owner: type) -> Self | T:
-        """Only where nothing is kept yet: what an object holds itself is found before this."""
+        """Compute and keep the value: what an object holds already is found before this."""
         if instance is None:
             return self
         value = self._compute(instance)

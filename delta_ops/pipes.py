@@ -156,7 +156,7 @@ def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
 
 
 def _data_version(table: Snapshot, result: CommitResult, write: AssetWrite) -> str:
-    """As `DeltaIOManager` has it; no older than what Dagster knows, by which steps read."""
+    """The data version that `DeltaIOManager` would give; no older than what Dagster knows."""
     prefix = f"{table.metadata.id[:_SHORT_ID]}@"
     numbers = [e.removeprefix(prefix) for e in write.data_versions if e.startswith(prefix)]
     known = [int(number) for number in numbers if number.isdecimal()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,29 +13,20 @@ PROJECT = Path(__file__).resolve().parents[1]
 PACKAGE = PROJECT / "delta_ops"
 DECISIONS = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
 PAGE_WORDS = 800
-ROOMS = (
-    "planning",
-    "transaction",
-    "arrow",
-    "cli",
-    "components",
-    "log",
-    "maintenance",
-    "orchestration",
-    "protocol",
-    "spark",
-    "storage",
-)
+PLACES = [PACKAGE, *(PROJECT / each for each in ("benchmarks", "examples", "scripts"))]
+TESTS = PROJECT / "tests"
 
 # A reader of such a docstring must look for its subject above it.
 _BEGINS_IN_THE_MIDDLE = re.compile(
     r"(?:\A\s*|^ +[a-z_]+: )(?:Of|That|Those|So many|The same)\b.*", re.MULTILINE
 )
+_BEGINS_WITHOUT_SUBJECT = re.compile(r"(?:As|By|From|In|Only|To be|With) .*|Nothing: .*")
+"""Fields and constants may begin so, since their name is the subject."""
 
 
-def docstrings(source: str) -> Iterator[tuple[int, str]]:
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and text of the docstrings of modules, classes, functions and attributes."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         body = getattr(node, "body", None)
         for each in body if isinstance(body, list) else []:
             match each:
@@ -43,20 +34,42 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
                     yield each.lineno, text
 
 
-def found_in(source: str) -> list[str]:
+def texts_from_the_middle(source: str) -> list[str]:
     return [
         f"line {line}: {found[0].strip()}"
-        for line, text in docstrings(source)
+        for line, text in docstrings(ast.parse(source))
         for found in _BEGINS_IN_THE_MIDDLE.finditer(text)
     ]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_docstring_begins_in_the_middle_of_a_sentence(room: str) -> None:
-    files = sorted((PACKAGE / room).rglob("*.py"))
+def texts_without_subject(source: str) -> list[str]:
+    return [
+        f"line {node.lineno}: {found[0]}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if (found := _BEGINS_WITHOUT_SUBJECT.match(ast.get_docstring(node) or ""))
+    ]
+
+
+def found_in(source: str) -> list[str]:
+    return [*texts_from_the_middle(source), *texts_without_subject(source)]
+
+
+def found_below(places: Iterable[Path], look: Callable[[str], list[str]]) -> dict[str, list[str]]:
+    files = sorted(path for place in places for path in place.rglob("*.py"))
     assert files
-    found = {str(path.relative_to(PACKAGE)): found_in(path.read_text()) for path in files}
-    assert {path: lines for path, lines in found.items() if lines} == {}
+    found = {str(path.relative_to(PROJECT)): look(path.read_text()) for path in files}
+    return {path: texts for path, texts in found.items() if texts}
+
+
+@pytest.mark.parametrize("place", [*PLACES, TESTS], ids=lambda path: str(path.name))
+def test_no_docstring_begins_in_the_middle_of_a_sentence(place: Path) -> None:
+    assert found_below([place], texts_from_the_middle) == {}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda path: str(path.name))
+def test_a_docstring_says_what_it_is_about(place: Path) -> None:
+    assert found_below([place], texts_without_subject) == {}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +85,8 @@ def test_no_docstring_begins_in_the_middle_of_a_sentence(room: str) -> None:
         pytest.param(
             'def a():\n    """Do.\n\n    Args:\n        b: Of it."""', id="of an argument"
         ),
+        pytest.param('def a():\n    """By path."""', id="of a function that names no subject"),
+        pytest.param('class A:\n    """As given."""', id="of a class that names no subject"),
     ],
 )
 def test_the_docstring_is_found(source: str) -> None:
@@ -84,6 +99,8 @@ def test_the_docstring_is_found(source: str) -> None:
         pytest.param('"""Offsets of values."""', id="a word that begins alike"),
         pytest.param('"""Keep files.\n\nThose of a table."""', id="a later sentence"),
         pytest.param('name = "Of a table"', id="a text that is no docstring"),
+        pytest.param('class A:\n    size: int\n    """By path."""', id="a field is a subject"),
+        pytest.param('def a():\n    """In-commit timestamps."""', id="a noun of the protocol"),
     ],
 )
 def test_only_the_first_words_count(source: str) -> None:
@@ -152,10 +169,7 @@ def misnamed_in(source: str) -> list[str]:
 
 
 def test_functions_are_verbs_or_nouns() -> None:
-    files = sorted(PACKAGE.rglob("*.py"))
-    assert files
-    found = {str(path.relative_to(PACKAGE)): misnamed_in(path.read_text()) for path in files}
-    assert {path: lines for path, lines in found.items() if lines} == {}
+    assert found_below(PLACES, misnamed_in) == {}
 
 
 @pytest.mark.parametrize(

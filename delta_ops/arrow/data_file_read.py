@@ -333,7 +333,7 @@ def _take(rows: _Rows, places: pa.UInt64Array | None) -> _Rows:
 def _table_rows(
     scan: FileScan, rows: _Rows, values: Mapping[str, pa.Scalar]
 ) -> Iterable[pa.RecordBatch]:
-    """In as many batches as the sizes of texts make necessary."""
+    """Batches, as many as the sizes of texts make necessary."""
     if rows.columns is None:
         of_file = [each for each in scan.schema if each.name not in values]
         nulls = [pa.nulls(rows.num_rows, each.type) for each in of_file]

@@ -201,7 +201,7 @@ def equal_null_safely(left: Any, right: Any) -> Any:
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """As Java has it: with the sign of the dividend."""
+    """The remainder as Java has it: with the sign of the dividend."""
     # The smallest integer divided by -1 overflows, and leaves nothing.
     divisor = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)
     quotient = pc.divide_checked(left, divisor)

@@ -178,7 +178,7 @@ def _num_leaves(data_type: pa.DataType) -> int:
 
 
 class _Names(NamedTuple):
-    """By what a column is known in a file."""
+    """Names: what a column is known by in a file."""
 
     of_stored: Callable[[pa.Field], str]
     of_wanted: Callable[[StructField], str]

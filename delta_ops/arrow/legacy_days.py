@@ -92,7 +92,7 @@ def _rebased_days(days: pa.Array, path: str) -> pa.Array:
 
 
 def _shifts() -> Iterator[tuple[int, int]]:
-    """From which day on the calendars are how many days apart, ascending.
+    """The days from which on the calendars are so many days apart, ascending.
 
     They part by one day more after each February that has 29 days in the Julian calendar only.
     """

@@ -17,7 +17,7 @@ _text = dg.Resolver.default
 
 
 class ThresholdAttributes(dg.Resolvable, dg.Model):
-    """From where on an operation is due; what is left out has the default of delta_ops."""
+    """Thresholds from which on an operation is due; by default those of delta_ops."""
 
     small_files: Annotated[int | None, _text(description="Files that can be merged.")] = None
     clustering_depth: Annotated[

@@ -46,8 +46,8 @@ def create_table(
     """Make a table of these columns, without rows.
 
     Args:
-        schema: Of `delta_ops.protocol.schema`, whose fields may have defaults, generation
-            expressions and identities in their metadata, or of Arrow.
+        schema: A schema of Arrow, or a `StructType` of `delta_ops.protocol.schema`, whose fields
+            may have defaults, generation expressions and identities in their metadata.
         partition_by: Columns, in the order of the directories.
         cluster_by: Columns, or fields of structs, instead.
         properties: Table properties; they bring the features that they need.

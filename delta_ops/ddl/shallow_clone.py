@@ -51,7 +51,7 @@ def shallow_clone(
     Args:
         source: The table, at its latest version unless one is named, or a snapshot of it.
         target: Where the clone shall be.
-        storage_options: Of the target, and of the files outside of it when it is read.
+        storage_options: For the target, and for the files outside of it when it is read.
 
     Raises:
         TableExistsError: There is a table at the target.

@@ -168,7 +168,7 @@ def _metadata_fields(metadata: Metadata) -> dict[str, Any]:
 
 
 def _content(storage: Storage, path: str) -> bytes:
-    """Nothing where it cannot be read."""
+    """The bytes of a checksum; none where it cannot be read."""
     try:
         return storage.read(path)
     except (FileNotFoundError, DeltaOpsError):

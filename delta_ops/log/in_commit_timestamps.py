@@ -21,14 +21,14 @@ _FIRST_LINE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enablement:
-    """From when on commits carry their own time."""
+    """The version and time from which on commits carry their own time."""
 
     version: int
     timestamp_ms: int
 
 
 def in_commit_enablement(snapshot: Snapshot) -> Enablement | None:
-    """From when on commits carry their own time; None if they do not at the snapshot's version.
+    """What tells from when on commits carry their own time; None if they do not at this version.
 
     Raises:
         LogCorruptError: The table's properties give no numbers for it.

@@ -91,7 +91,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthThresholds:
-    """From where on a measure is not "ok".
+    """Thresholds from which on a measure is not "ok".
 
     Raises:
         InvalidRequestError: One is negative, or of a kind that it cannot be.

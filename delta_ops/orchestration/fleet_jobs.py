@@ -301,7 +301,7 @@ def _counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
 
 
 def _values_by_table(rows: Sequence[TableMaintenance], value: Any) -> dg.MetadataValue[Any]:
-    """By table, where there is anything to say."""
+    """The values by table, where there is anything to say."""
     values = ((row.table, value(row)) for row in rows)
     return dg.MetadataValue.json({table: each for table, each in values if each})
 

@@ -190,7 +190,7 @@ class ChangeFeed:
 
     @property
     def _key(self) -> Callable[[StructField], str]:
-        """By which columns of two versions are the same."""
+        """The key by which columns of two versions are the same."""
         # Where mapping came in the middle of the range, physical names are those of before it.
         return physical_name if self.definition.is_mapped else lambda each: each.name.lower()
 

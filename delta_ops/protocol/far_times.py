@@ -35,7 +35,7 @@ def utc_text(ms: int) -> str:
 
 
 def time_text(value: datetime) -> str:
-    """With milliseconds, or microseconds where it has any."""
+    """The text of a time, with milliseconds, or microseconds where it has any."""
     return value.isoformat(timespec="microseconds" if value.microsecond % 1000 else "milliseconds")
 
 

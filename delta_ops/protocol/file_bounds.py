@@ -97,7 +97,7 @@ def _look_up(values: Mapping[str, Any], path: ColumnPath) -> Any:
 
 
 def _typed_bounds(stats: FileStats, path: ColumnPath, data_type: DataType) -> tuple[Any, Any]:
-    """As written; none if they are the wrong way round."""
+    """Bounds as they were written; none if they are the wrong way round."""
     low = typed_value(_look_up(stats.min_values, path), data_type)
     high = typed_value(_look_up(stats.max_values, path), data_type)
     return (None, None) if low is not None and high is not None and low > high else (low, high)

@@ -294,7 +294,7 @@ def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
-    """As `file_bounds.upper_bound` does."""
+    """Widen bounds that may be cut, as `file_bounds.upper_bound` does."""
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return pc.add(typed, _CUT_US)
     if data_type == STRING:

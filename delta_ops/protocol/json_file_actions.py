@@ -134,7 +134,7 @@ _NO_LINES = _Block(add_hashes=[], remove_hashes=[], others=[], is_plain=False)
 
 
 def _file_lines(data: bytes) -> tuple[int, int]:
-    """From where to where no line at the edges is on something else than files."""
+    """The part of the lines that begins and ends with one that is on a file."""
     begin, end = 0, len(data)
     while begin < end and not data.startswith(_STARTS, begin):
         begin = data.find(b"\n", begin) + 1 or end

@@ -33,7 +33,7 @@ class StreamOffset:
 
     @property
     def place(self) -> tuple[int, bool, int]:
-        """By which offsets of one stream are in order."""
+        """The key by which offsets of one stream are in order."""
         return self.version, not self.is_starting_version, self.index
 
     def next_version(self) -> StreamOffset:

@@ -281,7 +281,7 @@ def needed_features(definition: TableDefinition) -> Iterator[str]:
 def _find_unsupported(
     definition: TableDefinition, operation: Operation, engine: Engine, table: str
 ) -> list[str]:
-    """By name: features, versions, format, types, row rules."""
+    """What is not supported, by name: features, versions, format, types, row rules."""
     found = list(unsupported_features(definition.protocol, operation, engine))
     if operation in ("vacuum", "checkpoint", "clean up", "compact"):  # which look at no rows
         return found

@@ -39,7 +39,7 @@ class SparkCondition:
 
     @property
     def text(self) -> str:
-        """In SQL, or as Spark shows the column."""
+        """The condition in SQL, or as Spark shows the column."""
         match self.given:
             case str():
                 return self.given

@@ -128,7 +128,7 @@ def read_numbered(
     adds: Sequence[AddFile],
     numbers: Sequence[int] | None = None,
 ) -> DataFrame:
-    """As `read_kept`, and where each row is, with the padding of CHAR columns.
+    """Read what `read_kept` reads, and where each row is, with the padding of CHAR columns.
 
     Behind the columns of the table stand `NUMBER`, which says what file a row is in, and `ROW`, the
     number of the row in its file, from 0.
@@ -188,7 +188,7 @@ def _groups_of_adds(
     adds: Iterable[AddFile],
     values_beside: Callable[[int, AddFile], Iterable[int | None]] = lambda _, _add: (),
 ) -> tuple[list[FileGroup], list[ChosenRows]]:
-    """As `_groups_of`; with more values that are the same for all rows of a file."""
+    """The groups of `_groups_of`, with more values that all rows of a file share."""
     time_zone, fields = session_time_zone(spark), definition.partition_fields
     by_values: dict[tuple[str | None, ...], list[tuple[str, int, int]]] = {}
     chosen: list[ChosenRows] = []

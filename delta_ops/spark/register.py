@@ -64,7 +64,7 @@ _registration = _Registration()
 
 
 def _free_lock() -> None:
-    """In a child, where a thread that holds it does not exist."""
+    """Make the lock anew in a child, where a thread that holds it does not exist."""
     _registration.lock = threading.Lock()
 
 

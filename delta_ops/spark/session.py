@@ -68,7 +68,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def session_time_zone(spark: SparkSession) -> str:
-    """In which partition values of type timestamp are read that name no zone."""
+    """The zone in which partition values of type timestamp are read that name none."""
     return spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
@@ -119,7 +119,7 @@ _overrides = _Overrides()
 
 
 def _free_lock() -> None:
-    """In a child, where a thread that holds it does not exist."""
+    """Make the lock anew in a child, where a thread that holds it does not exist."""
     _overrides.lock = threading.Lock()
 
 

@@ -241,6 +241,6 @@ class _Answers:
             return self._failure(f"{type(error).__name__}: {error}")
 
     class Java:
-        """As Py4J wants to be told."""
+        """The Java interface, as Py4J wants to be told of it."""
 
         implements = ("java.util.function.Function",)

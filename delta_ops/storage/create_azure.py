@@ -81,7 +81,7 @@ class _Blocks:
         _create(self._fs, self._path, commit)
 
     def abandon(self) -> None:
-        """Nothing: the store drops blocks that no list names."""
+        """Do nothing: the store drops blocks that no list names."""
 
 
 def _begin_upload(fs: Any, path: str, mark: str) -> Upload:

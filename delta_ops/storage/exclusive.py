@@ -136,7 +136,7 @@ def _way_by_lock(protocols: tuple[str, ...], fs: Any, uri: str, lock: Lock | Non
 
 
 def get_memory_lock() -> AbstractContextManager[object]:
-    """To be held for what must not interleave in fsspec's store in memory, one per process."""
+    """A lock for what must not interleave in fsspec's store in memory, one per process."""
     return _memory_lock
 
 

@@ -274,7 +274,7 @@ class FsspecStorage:
                 )
 
     def persist(self, paths: Iterable[str]) -> None:
-        """Nothing: an upload that these stores have confirmed is durable."""
+        """Do nothing: an upload that these stores have confirmed is durable."""
         for path in paths:
             validate(path)
 
@@ -299,7 +299,7 @@ class FsspecStorage:
         return kept
 
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:  # noqa: ARG002
-        """Nothing: where there are directories at all, `list_tree` shows none that is empty."""
+        """Delete nothing: where stores have directories, `list_tree` shows none that is empty."""
         return []
 
     @property

@@ -218,7 +218,7 @@ def _s3_endpoint(
 
 
 def _path_style(addressing: str, endpoint: str | None) -> str | None:
-    """As the client has it: a service of one's own is asked by paths."""
+    """The style of addresses as the client has it: a service of one's own is asked by paths."""
     if addressing == "auto":
         own = endpoint is None or _OWN_S3_HOST.search(urlsplit(endpoint).hostname or "")
         return None if own else "true"

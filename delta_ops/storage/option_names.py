@@ -127,7 +127,7 @@ _OUTER = frozenset({"client_kwargs", "config_kwargs"})
 
 
 def _names(*ways: tuple[str, str, _Reader]) -> dict[str, tuple[str, _Reader]]:
-    """By each of the names, of which there are several in a text."""
+    """The option by each of its names, of which there are several in a text."""
     return {name: (option, read) for option, names, read in ways for name in names.split()}
 
 

@@ -116,7 +116,7 @@ class _UploadStream(io.RawIOBase):
         return len(view)
 
     def close(self) -> None:
-        """Nothing: whether the file is complete, its writer says by returning."""
+        """Do nothing: whether the file is complete, its writer says by returning."""
 
     def finish(self, put: Callable[[bytes], None]) -> None:
         """Make the file of what was written; `put` takes it whole where it was not uploaded."""

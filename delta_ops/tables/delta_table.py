@@ -239,7 +239,7 @@ class DeltaTable:
         Args:
             isShallow: True; files are not copied.
             replace: Whether the clone may take the place of a table.
-            properties: Of the clone, beside those of this table.
+            properties: More properties of the clone, beside those of this table.
         """
         return self._clone(target, isShallow, replace, properties, None)
 
@@ -252,7 +252,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of the table at a version."""
+        """Clone the table at a version; see `clone`."""
         given.require_type(version, int, "version", "an int")
         return self._clone(target, isShallow, replace, properties, version)
 
@@ -265,7 +265,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of the table at a time, in the session's zone."""
+        """Clone the table at a time, in the session's zone; see `clone`."""
         given.require_type(timestamp, str, "timestamp", "a string")
         version = self._log.snapshot(timestamp=self._time(timestamp)).version
         return self._clone(target, isShallow, replace, properties, version)

@@ -176,7 +176,7 @@ def builder_of_merge(
     """A merge without clauses.
 
     Args:
-        alias: Of the table.
+        alias: What the table is called in conditions.
     """
     if source is None:
         raise ValueError("'source' in merge cannot be None; give a DataFrame")

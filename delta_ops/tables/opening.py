@@ -17,7 +17,7 @@ def open_log(spark: SparkSession, path: str, settings: Mapping[str, str] | None 
     """The log of a table, by the settings of Hadoop that the session has, and by more of them.
 
     Args:
-        settings: Of this table; they win.
+        settings: What was given for this table; it wins.
 
     Raises:
         InvalidRequestError: A setting is none of a file system, or has no counterpart here.

@@ -39,7 +39,7 @@ class ParsedCondition(Protocol):
 
     @property
     def text(self) -> str:
-        """In SQL."""
+        """The condition in SQL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ NAME = "\x1b[2J\x9b7m\x7f\u202e\u200b\u034f[red]x[/]é"
 """A name that Delta allows: clears the screen, turns the colours round, the writing too, is markup;
 marks that cannot be seen, and a letter that is to be seen."""
 TEXT = f"{NAME}\x1b]0;title\x07\n\r\t\u2028"
-"""The same, the title of the window, and ends of lines."""
+"""The name, the title of the window, and ends of lines."""
 SHOWN = r"\x1b[2J\x9b7m\x7f\u202e\u200b\u034f[red]x[/]é"
 """What is to be seen of the name."""
 PLACE = f"t{NAME.replace('/', '')}"

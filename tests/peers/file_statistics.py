@@ -65,7 +65,7 @@ def bounds_of(
     """What the log says of each file's columns; by partition, kind and path.
 
     Args:
-        rows: Those that vectors delete are among them.
+        rows: Rows that vectors delete are among them.
         partition: The only column that the table is partitioned by, whose files are one each.
     """
     return {

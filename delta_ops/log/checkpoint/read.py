@@ -237,7 +237,7 @@ def _decoded_rows(batch: pa.RecordBatch) -> Iterator[Any]:
 
 
 def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
-    """By columns: a table may hold one identifier for each of very many sources."""
+    """Read txns by columns: a table may hold one identifier for each of very many sources."""
     present = present_rows(batch.column("txn"), "txn")
     if not len(present):
         return

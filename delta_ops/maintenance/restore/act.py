@@ -222,6 +222,6 @@ def _metrics(plan: RestorePlan, wanted: Snapshot, missing: Sequence[AddFile]) ->
 
 
 def _parameters(version: int | None, timestamp: str | datetime | None) -> dict[str, Any]:
-    """As they were asked for."""
+    """The version or time, as it was asked for."""
     text = timestamp.isoformat() if isinstance(timestamp, datetime) else timestamp
     return {"version": None if version is None else index(version), "timestamp": text}

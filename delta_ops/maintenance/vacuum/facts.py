@@ -145,7 +145,7 @@ def _other_names(paths: Set[str], listing: TableListing) -> frozenset[str]:
 
 
 def _other_places(paths: Set[str], listing: TableListing) -> frozenset[str]:
-    """As `_other_names`, of files and directories."""
+    """Other places of these files and of their directories, as `_other_names` finds them."""
     if not paths:
         return frozenset()
     names = {info.path for info in listing.files}

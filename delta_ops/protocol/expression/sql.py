@@ -189,7 +189,7 @@ def _arguments(node: exp.Expr) -> list[str]:
 
 
 def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[Node]:
-    """From left to right; a loop, since sqlglot nests thousands of them to the left."""
+    """Operands from left to right; by a loop, since sqlglot nests thousands to the left."""
     operands: list[Node] = []
     while isinstance(node, kind):
         operands.append(_node(node.expression))

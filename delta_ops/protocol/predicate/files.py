@@ -29,7 +29,7 @@ Partitions = Mapping[str, PartitionColumn]
 
 
 def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
-    """By file: false only if for no row of it the predicate is true.
+    """For each file, false only if for no row of it the predicate is true.
 
     Args:
         predicate: As `resolve` returns it.
@@ -53,7 +53,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
 
 
 def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
-    """By file: true only if for every row of it the predicate is true.
+    """For each file, true only if for every row of it the predicate is true.
 
     Bounds count only where they are values of the file's rows, not rounded or cut ones: who removes
     a file without reading it must not depend on how its writer rounds.

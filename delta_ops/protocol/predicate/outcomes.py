@@ -40,7 +40,7 @@ Domains = Mapping[ColumnPath, Domain]
 
 
 class Outcomes(NamedTuple):
-    """By file."""
+    """What a predicate may come to, for each file."""
 
     can_be_true: pa.BooleanArray
     can_be_false: pa.BooleanArray

@@ -157,7 +157,7 @@ def _predicate(node: exp.Expr) -> Predicate:
 
 
 def _operands(node: exp.Expr, kind: type[exp.And] | type[exp.Or]) -> list[Predicate]:
-    """From left to right; a loop, since sqlglot nests thousands of them to the left."""
+    """Operands from left to right; by a loop, since sqlglot nests thousands to the left."""
     operands: list[Predicate] = []
     while isinstance(node, kind):
         operands.append(_predicate(node.expression))

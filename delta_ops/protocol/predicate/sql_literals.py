@@ -107,7 +107,7 @@ def excerpt(text: str) -> str:
 
 
 def _number(node: exp.Literal) -> Any:
-    """As Spark types it: an exponent makes a DOUBLE, a point alone a DECIMAL."""
+    """The number as Spark types it: an exponent makes a DOUBLE, a point alone a DECIMAL."""
     text = node.name
     is_exact = _INTEGER.fullmatch(text) or _DECIMAL.fullmatch(text)
     if is_exact and len(text.replace(".", "").lstrip("0")) <= MAX_DECIMAL_PRECISION:
