@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.servers.s3",
     "tests.servers.gcs",
     "tests.servers.azure",
+    "tests.servers.postgres",
     "tests.peers.delta_spark",
     "tests.spark.ways_of_writing",
 ]
