@@ -14,9 +14,8 @@ from delta_ops import DeltaLog, col
 from delta_ops.arrow.scan import read_kept
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.log.checksum import validate_checksum
-from delta_ops.maintenance import backfill_statistics, vacuum
+from delta_ops.maintenance import vacuum
 from delta_ops.protocol.row_tracking import row_columns
-from delta_ops.transaction import change_type, cluster_by, set_default, set_properties
 from tests.faulty_storage import copies_of, crashes
 from tests.tables import rows
 
@@ -115,39 +114,4 @@ def test_a_kill_leaves_the_rows_of_before_or_after(
         validate_checksum(log.snapshot())
         vacuum(log, clock=lambda: system_clock() + 30 * DAY_MS)
         assert rows_of(log) == AFTER[change], where
-    assert seen == {1, 2}
-
-
-def give_a_default(log: DeltaLog) -> Any:
-    return set_default(log, "p", "'new'", txn=TXN)
-
-
-def widen(log: DeltaLog) -> Any:
-    return change_type(log, "id", "decimal(22,0)", txn=TXN)
-
-
-def cluster(log: DeltaLog) -> Any:
-    return cluster_by(log, ["p"], txn=TXN)
-
-
-@pytest.mark.parametrize("change", [give_a_default, widen, cluster, backfill_statistics])
-def test_a_kill_leaves_the_table_changed_or_not(
-    tmp_path: Path, change: Callable[[DeltaLog], Any]
-) -> None:
-    root = tmp_path / "table"
-    properties = {"delta.enableTypeWidening": "true", "delta.dataSkippingNumIndexedCols": "0"}
-    da.write(root, pa.table({"id": [1], "p": ["a"]}), configuration=properties)
-    set_properties(root, {"delta.dataSkippingNumIndexedCols": "1"})
-    fresh = copies_of(root, tmp_path)
-    seen = set()
-    for where, left in crashes(fresh, lambda storage: change(DeltaLog("", storage=storage))):
-        log = DeltaLog("", storage=left)
-        version = log.snapshot().version
-        seen.add(version)
-        assert version in (1, 2), where
-        change(log)
-        change(log)
-        assert log.snapshot().version == 2, where
-        assert da.to_table(log)["p"].to_pylist() == ["a"], where
-        validate_checksum(log.snapshot())
     assert seen == {1, 2}
