@@ -37,23 +37,35 @@ class Command:
     """Whether deltalake can read the table, before and after."""
     is_slow: bool = False
     """Whether its search is for the long proofs."""
+    reads_files: bool = False
+    """Whether it needs the list of the table's files, or their rows."""
 
 
-def rows_from(first: int, **more: Any) -> pa.Table:
-    """Two rows of the table."""
-    ids = pa.array([first, first + 1], pa.int64())
-    struct = pa.array([{"x": 1, "y": "a"}] * 2, pa.struct([("x", pa.int64()), ("y", pa.string())]))
-    return pa.table({"id": ids, "p": ["a", "b"], "s": struct, "v": [0.5, None], **more})
+def rows_from(first: int, count: int = 2, **more: Any) -> pa.Table:
+    """Rows of the table, two of them or more, each of a partition of its own."""
+    ids = pa.array(range(first, first + count), pa.int64())
+    of_struct = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    struct = pa.array([{"x": 1, "y": "a"}] * count, of_struct)
+    values = [0.5, *([None] * (count - 1))]
+    parts = [chr(ord("a") + number) for number in range(count)]
+    return pa.table({"id": ids, "p": parts, "s": struct, "v": values, **more})
 
 
-def prepared(root: Path, command: Command) -> Path:
-    """A directory with the table on which a command is run."""
+def prepared(root: Path, command: Command, *, interval: str = "2", count: int = 2) -> Path:
+    """A directory with the table on which a command is run.
+
+    Args:
+        root: Where it shall be.
+        command: The command.
+        interval: After how many commits there is a checkpoint.
+        count: Files of each of its two commits.
+    """
     root.mkdir()
     if command.is_new:
         return root
-    configuration = {"delta.checkpointInterval": "2", **command.properties}
-    da.write(root, rows_from(1), partition_by=["p"], configuration=configuration)
-    da.write(root, rows_from(3))
+    configuration = {"delta.checkpointInterval": interval, **command.properties}
+    da.write(root, rows_from(1, count), partition_by=["p"], configuration=configuration)
+    da.write(root, rows_from(count + 1, count))
     if command.prepare is not None:
         command.prepare(DeltaLog("", storage=open_storage(root)))
     return root
@@ -105,6 +117,7 @@ COMMANDS: Mapping[str, Command] = {
         run=lambda log: ddl.create_table(
             log, pa.schema([("other", pa.int32())]), if_exists="replace", txn=TXN
         ),
+        reads_files=True,
     ),
     "rename table": Command(
         function=ddl.rename_table, run=lambda log: ddl.rename_table(log, "orders", txn=TXN)
@@ -132,6 +145,7 @@ COMMANDS: Mapping[str, Command] = {
         function=ddl.set_properties,
         run=lambda log: ddl.set_properties(log, {"delta.enableRowTracking": "true"}, txn=TXN),
         prepare=_give_ids,
+        reads_files=True,
     ),
     "upgrade to column mapping": Command(
         function=ddl.set_properties,
@@ -180,6 +194,7 @@ COMMANDS: Mapping[str, Command] = {
     "add constraint": Command(
         function=ddl.add_constraint,
         run=lambda log: ddl.add_constraint(log, "positive", "id > 0", txn=TXN),
+        reads_files=True,
     ),
     "drop constraint": Command(
         function=ddl.drop_constraint,
@@ -187,7 +202,8 @@ COMMANDS: Mapping[str, Command] = {
         prepare=lambda log: ddl.add_constraint(log, "positive", "id > 0"),
     ),
     "set not null": Command(
-        function=ddl.set_not_null, run=lambda log: ddl.set_not_null(log, "id", txn=TXN)
+        function=ddl.set_not_null, run=lambda log: ddl.set_not_null(log, "id", txn=TXN),
+        reads_files=True,
     ),
     "drop not null": Command(
         function=ddl.drop_not_null,
@@ -208,23 +224,26 @@ COMMANDS: Mapping[str, Command] = {
         prepare=_leave_v2_checkpoints,
         deltalake=False,
         is_slow=True,
+        reads_files=True,
     ),
     "drop deletion vectors with their history": Command(
         function=ddl.drop_feature,
         run=lambda log: ddl.drop_feature(log, "deletionVectors", True, txn=TXN),
         properties={"delta.enableDeletionVectors": "true"},
         prepare=_leave_vectors,
+        reads_files=True,
     ),
     "upgrade protocol": Command(
         function=ddl.upgrade_protocol,
         run=lambda log: ddl.upgrade_protocol(log, 2, 5, txn=TXN),
     ),
-    "symlink manifest": Command(function=ddl.generate_manifest, run=ddl.generate_manifest),
+    "symlink manifest": Command(function=ddl.generate_manifest, run=ddl.generate_manifest, reads_files=True),
     "backfill statistics": Command(
         function=backfill_statistics,
         run=backfill_statistics,
         properties={"delta.dataSkippingNumIndexedCols": "0"},
         prepare=lambda log: ddl.set_properties(log, {"delta.dataSkippingNumIndexedCols": "9"}),
+        reads_files=True,
     ),
     "write, mode append and merge of the schema": Command(
         function=da.write,

@@ -20,6 +20,8 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
 from delta_ops.spark.analysis import analyze, reason_of
 from delta_ops.spark.expressions import parse_physical_text, physical_text
+from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.partition_text import is_nan_partition
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 from delta_ops.spark.table_columns import Misfit, fit_value
 
@@ -59,14 +61,14 @@ def assigned_columns(given: Mapping[str, Any], schema: StructType, table: str) -
 
 
 def fit_values(
-    columns: Mapping[str, Column], rows: DataFrame, schema: StructType, table: str
+    columns: Mapping[str, Column], rows: DataFrame, definition: TableDefinition, table: str
 ) -> Assigned:
     """Values in the types of the table's columns.
 
     Args:
         columns: By names that the table has.
         rows: With the columns that the values are made of.
-        schema: The table's.
+        definition: The table's.
         table: For messages.
 
     Raises:
@@ -86,8 +88,11 @@ def fit_values(
         # Texts of a table compare by their bytes.
         is_collated = " collate " in as_made.dataType.simpleString()
         value = column.cast(plain) if is_collated else column
-        values[name], misfit = fit_value(value, field.data_type, find_field(schema, name), table)
+        wanted = find_field(definition.schema, name)
+        values[name], misfit = fit_value(value, field.data_type, wanted, table)
         misfits += [misfit] if misfit else []
+        if name in definition.partition_columns and (nan := is_nan_partition(values[name], wanted)):
+            misfits.append(nan)
     return Assigned(values, misfits)
 
 

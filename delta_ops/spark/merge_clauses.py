@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
 from delta_ops.spark.conditions import SparkCondition, is_true, validate_condition
 from delta_ops.spark.expressions import named_column, quote
@@ -76,18 +77,21 @@ class Sides:
         return sf.col(f"{quote(self.target_alias)}.{quote(name)}")
 
 
-def plan_clause(clause: Clause, sides: Sides, wanted: StructType, table: str) -> PlannedClause:
+def plan_clause(
+    clause: Clause, sides: Sides, definition: TableDefinition, table: str
+) -> PlannedClause:
     """The clause with its names found.
 
     Args:
         clause: As given.
         sides: The columns of both.
-        wanted: The columns of the table as the merge leaves it.
+        definition: The table as the merge leaves it.
         table: For messages.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
     """
+    wanted = definition.schema
     rows = sides.rows_of(clause.occasion)
     if clause.predicate is not None:
         validate_condition(clause.predicate, rows, table)
@@ -99,7 +103,7 @@ def plan_clause(clause: Clause, sides: Sides, wanted: StructType, table: str) ->
         else:
             values = given_values(clause, sides.target_alias, wanted)
             columns = assigned_columns(values, wanted, table)
-        assigned = fit_values(columns, rows, wanted, table)
+        assigned = fit_values(columns, rows, definition, table)
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,

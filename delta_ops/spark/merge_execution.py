@@ -196,7 +196,7 @@ def _plan(
         source_schema=source_schema,
     )
     validate_condition(request.predicate, sides.rows_of("matched"), table)
-    planned = [plan_clause(each, sides, definition.schema, table) for each in clauses]
+    planned = [plan_clause(each, sides, definition, table) for each in clauses]
     of_rows = [
         each
         for occasion in ("matched", "not matched by source")

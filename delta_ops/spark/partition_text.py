@@ -88,6 +88,19 @@ def partition_text_checks(
         )
 
 
+def is_nan_partition(value: Column, field: StructField) -> tuple[Column, str] | None:
+    """Whether a new value of a partition column is NaN, and what to say of it.
+
+    Rows of such a partition that is there can still be changed and deleted.
+    """
+    if field.data_type not in (FLOAT, DOUBLE):
+        return None
+    return sf.coalesce(sf.isnan(value), sf.lit(False)), (
+        f"partition column {field.name!r} has the value NaN, of which engines disagree whether it "
+        "equals itself; make it null, or leave the row out"
+    )
+
+
 def partition_values_of(
     segments: Sequence[str], fields: Sequence[StructField], names: Mapping[str, str]
 ) -> Mapping[str, str | None]:

@@ -105,7 +105,7 @@ def update(
     columns = assigned_columns(strip_alias(assignments, target_alias, schema), schema, table)
     validate_assigned(columns, schema, table)
     empty = condition.apply_alias(spark.createDataFrame([], spark_schema_from_schema(schema)))
-    assigned = fit_values(columns, empty, schema, table)
+    assigned = fit_values(columns, empty, snapshot.definition, table)
     planned = _Update(spark, snapshot, condition, assigned, empty)
     change = RowChange(
         operation="UPDATE",

@@ -33,8 +33,9 @@ from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.data_files import TableTarget, discard, write_rows
-from delta_ops.spark.expressions import matches
+from delta_ops.spark.expressions import matches, named_column
 from delta_ops.spark.missing_columns import complete
+from delta_ops.spark.partition_text import is_nan_partition
 from delta_ops.spark.places import reach
 from delta_ops.spark.read import read_files, read_kept
 from delta_ops.spark.row_checks import RowCheck, checked_rules, expression_checks, null_checks
@@ -198,7 +199,11 @@ class SparkWrite:
         transaction, definition = self._transaction, self._transaction.definition
         table = transaction.log.uri
         rows = complete(self._df, definition, transaction.clock(), table)
-        checks = [*rows.checks, *_match_checks(must_match, definition.schema)]
+        checks = [
+            *rows.checks,
+            *_match_checks(must_match, definition.schema),
+            *_nan_checks(definition),
+        ]
         staged, figures = self._stage(rows.frame, definition, checks, rows.figures)
         return replace(staged, counted=rows.counted_values(figures))
 
@@ -280,6 +285,12 @@ def _is_nested(data_type: spark_types.DataType) -> bool:
     return isinstance(
         data_type, spark_types.StructType | spark_types.ArrayType | spark_types.MapType
     )
+
+
+def _nan_checks(definition: TableDefinition) -> Iterator[RowCheck]:
+    for each in definition.partition_fields:
+        if found := is_nan_partition(named_column(each.name), each):
+            yield RowCheck(num_broken=sf.count_if(found[0]), message=found[1])
 
 
 def _match_checks(must_match: Predicate | None, schema: StructType) -> Iterator[RowCheck]:

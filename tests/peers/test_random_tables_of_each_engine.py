@@ -127,7 +127,8 @@ def is_for_partitions(value: Any) -> bool:
     """Whether every engine can name a directory by a value and find the value again.
 
     Names of files have 255 bytes; bytes that are no text, and the character NUL, are refused by
-    Spark; an empty text is null to all but deltalake; zero has one sign there. delta-spark writes a
+    Spark; an empty text is null to all but deltalake; zero has one sign there; NaN is refused by us.
+    delta-spark writes a
     moment by the clock of its session, on which one hour in autumn is there twice.
     """
     match value:
@@ -138,7 +139,7 @@ def is_for_partitions(value: Any) -> bool:
             in_bytes = value if isinstance(value, bytes) else value.encode()
             return 0 < len(value) < 16 and not {0, 255} & set(in_bytes)
         case float():
-            return repr(value) != "-0.0"
+            return repr(value) not in ("-0.0", "nan")
     return True
 
 

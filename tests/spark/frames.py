@@ -41,6 +41,17 @@ def files_under(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
+def make_nan(root: Path, column: str, text: str) -> None:
+    """Make a partition of the first commit one of NaN, as only other engines write it."""
+    for directory in [*root.rglob(f"{column}={text}")]:
+        directory.rename(directory.with_name(f"{column}=NaN"))
+    commit = root / "_delta_log" / f"{0:020}.json"
+    said = commit.read_text().replace(f"{column}={text}", f"{column}=NaN")
+    commit.write_text(said.replace(f'"{column}":"{text}"', f'"{column}":"NaN"'))
+    for checksum in (root / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+
+
 def _to_utc_type(data_type: pa.DataType) -> pa.DataType:
     """The type with its times in UTC, and null where Spark says that nothing is."""
     if pt.is_struct(data_type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from delta_ops.protocol.schema import STRING, StructField, find_field
 from delta_ops.spark import file_index
 from delta_ops.spark.file_index import IndexUnavailableError
 from delta_ops.spark.partition_text import partition_text_checks
-from tests.spark.frames import files_under, rows_of
+from tests.spark.frames import files_under, make_nan, rows_of
 from tests.tables import rows, rows_by_deltalake, rows_by_polars
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
@@ -32,8 +33,8 @@ VALUES = {
     "large numbers": "-9223372036854775808, 9223372036854775807, null",
     "decimals": "12.340BD, 0.001BD, 99999.999BD, null",
     "tiny decimals": "cast(1E-9BD as decimal(18,9)), cast(0 as decimal(18,9)), null",
-    "doubles": "1.5D, 2E-3D, 1E23D, 4.9E-324D, double('NaN'), double('-Infinity'), -0.0D, null",
-    "floats": "float('1.1'), float('1E10'), float('NaN'), null",
+    "doubles": "1.5D, 2E-3D, 1E23D, 4.9E-324D, -7.25D, double('-Infinity'), -0.0D, null",
+    "floats": "float('1.1'), float('1E10'), float('-7.25'), null",
     "booleans": "true, false, null",
     "dates": "date'0001-01-01', date'9999-12-31', date'2024-02-29', null",
     "timestamps": (
@@ -76,6 +77,9 @@ def test_partition_values_of_every_type_come_back_in_every_engine(
     frame = frame_of(in_new_york, VALUES[kind])
     expected = rows_of(frame)
     ds.write(frame, tmp_path, partition_by=["p"])
+    if "-7.25" in VALUES[kind]:
+        make_nan(tmp_path, "p", "-7.25")
+        expected = [row | ({"p": math.nan} if row["p"] == -7.25 else {}) for row in expected]
     assert repr(rows(da.to_table(DeltaLog(tmp_path)))) == repr(expected).replace("-0.0", "0.0")
     expected = rows(da.to_table(DeltaLog(tmp_path)))
     assert repr(rows_of(ds.read(in_new_york, tmp_path))) == repr(expected)
@@ -95,6 +99,31 @@ def test_the_log_has_the_texts_that_the_arrow_engine_writes(
     data_type = find_field(snapshot.schema, "p").data_type
     texts = {serialize(row["p"], data_type) for row in da.to_table(snapshot).to_pylist()}
     assert {add.partition_values["p"] for add in snapshot.add_files()} == texts
+
+
+def test_nan_is_refused_as_a_new_partition(tmp_path: Path, spark: SparkSession) -> None:
+    nan, one = (frame_of(spark, f"double('{value}'), 1D") for value in ("NaN", "-7.25"))
+    refused = pytest.raises(InvalidRequestError, match=r"'p' has the value NaN.*rows: 1")
+    with refused:
+        ds.write(nan, tmp_path, partition_by=["p"])
+    assert files_under(tmp_path) == set()
+    ds.write(one, tmp_path, partition_by=["p"])
+    make_nan(tmp_path, "p", "-7.25")
+    before = files_under(tmp_path)
+    with refused:
+        ds.write(nan, tmp_path, "overwrite")
+    with refused:
+        ds.update(spark, tmp_path, {"p": "double('NaN')"}, "id = 1")
+    with refused:
+        merge = ds.merge(
+            tmp_path, nan.select(sf.col("id") + 5, "p").toDF("id", "p"), "target.id = source.id"
+        )
+        merge.when_not_matched_insert_all().execute()
+    assert files_under(tmp_path) == before
+    # Rows of such a partition that is there are changed and leave it.
+    ds.update(spark, tmp_path, {"id": "id + 7"}, "p = double('NaN')")
+    ds.update(spark, tmp_path, {"p": "3D"}, "id = 7")
+    assert rows_of(ds.read(spark, tmp_path)) == [{"id": 1, "p": 1.0}, {"id": 7, "p": 3.0}]
 
 
 @pytest.mark.parametrize("empty", ["''", "X''"])

@@ -1,0 +1,59 @@
+"""A change of what a table is asks for no file of it, so that it costs the same whatever there are."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from delta_ops import DeltaLog, ddl
+from delta_ops.maintenance import create_checkpoint
+from delta_ops.storage import open_storage
+from tests.commands import COMMANDS, prepared
+from tests.counting_storage import CountingStorage
+
+CHANGES = [
+    name
+    for name, command in COMMANDS.items()
+    if command.function.__name__ in ddl.__all__ and not (command.reads_files or command.is_new)
+]
+OPENING = {"_last_checkpoint", "_delta_log"}
+
+
+def without_files(root: Path) -> int:
+    """Leave of a table its last version, as a V2 checkpoint whose sidecars are gone; the version."""
+    create_checkpoint(root)
+    version, directory = DeltaLog(root).snapshot().version, root / "_delta_log"
+    shutil.rmtree(directory / "_sidecars")
+    for name in range(version):
+        (directory / f"{name:020}.json").unlink()
+    for place in root.glob("p=*"):
+        shutil.rmtree(place)
+    return version
+
+
+@pytest.mark.parametrize("has_checksum", [True, False], ids=["a checksum", "no checksum"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_opens_no_list_of_files(tmp_path: Path, name: str, has_checksum: bool) -> None:
+    command = COMMANDS[name]
+    with_sidecars = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1000"}
+    command = replace(command, properties={**command.properties, **with_sidecars})
+    version = without_files(prepared(tmp_path / "t", command))
+    if not has_checksum:
+        for checksum in (tmp_path / "t").rglob("*.crc"):
+            checksum.unlink()
+    calls: list[tuple[str, str]] = []
+
+    def note(_number: int, method: str, path: str, when: str) -> None:
+        if when == "before":
+            calls.append((method, path.rpartition("/")[2]))
+
+    storage = CountingStorage(open_storage(tmp_path / "t"), note)
+    assert command.run(DeltaLog("", storage=storage)).version == version + 1
+    print(name, has_checksum, calls)
+    creates = [path for method, path in calls if method.startswith("create")]
+    assert creates[:1] == [f"{version + 1:020}.json"]
+    assert len(creates) == 1 + has_checksum
+    assert len(calls) <= 11
