@@ -29,6 +29,7 @@ import delta_ops.arrow as da
 from benchmarks.dml import CASES, make_table, source_of
 from benchmarks.vacuum import s3_server
 from delta_ops import col, ddl, parse_expression
+from delta_ops.storage import open_storage
 from tests.servers.s3 import S3Server, kinds
 
 COUNTED = ("LIST", "HEAD", "GET", "PUT", "POST", "DELETE")
@@ -94,8 +95,6 @@ def on_s3(table: Path) -> Iterator[tuple[S3Server, str]]:
 
 def size_of(server: S3Server, place: str) -> int:
     """Bytes of all objects of a table."""
-    from delta_ops.storage import open_storage
-
     storage = open_storage(f"s3://{place}", server.storage_options)
     return sum(info.size for info in storage.list_tree(""))
 
@@ -104,6 +103,7 @@ def run(call: str, table: str, source: pa.Table | None, *, is_peer: bool) -> flo
     """Make a call of `benchmarks.dml`; the seconds that it took."""
 
     def merge() -> Any:
+        assert source is not None
         if is_peer:
             return DeltaTable(table).merge(
                 source, "target.id = source.id", source_alias="source", target_alias="target"

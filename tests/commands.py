@@ -28,7 +28,7 @@ class Command:
     function: Callable[..., Any]
     run: Callable[[DeltaLog], Any]
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Of the table that is there; a commit in two is followed by a checkpoint."""
+    """Properties of the table that is there, where every second commit makes a checkpoint due."""
     prepare: Callable[[DeltaLog], Any] | None = None
     """What is done to that table of two commits first."""
     is_new: bool = False
@@ -202,7 +202,8 @@ COMMANDS: Mapping[str, Command] = {
         prepare=lambda log: ddl.add_constraint(log, "positive", "id > 0"),
     ),
     "set not null": Command(
-        function=ddl.set_not_null, run=lambda log: ddl.set_not_null(log, "id", txn=TXN),
+        function=ddl.set_not_null,
+        run=lambda log: ddl.set_not_null(log, "id", txn=TXN),
         reads_files=True,
     ),
     "drop not null": Command(
@@ -237,7 +238,9 @@ COMMANDS: Mapping[str, Command] = {
         function=ddl.upgrade_protocol,
         run=lambda log: ddl.upgrade_protocol(log, 2, 5, txn=TXN),
     ),
-    "symlink manifest": Command(function=ddl.generate_manifest, run=ddl.generate_manifest, reads_files=True),
+    "symlink manifest": Command(
+        function=ddl.generate_manifest, run=ddl.generate_manifest, reads_files=True
+    ),
     "backfill statistics": Command(
         function=backfill_statistics,
         run=backfill_statistics,

@@ -18,9 +18,9 @@ from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import analyze, reason_of
 from delta_ops.spark.expressions import parse_physical_text, physical_text
-from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.partition_text import is_nan_partition
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 from delta_ops.spark.table_columns import Misfit, fit_value

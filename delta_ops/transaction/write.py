@@ -24,10 +24,13 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.column_ids import assign_column_ids
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import FEATURES, Engine
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
 from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
     StructType,
@@ -331,11 +334,29 @@ def _overwrite_metadata(
         configuration=current.metadata.configuration,
         created_ms=0,
     )
+    _validate_constraints(schema, current, table)
     return replace(
         current.metadata,
         schema_string=made.schema_string,
         partition_columns=made.partition_columns,
     )
+
+
+def _validate_constraints(schema: StructType, current: TableDefinition, table: str) -> None:
+    """Refuse to lose a column of a constraint; of one that our SQL cannot read, the engine will."""
+    for rule in current.row_rules:
+        if not isinstance(rule, Check):
+            continue
+        try:
+            used = columns_of(parse_expression(rule.expression).root)
+        except InvalidRequestError:
+            continue
+        for each in used:
+            if each.path[0].lower() not in schema.fields_by_lower_name:
+                raise InvalidRequestError(
+                    f"{table}: the data have no column {each.path[0]}, which is used by "
+                    f"{rule} ({rule.expression}); give it, or drop the constraint first"
+                )
 
 
 def _partition_column(schema: StructType, name: str, table: str) -> str:

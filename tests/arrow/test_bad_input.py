@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import ddl, parse_expression
+from delta_ops import DeltaLog, ddl, parse_expression
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import LONG, VARIANT, MapType, StructField, StructType
 
@@ -192,3 +192,28 @@ def test_a_generated_column_takes_no_other_value(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="generated column g"):
         da.update(tmp_path, {"g": "7"})
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_column_of_a_constraint_is_not_lost_by_an_overwrite(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    ddl.add_constraint(tmp_path, "positive", "X > 0")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InvalidRequestError, match=r"no column X, .*constraint positive \(X > 0\)"):
+        da.write(tmp_path, pa.table({"id": [1]}), "overwrite", overwrite_schema=True)
+    assert sorted(tmp_path.rglob("*")) == before
+    da.write(tmp_path, pa.table({"x": [2]}), "overwrite", overwrite_schema=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"merge_schema": True}, id="merged"),
+        pytest.param({"mode": "overwrite", "overwrite_schema": True}, id="overwritten"),
+    ],
+)
+def test_a_default_does_not_come_with_data(tmp_path: Path, options: dict[str, Any]) -> None:
+    da.write(tmp_path, ROWS, configuration={"delta.feature.allowColumnDefaults": "supported"})
+    field = pa.field("d", pa.int64(), metadata={"CURRENT_DEFAULT": "id + 1"})
+    schema = pa.schema([("id", pa.int32()), field])
+    da.write(tmp_path, pa.table([[1], [2]], schema=schema), **options)
+    assert "CURRENT_DEFAULT" not in DeltaLog(tmp_path).snapshot().metadata.schema_string

@@ -127,9 +127,9 @@ def is_for_partitions(value: Any) -> bool:
     """Whether every engine can name a directory by a value and find the value again.
 
     Names of files have 255 bytes; bytes that are no text, and the character NUL, are refused by
-    Spark; an empty text is null to all but deltalake; zero has one sign there; NaN is refused by us.
-    delta-spark writes a
-    moment by the clock of its session, on which one hour in autumn is there twice.
+    Spark; an empty text is null to all but deltalake; zero has one sign there; NaN we refuse.
+    delta-spark writes a moment by the clock of its session, on which one hour in autumn is there
+    twice.
     """
     match value:
         case datetime(tzinfo=tzinfo) if tzinfo is not None and 1900 < value.year < 2100:
