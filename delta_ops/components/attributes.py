@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from delta_ops.components.asset_keys import is_nameable
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
-from delta_ops.orchestration._dagster_compat import yaml_place
+from delta_ops.orchestration.dagster_compat import yaml_place
 from delta_ops.orchestration.storage_options import config_options, shows_secret
 from delta_ops.storage.paths import split_uri
 

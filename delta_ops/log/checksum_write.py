@@ -59,6 +59,7 @@ from delta_ops.protocol.file_names import (
 )
 from delta_ops.protocol.file_size_histogram import histogram_to_json
 from delta_ops.protocol.json_codec import json_body
+from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS, is_on
 from delta_ops.storage import Storage
 
 T = TypeVar("T")
@@ -70,7 +71,6 @@ MAX_TRANSACTIONS = 100
 MAX_DOMAINS = 10
 """More are left out altogether, as the reference does: a list that is there is complete."""
 _RETENTION = "delta.setTransactionRetentionDuration"
-_IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def next_checksum(
     figures = changed_figures(summary.figures, by_path, known)
     info = _last_action(others, CommitInfo)
     timestamp = info.values.get("inCommitTimestamp") if info else None
-    is_timed = metadata.configuration.get(_IN_COMMIT_TIMESTAMPS, "").lower() == "true"
+    is_timed = is_on(IN_COMMIT_TIMESTAMPS, metadata.configuration)
     if figures is None or (is_timed and type(timestamp) is not int):
         return None
     expire = any(_RETENTION in m.configuration for m in (metadata, before and before.metadata) if m)

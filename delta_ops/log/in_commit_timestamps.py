@@ -15,6 +15,7 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.logged_commits import LoggedCommit
 from delta_ops.log.segment import LogListing
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS, is_on
 
 _FIRST_LINE_BYTES = 64 << 10
 
@@ -34,7 +35,7 @@ def in_commit_enablement(snapshot: Snapshot) -> Enablement | None:
         LogCorruptError: The table's properties give no numbers for it.
     """
     configuration = snapshot.metadata.configuration
-    if configuration.get("delta.enableInCommitTimestamps", "").lower() != "true":
+    if not is_on(IN_COMMIT_TIMESTAMPS, configuration):
         return None
     names = ("EnablementVersion", "EnablementTimestamp")
     # Without them, every commit of the table has one.

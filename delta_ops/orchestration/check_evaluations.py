@@ -14,8 +14,8 @@ import dagster as dg
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport
 from delta_ops.maintenance.due import Measure
-from delta_ops.orchestration._dagster_compat import latest_check_verdicts
 from delta_ops.orchestration.check_results import Cure, failed_result, finding_result
+from delta_ops.orchestration.dagster_compat import latest_check_verdicts
 from delta_ops.orchestration.tables import TableRef
 
 

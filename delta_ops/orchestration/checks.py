@@ -22,10 +22,10 @@ from delta_ops.maintenance import (
 from delta_ops.maintenance.due import Measure
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
-from delta_ops.orchestration._dagster_compat import code_location
 from delta_ops.orchestration.card import table_card
 from delta_ops.orchestration.check_ops import TableChecks, check_op
 from delta_ops.orchestration.check_results import LOST, Cure, failed_result, finding_result
+from delta_ops.orchestration.dagster_compat import code_location
 from delta_ops.orchestration.policy_choice import PolicyJobs, choose_policy, jobs_of
 from delta_ops.orchestration.tables import TableRef
 

@@ -11,7 +11,7 @@ import dagster as dg
 
 from delta_ops.errors import VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.changes import rows_changed
 from delta_ops.orchestration.metadata import table_version
 

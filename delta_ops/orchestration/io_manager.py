@@ -46,7 +46,7 @@ from pydantic import Field
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.column_lineage import remember_input
 from delta_ops.orchestration.input_versions import input_snapshot
 from delta_ops.orchestration.output_partitions import (

@@ -27,8 +27,8 @@ from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.fleet import failure_of
-from delta_ops.orchestration._dagster_compat import sensor_location
 from delta_ops.orchestration.check_evaluations import SeenTable, changed_evaluations
+from delta_ops.orchestration.dagster_compat import sensor_location
 from delta_ops.orchestration.maintenance_jobs import LOG_OPERATIONS, is_gone
 from delta_ops.orchestration.maintenance_settings import maintenance_config
 from delta_ops.orchestration.policies import MaintenancePolicy

@@ -22,7 +22,7 @@ from delta_ops.errors import DeltaOpsError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.pruning import file_view, match_files, split_by_match
-from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.column_lineage import computed_lineage, declared_lineage
 from delta_ops.orchestration.metadata import (
     commit_metadata,

@@ -27,7 +27,7 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
-from delta_ops.orchestration._dagster_compat import dagster_instance, dagster_run
+from delta_ops.orchestration.dagster_compat import dagster_instance, dagster_run
 from delta_ops.orchestration.reruns import (
     IDEMPOTENCY_TAG,
     Line,

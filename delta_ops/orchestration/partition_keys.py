@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.partition_expression import parse_expression
 from delta_ops.orchestration.partitions import partition_predicate
 from delta_ops.protocol.predicate import to_arrow

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration import _dagster_compat as compat
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.output_settings import OutputSettings, settings_from
 from delta_ops.orchestration.output_txns import (
     step_output_of_asset,

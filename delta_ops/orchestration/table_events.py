@@ -13,8 +13,8 @@ import dagster as dg
 
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.orchestration._dagster_compat import partition_tags
 from delta_ops.orchestration.changes import changes_rows
+from delta_ops.orchestration.dagster_compat import partition_tags
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.metadata import table_metadata
 from delta_ops.orchestration.told_commits import SHORT_ID, CommitRun

@@ -18,7 +18,7 @@ import dagster as dg
 
 from delta_ops.lazy import lazy
 from delta_ops.log.commit_file import Commit
-from delta_ops.orchestration._dagster_compat import asset_events_of_run
+from delta_ops.orchestration.dagster_compat import asset_events_of_run
 from delta_ops.orchestration.reruns import root_id
 
 SHORT_ID = 8

@@ -85,8 +85,8 @@ def register_type_handler(handler: TypeHandler) -> None:
             f"the type handler of {handler.name} neither writes nor reads; give to_rows, "
             "from_table or both"
         )
-    _handlers.pop(handler.name, None)
-    _handlers[handler.name] = handler
+    handlers_by_name.pop(handler.name, None)
+    handlers_by_name[handler.name] = handler
 
 
 def rows_of(value: Any) -> Any:
@@ -102,7 +102,7 @@ def rows_of(value: Any) -> Any:
         return value
     if hasattr(value, "__arrow_c_stream__"):
         return _reader_of_stream(value)
-    known = ", ".join(each.name for each in _handlers.values() if each.to_rows)
+    known = ", ".join(each.name for each in handlers_by_name.values() if each.to_rows)
     raise InvalidRequestError(
         f"a value of type {_name(type(value))} is no rows; return one of {known} or anything with "
         "__arrow_c_stream__, or tell how by register_type_handler"
@@ -129,7 +129,7 @@ def value_of_table(wanted: Any, read: TableRead) -> Any:
         return read.snapshot
     handler = _find_handler(wanted) if isinstance(wanted, type) else None
     if handler is None or handler.from_table is None:
-        known = ", ".join(each.name for each in _handlers.values() if each.from_table)
+        known = ", ".join(each.name for each in handlers_by_name.values() if each.from_table)
         shown = _name(wanted) if isinstance(wanted, type) else str(wanted)
         raise InvalidRequestError(
             f"{read.log.uri}: an input cannot be annotated with {shown}; choose one of {known}, "
@@ -159,7 +159,7 @@ def _drop_none(annotation: Any) -> Any:
 
 
 def _find_handler(wanted: type) -> TypeHandler | None:
-    by_class = {_class_of(each): each for each in _handlers.values()}
+    by_class = {_class_of(each): each for each in handlers_by_name.values()}
     return next((by_class[base] for base in wanted.__mro__ if base in by_class), None)
 
 
@@ -316,5 +316,5 @@ def _itself(value: Any) -> Any:
     return value
 
 
-_handlers: dict[str, TypeHandler] = {each.name: each for each in _initial_handlers()}
+handlers_by_name: dict[str, TypeHandler] = {each.name: each for each in _initial_handlers()}
 """By the name of their class; of several for one class, the last counts."""

@@ -27,6 +27,7 @@ from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
 from delta_ops.protocol.column_mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.known_properties import CHANGE_DATA_FEED, is_on
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -43,7 +44,6 @@ CHANGE_TYPE = StructField(CHANGE_TYPE_COLUMN, STRING)
 COMMIT_VERSION = StructField("_commit_version", LONG)
 COMMIT_TIMESTAMP = StructField("_commit_timestamp", TIMESTAMP)
 _OF_CHANGES = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
-_ENABLED = "delta.enableChangeDataFeed"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -236,10 +236,10 @@ class ChangeFeed:
 
     def _validate(self, number: int, metadata: Metadata) -> None:
         uri = self.end.uri
-        if metadata.configuration.get(_ENABLED, "").lower() != "true":
+        if not is_on(CHANGE_DATA_FEED, metadata.configuration):
             raise InvalidRequestError(
-                f"{uri}: the changes of version {number} cannot be read, because {_ENABLED} was "
-                "off; begin after it, or end before it"
+                f"{uri}: the changes of version {number} cannot be read, because "
+                f"{CHANGE_DATA_FEED.name} was off; begin after it, or end before it"
             )
         if is_mapped(metadata) and not self.definition.is_mapped:
             raise InvalidRequestError(

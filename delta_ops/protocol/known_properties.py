@@ -80,6 +80,11 @@ class Property(Generic[_T]):
             ) from error
 
 
+def is_on(flag: Property[bool], configuration: Mapping[str, str]) -> bool:
+    """Whether a flag is on, for whoever only reads: one that cannot be understood is not."""
+    return (flag.text_in(configuration) or "").strip().lower() == "true"
+
+
 APPEND_ONLY: Property[bool] = Property(
     name="delta.appendOnly",
     meaning="Rows may be added and rearranged, not changed or removed.",

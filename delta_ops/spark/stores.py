@@ -102,8 +102,8 @@ public class StoreClients {
 """
 
 
-class _Known:
-    """What a context has been told."""
+class KnownStores:
+    """What a context has been told of stores."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -114,7 +114,12 @@ class _Known:
         """Buckets of which it is known whether a session configures them itself."""
 
 
-_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+known_by_context: weakref.WeakKeyDictionary[Any, KnownStores] = weakref.WeakKeyDictionary()
+
+
+def known_stores(spark: SparkSession) -> KnownStores:
+    """What the context of a session has been told of stores."""
+    return known_by_context.setdefault(spark.sparkContext, KnownStores())
 
 
 def root_of(storage: Readable) -> str | None:
@@ -143,7 +148,7 @@ def reach(spark: SparkSession, storage: Readable, place: str) -> None:
     if is_connect(spark):
         _look_from_server(spark, root, storage.uri, place)
         return
-    known = _known.setdefault(spark.sparkContext, _Known())
+    known = known_stores(spark)
     with known.lock:
         seen = known.seen.setdefault(spark, set())
         if root not in seen:
@@ -160,16 +165,16 @@ def reach(spark: SparkSession, storage: Readable, place: str) -> None:
         if before == store:
             return
         _validate_change(spark, before, store, known, storage.uri)
-        _tell(spark, before, store, known)
+        put_settings(spark, before, store, known)
         try:
             _look(spark, store, storage.uri, place)
         except BaseException:
-            _tell(spark, store, before, known)
+            put_settings(spark, store, before, known)
             raise
         known.by_root[root] = store
 
 
-def _validate_configuration(spark: SparkSession, root: str, known: _Known, uri: str) -> None:
+def _validate_configuration(spark: SparkSession, root: str, known: KnownStores, uri: str) -> None:
     """Leave a bucket to a session that configures it, if it is the same for the others."""
     is_own = _is_configured(spark, root, known)
     if root in known.by_root if is_own else root in known.left:
@@ -183,7 +188,7 @@ def _validate_configuration(spark: SparkSession, root: str, known: _Known, uri: 
         known.left.add(root)
 
 
-def _is_configured(spark: SparkSession, root: str, known: _Known) -> bool:
+def _is_configured(spark: SparkSession, root: str, known: KnownStores) -> bool:
     """Whether the session has settings for the bucket that are not ours."""
     ours = {name: text for store in known.by_root.values() for name, text in store.settings.items()}
     with quiet_py4j():
@@ -216,7 +221,11 @@ def _validate_connector(spark: SparkSession, root: str, uri: str) -> None:
 
 
 def _validate_change(
-    spark: SparkSession, before: HadoopStore | None, store: HadoopStore, known: _Known, uri: str
+    spark: SparkSession,
+    before: HadoopStore | None,
+    store: HadoopStore,
+    known: KnownStores,
+    uri: str,
 ) -> None:
     cure = "use one set of options for all of them, or read each in a session of its own"
     if _is_contradicted(store, known):
@@ -243,13 +252,13 @@ def _validate_change(
     )
 
 
-def _is_contradicted(store: HadoopStore, known: _Known) -> bool:
+def _is_contradicted(store: HadoopStore, known: KnownStores) -> bool:
     """Whether a setting has another value for another bucket."""
     others = _settings_of_others(known, store.root)
     return any(others.get(name, value) != value for name, value in store.settings.items())
 
 
-def _settings_of_others(known: _Known, root: str) -> dict[str, str]:
+def _settings_of_others(known: KnownStores, root: str) -> dict[str, str]:
     return {
         name: value
         for other, store in known.by_root.items()
@@ -258,8 +267,8 @@ def _settings_of_others(known: _Known, root: str) -> dict[str, str]:
     }
 
 
-def _tell(
-    spark: SparkSession, before: HadoopStore | None, after: HadoopStore | None, known: _Known
+def put_settings(
+    spark: SparkSession, before: HadoopStore | None, after: HadoopStore | None, known: KnownStores
 ) -> None:
     """Put the settings of a store, if any, in the place of those before it."""
     configuration = _configuration(spark)

@@ -227,6 +227,13 @@ def test_a_file_that_the_commit_removes_which_changed_a_type_says_where_to_read_
         changes(log, 2)
 
 
+def test_the_older_name_of_the_property_switches_the_feed_on(tmp_path: Path) -> None:
+    da.write(tmp_path, ids(1), configuration={"delta.enableChangeDataCapture": "true"})
+    da.delete(tmp_path, col("id") == 1)
+    found = da.read_changes(tmp_path, 0, columns=["id", "_change_type"]).read_all().to_pylist()
+    assert [tuple(row.values()) for row in found] == [(1, "insert"), (1, "delete")]
+
+
 def test_versions_for_which_the_feed_was_off_are_refused(tmp_path: Path) -> None:
     log = table_of(tmp_path, [file(tmp_path, "x", 1)], configuration={})
     on = replace(log.snapshot().metadata, configuration=FEED)

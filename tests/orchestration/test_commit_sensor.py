@@ -24,7 +24,7 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     maintenance_config,
 )
-from delta_ops.orchestration._dagster_compat import asset_events_of_run
+from delta_ops.orchestration.dagster_compat import asset_events_of_run
 from delta_ops.orchestration.told_commits import ToldCommits
 from tests.orchestration.closed_store import closed_table
 from tests.orchestration.commit_watch import ROWS, Watch, append, commit_file, ref, versions

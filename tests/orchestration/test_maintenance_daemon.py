@@ -13,7 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.orchestration import maintenance_config
-from delta_ops.orchestration._dagster_compat import latest_check_verdicts
+from delta_ops.orchestration.dagster_compat import latest_check_verdicts
 from tests.orchestration.daemon_home import DaemonHome
 
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -356,7 +356,7 @@ class Names:
 @pytest.fixture
 def own_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry of the test's own."""
-    monkeypatch.setattr(registry, "_handlers", dict(registry._handlers))
+    monkeypatch.setattr(registry, "handlers_by_name", dict(registry.handlers_by_name))
 
 
 @pytest.mark.usefixtures("own_handlers")

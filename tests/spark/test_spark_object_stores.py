@@ -34,6 +34,7 @@ from delta_ops.maintenance import optimize
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark import places, stores
+from delta_ops.spark.stores import known_stores, put_settings
 from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop_options import hadoop_store
 from tests.arrow.foreign_table import create, data_file, inline_vector, stored_vector
@@ -282,7 +283,7 @@ def test_a_client_that_another_application_left_is_let_go_of(
     da.write(log, DATA)
     ds.read(store_spark, log)
     # As if the session were one of another application; what this one knows is there again later.
-    monkeypatch.setattr(stores, "_known", WeakKeyDictionary())
+    monkeypatch.setattr(stores, "known_by_context", WeakKeyDictionary())
     configuration = store_spark._jsc.hadoopConfiguration()
     prefix = f"fs.s3a.bucket.{log.uri.split('/')[2]}"
     configuration.set(f"{prefix}.access.key", "of-the-next-one")
@@ -300,21 +301,20 @@ def test_credentials_that_options_no_longer_give_are_those_of_all_buckets(
     configuration = store_spark._jsc.hadoopConfiguration()
     bucket = f"fs.s3a.bucket.{uri.split('/')[2]}.aws.credentials.provider"
     before = configuration.get(general)
-    context = store_spark.sparkContext
-    known = stores._known.setdefault(context, stores._Known())
+    known = known_stores(store_spark)
     with_key = hadoop_store(uri, {"key": "k", "secret": "s"}, {})
     without = hadoop_store(uri, {}, {})
     assert with_key
     assert without
     configuration.set(general, "of.the.Session")
     try:
-        stores._tell(store_spark, None, with_key, known)
+        put_settings(store_spark, None, with_key, known)
         assert configuration.get(bucket).endswith("SimpleAWSCredentialsProvider")
-        stores._tell(store_spark, with_key, without, known)
+        put_settings(store_spark, with_key, without, known)
         assert configuration.get(bucket) is None
     finally:
         configuration.set(general, before)
-        stores._tell(store_spark, without, None, known)
+        put_settings(store_spark, without, None, known)
 
 
 def closed_port() -> int:
