@@ -112,6 +112,14 @@ def test_a_decision_fits_on_a_page(decision: Path) -> None:
     assert len(decision.read_text().split()) <= PAGE_WORDS, "move details to docs/measurements"
 
 
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: str(path.stem))
+def test_a_decision_says_why_what_and_what_follows(decision: Path) -> None:
+    parts = re.findall(
+        r"^(?:## |\*\*)(Context|Decision|Consequences)\b", decision.read_text(), re.M
+    )
+    assert list(dict.fromkeys(parts)) == ["Context", "Decision", "Consequences"]
+
+
 # Public names that stay: `DeltaLog.over(storage)`, `Transaction.done_before()`.
 _KEPT_NAMES = frozenset({"over", "done_before"})
 _PREPOSITION = re.compile(
