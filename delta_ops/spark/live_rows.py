@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, LongType, StructType
 
 from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
 from delta_ops.protocol.schema import LONG, StructField
@@ -29,6 +30,7 @@ from delta_ops.spark.vector_filter import FilterUnavailableError
 FILE = StructField("delta_ops file", LONG)
 """The number of the file, in each of its rows; no table's name, for the space."""
 _BLOCK, _WORDS = "delta_ops block", "delta_ops words"
+_BLOCKS = StructType().add(_BLOCK, LongType()).add(_WORDS, ArrayType(LongType()))
 _FILE_BITS = 40
 """Blocks of a file have numbers below 2 to the power of this."""
 _WORD_BITS = 64
@@ -92,7 +94,8 @@ def _join_bits(
     """The rows beside the words of their blocks, and the bit of each row in them."""
     row = named_column(ROW)
     block = sf.shiftleft(named_column(file.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
-    named = rows.sparkSession.createDataFrame(_named_blocks(vectors))
+    # Spark Connect takes the types of a table without rows from a schema alone.
+    named = rows.sparkSession.createDataFrame(_named_blocks(vectors), _BLOCKS)
     joined = rows.withColumn(_BLOCK, block).join(sf.broadcast(named), _BLOCK, how)
     place = row.bitwiseAND(sf.lit((1 << BLOCK_BITS) - 1)).cast("int")
     word = sf.get(named_column(_WORDS), sf.shiftright(place, 6))
