@@ -116,7 +116,7 @@ class DataFileWriter:
         dictionaries = choose_dictionaries(first[0]) if first else True
 
         def write(sink: IO[bytes]) -> None:
-            checked = self._validate_tables(chain(first, remaining))
+            checked = self._validate_tables(chain(_give_up(first), remaining))
             footers.append(
                 self._encode(
                     checked,
@@ -300,19 +300,32 @@ def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:
     storage.delete_many(canonical_path(add.path, storage.uri) for add in adds)
 
 
-def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Neighbouring batches together, so that many small ones do not make many small row groups."""
+def row_groups(
+    batches: Iterable[pa.RecordBatch], max_bytes: int = _ROW_GROUP_BYTES
+) -> Iterator[pa.Table]:
+    """Neighbouring batches together, so that many small ones do not make many small row groups.
+
+    Args:
+        max_bytes: A row group has so many, if not fewer and no more than a batch beyond.
+    """
+    most = min(max_bytes, _ROW_GROUP_BYTES)
     pending: list[pa.RecordBatch] = []
     num_rows = num_bytes = 0
     for batch in batches:
         pending.append(batch)
         num_rows += len(batch)
         num_bytes += batch.nbytes
-        if num_rows >= _ROW_GROUP_ROWS or num_bytes >= _ROW_GROUP_BYTES:
+        if num_rows >= _ROW_GROUP_ROWS or num_bytes >= most:
             yield pa.Table.from_batches(pending)
             pending, num_rows, num_bytes = [], 0, 0
     if pending:
         yield pa.Table.from_batches(pending)
+
+
+def _give_up(tables: list[pa.Table]) -> Iterator[pa.Table]:
+    """Tables that nobody holds once they are taken."""
+    while tables:
+        yield tables.pop(0)
 
 
 def _encoding_error(error: Exception, table: str) -> InvalidRequestError:

@@ -9,11 +9,10 @@ from functools import partial
 from itertools import islice
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pyarrow as pa
 
 from delta_ops.arrow.curve import best_cut
-from delta_ops.arrow.ordered_rows import SAMPLE_ROWS, Piece, SortedRows, Sorting, sorted_pieces
+from delta_ops.arrow.ordered_rows import Piece, SortedRows, Sorting, sample_of, sorted_pieces
 from delta_ops.arrow.scan import num_live_rows, read_kept
 from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.log import Snapshot
@@ -54,16 +53,17 @@ def write_in_order(
         all_or_none(snapshot.storage) as files,
         TemporaryDirectory(prefix="delta_ops-") as folder,
     ):
+        sorting = Sorting(order=order, folder=folder, memory_bytes=memory_bytes)
         pieces = sorted_pieces(
-            read_kept(snapshot, group.files, names),
-            Sorting(order=order, folder=folder, memory_bytes=memory_bytes),
+            read_kept(snapshot, group.files, names, ahead_bytes=memory_bytes // 4),
+            sorting,
             num_rows,
-            partial(_sample, snapshot, group.files, order, num_rows),
+            partial(_sample, snapshot, group.files, sorting, num_rows),
             num_files * _PIECES,
         )
         writer = _PieceWriter(files, write_file, group, -(-num_rows // num_files))
         writes = (
-            (sum(piece.num_bytes for piece in run), partial(writer.write, run))
+            (_bytes_to_write(run, memory_bytes), partial(writer.write, run))
             for run in _runs(pieces, lambda: writer.file_rows, len(order.columns))
         )
         adds = [add for each in files.write_all(writes, memory_bytes, _WRITES) for add in each]
@@ -177,16 +177,17 @@ def _chain(first: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Itera
     yield from rest
 
 
+def _bytes_to_write(pieces: Sequence[Piece], memory_bytes: int) -> int:
+    """How much is held of pieces to write them: some of their rows at a time."""
+    return min(sum(piece.num_bytes for piece in pieces), min(memory_bytes, MEMORY_BYTES) // 2)
+
+
 def _sample(
-    snapshot: Snapshot, files: Sequence[AddFile], order: CurveOrder, num_rows: int
+    snapshot: Snapshot, files: Sequence[AddFile], sorting: Sorting, num_rows: int
 ) -> pa.RecordBatch:
     """Some rows of files that are spread evenly over the group, with the columns of the order."""
     chosen = files[:: -(-len(files) // _SAMPLED_FILES)]
     share = num_live_rows(snapshot, chosen) or num_rows
-    step = -(-share // SAMPLE_ROWS)
-    names = list(dict.fromkeys(path[0] for path in order.columns))
-    taken, first = [], 0
-    for batch in read_kept(snapshot, chosen, names):
-        taken.append(batch.take(pa.array(np.arange(-first % step, len(batch), step))))
-        first += len(batch)
-    return pa.concat_batches(taken)
+    names = list(dict.fromkeys(path[0] for path in sorting.order.columns))
+    ahead = sorting.memory_bytes // 4
+    return sample_of(read_kept(snapshot, chosen, names, ahead_bytes=ahead), share, sorting)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from tempfile import mkdtemp
 from typing import Any
@@ -25,11 +25,16 @@ from delta_ops.arrow.curve import Places, axis_bits, best_cut, places
 from delta_ops.arrow.row_buckets import RowBuckets
 from delta_ops.transaction.rewrite_group import CurveOrder
 
-SAMPLE_ROWS = 1 << 17
-_CHUNK_BYTES = 32 << 20
+_SAMPLE_ROWS = 1 << 17
+_SAMPLE_BYTES = 16 << 20
+"""A sample has no more, unless it would have next to no rows."""
+_LEAST_SAMPLE_ROWS = 1 << 10
 _CHUNK_ROWS = 1 << 18
-_MOST_BUCKETS = 256
-"""Each has a file open."""
+_MOST_BUCKETS = 1 << 12
+"""More buckets would each hold little to write and to read at once."""
+_MUCH_BYTES = 256 << 20
+"""Memory from which on more of it makes no larger buckets, but lets more of them be sorted at
+once."""
 _CUT_SLACK = 0.4
 """How far from where it is wanted a cut may be, in sizes of a bucket."""
 _MOST_CUTS = 3
@@ -44,7 +49,12 @@ class Sorting:
     folder: str
     """Empty, on this machine; whoever made it deletes it."""
     memory_bytes: int
-    """Rows that are held at once, about; those of a bucket are an eighth of it."""
+    """Rows that are held at once, about."""
+
+    @property
+    def bucket_bytes(self) -> int:
+        """About how large a bucket is; one of twice its size can be sorted."""
+        return max(1, min(self.memory_bytes, _MUCH_BYTES) // 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +115,13 @@ def _pieces(
             break
     if not held_rows:
         return []
-    known = _spread_sample(held, held_rows) if is_all else sample()
+    known = sample_of(iter(held), held_rows, sorting) if is_all else sample()
     axes = [
         axis_of_sample(field_of(known, path), axis_bits(len(sorting.order.columns)))
         for path in sorting.order.columns
     ]
     row_bytes = max(1, held_bytes // held_rows)
-    bucket_bytes = max(1, sorting.memory_bytes // 8)
-    wanted = max(at_least, -(-row_bytes * num_rows // bucket_bytes))
+    wanted = max(at_least, -(-row_bytes * num_rows // sorting.bucket_bytes))
     known_places = np.sort(_places(known, axes, sorting))
     bounds = _cut(known_places, min(wanted, _MOST_BUCKETS), len(axes))
     rows = chain(_giving_up(held), batches)
@@ -135,13 +144,22 @@ def _giving_up(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield held.pop()
 
 
-def _spread_sample(batches: Sequence[pa.RecordBatch], num_rows: int) -> pa.RecordBatch:
-    """Rows at equal distances."""
-    step = -(-num_rows // SAMPLE_ROWS)
+def sample_of(batches: Iterator[pa.RecordBatch], num_rows: int, sorting: Sorting) -> pa.RecordBatch:
+    """Rows at equal distances, with the columns of the order; fewer of long values.
+
+    Args:
+        num_rows: How many there are, about.
+    """
+    names = list(dict.fromkeys(path[0] for path in sorting.order.columns))
     first, taken = 0, []
+    step = 0
     for batch in batches:
-        numbers = np.arange(-first % step, len(batch), step)
-        taken.append(batch.take(pa.array(numbers)))
+        columns = batch.select(names)
+        if not step:
+            affordable = _SAMPLE_BYTES * len(batch) // max(1, columns.nbytes)
+            sampled = max(_LEAST_SAMPLE_ROWS, min(affordable, _SAMPLE_ROWS))
+            step = -(-max(num_rows, len(batch)) // sampled)
+        taken.append(columns.take(pa.array(np.arange(-first % step, len(batch), step))))
         first += len(batch)
     return _one_batch(taken)
 
@@ -160,7 +178,7 @@ def _fill(
     batches: Iterable[pa.RecordBatch], axes: Sequence[Axis], bounds: Places, sorting: Sorting
 ) -> RowBuckets:
     buckets: RowBuckets | None = None
-    for rows in _chunks(batches):
+    for rows in _chunks(batches, sorting):
         found = _places(rows, axes, sorting)
         numbers = np.searchsorted(bounds, found, "right").astype(np.uint16)
         order = np.argsort(numbers, kind="stable")  # of so short numbers, in linear time
@@ -168,9 +186,8 @@ def _fill(
             [*rows.columns, pa.array(found)], schema=_add_places(rows.schema)
         ).take(pa.array(order))
         if buckets is None:
-            folder = mkdtemp(dir=sorting.folder)
-            schema, half = together.schema, sorting.memory_bytes // 2
-            buckets = RowBuckets(folder, schema, len(bounds) + 1, half)
+            half = sorting.memory_bytes // 2
+            buckets = RowBuckets(_new_file(sorting), together.schema, len(bounds) + 1, half)
         buckets.add(together, np.bincount(numbers, minlength=len(bounds) + 1).tolist())
     assert buckets
     buckets.close()
@@ -185,49 +202,42 @@ def _tables_of(
     num_cuts: int,
 ) -> Callable[[], Iterator[SortedRows]]:
     num_rows = buckets.num_rows[number]
-    is_large = num_rows * row_bytes > sorting.memory_bytes // 3
+    is_large = num_rows * row_bytes > 2 * sorting.bucket_bytes
 
     def tables() -> Iterator[SortedRows]:
-        batches = buckets.take(number)
+        batches = buckets.read(number)
         if not is_large:
             yield _sort(_one_batch(list(batches)), sorting)
         elif num_cuts == _MOST_CUTS:
-            yield from (_sort(each, sorting) for each in _chunks(batches))
+            yield from (_sort(each, sorting) for each in _chunks(batches, sorting))
         else:
-            yield from _cut_again(batches, sorting, num_rows, num_cuts + 1)
+            # As much as a bucket of twice the size takes, since others are sorted meanwhile.
+            less = replace(sorting, memory_bytes=4 * sorting.bucket_bytes)
+            yield from _cut_again(buckets, number, less, num_cuts + 1)
 
     return tables
 
 
 def _cut_again(
-    batches: Iterator[pa.RecordBatch], sorting: Sorting, num_rows: int, num_cuts: int
+    buckets: RowBuckets, number: int, sorting: Sorting, num_cuts: int
 ) -> Iterator[SortedRows]:
     """The rows of a bucket that is too large, by places of their own."""
-    folder = mkdtemp(dir=sorting.folder)
-    path = os.path.join(folder, "all.arrows")
-    step = -(-num_rows // SAMPLE_ROWS)
-    taken, first = [], 0
-    schema = None
-    with pa.OSFile(path, "wb") as sink:
-        writer = None
-        for batch in batches:
-            schema = schema or _drop_places(batch.schema)
-            rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema)
-            writer = writer or pa.ipc.new_stream(sink, schema)
-            writer.write_batch(rows)
-            taken.append(rows.take(pa.array(np.arange(-first % step, len(rows), step))))
-            first += len(rows)
-        assert writer
-        writer.close()
+    num_rows = buckets.num_rows[number]
 
-    def read_stored() -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(path) as file, pa.ipc.open_stream(file) as stream:
-            yield from stream
-        os.unlink(path)
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in buckets.read(number):
+            schema = _drop_places(batch.schema)
+            yield pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema)
 
-    pieces = _pieces(read_stored(), sorting, num_rows, lambda: _one_batch(taken), 2, num_cuts)
-    for piece in pieces:
+    def sample() -> pa.RecordBatch:
+        return sample_of(rows(), num_rows, sorting)
+
+    for piece in _pieces(rows(), sorting, num_rows, sample, 2, num_cuts):
         yield from piece.tables()
+
+
+def _new_file(sorting: Sorting) -> str:
+    return os.path.join(mkdtemp(dir=sorting.folder), "rows")
 
 
 def _sort(rows: pa.RecordBatch, sorting: Sorting) -> SortedRows:
@@ -259,7 +269,7 @@ def _places(rows: pa.RecordBatch, axes: Sequence[Axis], sorting: Sorting) -> Pla
     return places(ranks, sorting.order.curve)
 
 
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _chunks(batches: Iterable[pa.RecordBatch], sorting: Sorting) -> Iterator[pa.RecordBatch]:
     """Batches put together, so that what is done to each is worth it."""
     pending: list[pa.RecordBatch] = []
     num_bytes = num_rows = 0
@@ -267,7 +277,7 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pending.append(batch)
         num_bytes += batch.nbytes
         num_rows += len(batch)
-        if num_bytes > _CHUNK_BYTES or num_rows > _CHUNK_ROWS:
+        if num_bytes > sorting.bucket_bytes or num_rows > _CHUNK_ROWS:
             yield _one_batch(pending)
             pending, num_bytes, num_rows = [], 0, 0
     if num_rows:

@@ -20,7 +20,9 @@ _DECODED = 4
 """How many times larger rows are in memory than in files, about."""
 _READ_BYTES = _SMALL_BYTES * _DECODED
 """Rows that one thread reads ahead: some files have a thousand times larger rows."""
-_AHEAD_BYTES = 256 << 20
+_READS_AHEAD = 2
+"""How many are under way beside the one whose rows are taken, though little may be ahead."""
+AHEAD_BYTES = 256 << 20
 """Rows that are read while the caller takes the ones before."""
 _LOCAL_READS = (os.cpu_count() or 1) + 1
 """Files of a disk that are read at once: decoding takes longest, and one thread takes the rows."""
@@ -31,21 +33,27 @@ _LOCAL_READ_BYTES = 1 << 19
 
 
 def read_all(
-    storage: Storage, files: Iterable[tuple[FileScan, StoredFile]]
+    storage: Storage,
+    files: Iterable[tuple[FileScan, StoredFile]],
+    ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that are wanted of each file.
+
+    Args:
+        ahead_bytes: Rows that are read while the caller takes the ones before, about.
 
     Raises:
         DataFileError: A file or its deletion vector is gone, or cannot be read.
         StorageError: The store failed.
     """
     is_local = storage.has_native_input
+    read_bytes = min(_READ_BYTES, ahead_bytes // _READS_AHEAD)
     calls = (
-        (sum(file.size for _, file in group) * _DECODED, partial(_read_group, group))
+        (_bytes_ahead(group, read_bytes), partial(_read_group, group, read_bytes))
         for group in _groups(files, _LOCAL_READ_FILES if is_local else 1)
     )
     with closing(
-        run_ahead(calls, _AHEAD_BYTES, _LOCAL_READS if is_local else MAX_CONCURRENCY)
+        run_ahead(calls, ahead_bytes, _LOCAL_READS if is_local else MAX_CONCURRENCY)
     ) as read:
         yield from chain.from_iterable(read)
 
@@ -66,7 +74,13 @@ def _groups(
         yield group
 
 
-def _read_group(group: Sequence[tuple[FileScan, StoredFile]]) -> Iterable[pa.RecordBatch]:
+def _bytes_ahead(group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int) -> int:
+    return min(sum(file.size for _, file in group) * _DECODED, read_bytes)
+
+
+def _read_group(
+    group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int
+) -> Iterable[pa.RecordBatch]:
     """Read here and now, or as much as may be ahead; the rest by whoever takes the batches."""
     batches = chain.from_iterable(
         read_data_file(scan, file, use_threads=file.size > _SMALL_BYTES) for scan, file in group
@@ -77,6 +91,6 @@ def _read_group(group: Sequence[tuple[FileScan, StoredFile]]) -> Iterable[pa.Rec
     for batch in batches:
         ahead.append(batch)
         num_bytes += batch.nbytes
-        if num_bytes > _READ_BYTES:
+        if num_bytes > read_bytes:
             break
     return chain(ahead, batches)

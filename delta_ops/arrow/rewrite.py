@@ -20,12 +20,14 @@ from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
+_LEAST_ROW_GROUP_BYTES = 1 << 20
+
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
     """Write the group's rows again, in the order of its files or in that which it asks for.
 
     Args:
-        memory_bytes: Rows that are held at once to be sorted, about; more of them wait in a
+        memory_bytes: Rows that are held at once, about. Of those to be sorted, more wait in a
             temporary folder, which needs room for all rows of the group.
 
     Raises:
@@ -42,11 +44,13 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     partition_values = _partition_values(snapshot, group)
 
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
-        return writer.write(row_groups(batches), partition_values, data_change=False)
+        # Two of them are held for a file: one that is encoded, and one that is read.
+        groups = row_groups(batches, max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES))
+        return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names
     adds, num_rows = (
-        _write_neighbours(snapshot, group, write_file, names)
+        _write_neighbours(snapshot, group, write_file, names, memory_bytes)
         if group.order is None
         else write_in_order(snapshot, group, group.order, write_file, names, memory_bytes)
     )
@@ -66,13 +70,17 @@ def _partition_values(snapshot: Snapshot, group: RewriteGroup) -> Mapping[str, s
 
 
 def _write_neighbours(
-    snapshot: Snapshot, group: RewriteGroup, write_file: WriteFile, names: list[str]
+    snapshot: Snapshot,
+    group: RewriteGroup,
+    write_file: WriteFile,
+    names: list[str],
+    memory_bytes: int,
 ) -> tuple[Sequence[AddFile], int]:
     num_rows = 0
 
     def rows(files: list[AddFile]) -> Iterator[pa.RecordBatch]:
         nonlocal num_rows
-        for batch in read_kept(snapshot, files, names):
+        for batch in read_kept(snapshot, files, names, ahead_bytes=memory_bytes // 2):
             num_rows += len(batch)
             yield batch
 

@@ -1,29 +1,38 @@
-"""Row buckets: rows put where they belong, in memory, and in files once they take too much of it.
+"""Row buckets: rows put where they belong, in memory, and in a file once they take too much of it.
 
-The files are Arrow streams in a folder of their own, one to a bucket.
+All buckets share one file, to which what is held of each is appended in turn: however many buckets
+there are, one file is open, and it is written from its beginning to its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
+
+
+class _Stored(NamedTuple):
+    """Rows in the file."""
+
+    offset: int
+    num_bytes: int
 
 
 class RowBuckets:
     """Rows by the number of their bucket.
 
     Args:
-        folder: Empty, on this machine; whoever made it deletes it with the files.
-        max_bytes: So much is in memory before it goes to the files.
+        path: Nothing is there, on this machine; whoever names it deletes it.
+        max_bytes: So much is in memory before it goes to the file.
     """
 
-    def __init__(self, folder: str, schema: pa.Schema, num_buckets: int, max_bytes: int) -> None:
-        self._folder, self._schema, self._max_bytes = Path(folder), schema, max_bytes
+    def __init__(self, path: str, schema: pa.Schema, num_buckets: int, max_bytes: int) -> None:
+        self._path, self._schema, self._max_bytes = path, schema, max_bytes
         self._held: list[list[pa.RecordBatch]] = [[] for _ in range(num_buckets)]
         self._held_bytes = 0
-        self._files: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
+        self._stored: list[list[_Stored]] = [[] for _ in range(num_buckets)]
+        self._file: pa.NativeFile | None = None
         self.num_rows = [0] * num_buckets
         """Rows of each bucket."""
 
@@ -44,38 +53,31 @@ class RowBuckets:
             self._spill()
 
     def close(self) -> None:
-        """Add nothing more: what is in files is all there."""
-        if self._files:
+        """Add nothing more: what is in the file is all there."""
+        if self._file is not None:
             self._spill()
-        for file in self._files.values():
-            file.close()
+            self._file.close()
 
-    def take(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a bucket, which are given up."""
-        held, self._held[number] = self._held[number], []
-        if number not in self._files:
-            held.reverse()
-            while held:
-                yield held.pop()
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a bucket; several may be read at once."""
+        yield from self._held[number]
+        if not self._stored[number]:
             return
-        path = self._path(number)
-        with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stored:
-            yield from stored
-        path.unlink()
+        with pa.OSFile(self._path) as file:
+            for stored in self._stored[number]:
+                file.seek(stored.offset)
+                yield pa.ipc.read_record_batch(file.read_buffer(stored.num_bytes), self._schema)
 
     def _spill(self) -> None:
+        if self._file is None:
+            self._file = pa.OSFile(self._path, "wb")
         for number, held in enumerate(self._held):
             if not held:
                 continue
-            file = self._files.get(number)
-            if file is None:
-                file = pa.ipc.new_stream(str(self._path(number)), self._schema)
-                self._files[number] = file
             # As one: a batch of a few rows takes as long to read as one of many.
             for rows in pa.Table.from_batches(held).combine_chunks().to_batches():
-                file.write_batch(rows)
+                encoded = rows.serialize()
+                self._stored[number].append(_Stored(self._file.tell(), encoded.size))
+                self._file.write(encoded)
             held.clear()
         self._held_bytes = 0
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number}.arrows"

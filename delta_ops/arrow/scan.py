@@ -22,7 +22,7 @@ from delta_ops.arrow.data_file_read import FileScan, RowIds, StoredFile, num_row
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
-from delta_ops.arrow.reading import read_all
+from delta_ops.arrow.reading import AHEAD_BYTES, read_all
 from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
@@ -157,11 +157,13 @@ def read_files(
     columns: Sequence[str],
     predicate: Predicate | None = None,
     definition: TableDefinition | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The matching rows of these live files as they are stored, in the order of the files.
 
     Args:
         definition: The table by which the files were written, if that is not the snapshot's yet.
+        ahead_bytes: As for `read_all`.
 
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
@@ -170,7 +172,7 @@ def read_files(
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(definition, "read", table=snapshot.uri)
     wanted = project(definition.schema, columns)
-    return _batches(snapshot, files, wanted, predicate, "UTC", definition)
+    return _batches(snapshot, files, wanted, predicate, "UTC", definition, ahead_bytes)
 
 
 def read_kept(
@@ -178,16 +180,18 @@ def read_kept(
     files: Iterable[AddFile],
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of live files as they are stored, with what they keep wherever they are written.
 
     Args:
         columns: Any of the table's and of `row_tracking.tracked_definition`; None: all of these.
         predicate: Keeps the rows for which it is true.
+        ahead_bytes: As for `read_all`.
     """
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     names = stored.arrow_schema.names if columns is None else columns
-    return read_files(snapshot, files, names, predicate, stored)
+    return read_files(snapshot, files, names, predicate, stored, ahead_bytes)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
@@ -203,6 +207,7 @@ def _batches(
     predicate: Predicate | None,
     partition_time_zone: str,
     definition: TableDefinition | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     definition = definition or snapshot.definition
     schema, condition = plan_condition(definition.schema, wanted, predicate)
@@ -221,7 +226,7 @@ def _batches(
         tracked = None
     stored = ((scan, _stored_file(add, partitioning, snapshot.uri, tracked)) for add in files)
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
-    return map(select, read_all(snapshot.storage, stored))
+    return map(select, read_all(snapshot.storage, stored, ahead_bytes))
 
 
 def plan_condition(

@@ -1,0 +1,96 @@
+"""Files rewritten in memory that the kernel limits, of tables that are ten times as large."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from tests.arrow.foreign_table import create
+from tests.memory_limits import NoLimitError, memory_limit, run_within
+
+MB = 1 << 20
+TAKES_TOO_MUCH = "import sys; print(len(bytearray(int(sys.argv[1]))))"
+OPTIMIZE = """
+import functools, sys
+import delta_ops.arrow as da
+from delta_ops.maintenance import optimize
+engine = functools.partial(da.rewrite, memory_bytes=int(sys.argv[2]))
+order = [*filter(None, sys.argv[3].split(","))] or None
+optimize(sys.argv[1], engine=engine, zorder_by=order, target_size=64 << 20)
+"""
+
+
+def wide_rows(num_rows: int, seed: int) -> pa.Table:
+    """Rows of a kilobyte that no codec makes smaller."""
+    numbers = np.random.default_rng(seed)
+    texts = np.frombuffer(numbers.bytes(1_000 * num_rows), "S1000")
+    return pa.table(
+        {
+            "a": numbers.integers(0, 2**62, num_rows),
+            "b": numbers.integers(0, 2**62, num_rows),
+            "x": pa.array([bytes(text).ljust(1_000, b".") for text in texts]),
+        }
+    )
+
+
+def large_table(root: Path, *, num_bytes: int, file_bytes: int, distinct: int) -> DeltaLog:
+    """Files of wide rows, of which many have the rows of another, under a name of their own."""
+    root.mkdir()
+    schema = None
+    for number in range(distinct):
+        rows = wide_rows(file_bytes // 1_000, seed=number)
+        pq.write_table(rows, root / f"{number}-0")
+        schema = rows.schema
+    files: list[AddFile] = []
+    while sum(file.size for file in files) < num_bytes:
+        number, copy = len(files) % distinct, len(files) // distinct
+        name = f"{number}-{copy}"
+        if copy:
+            os.link(root / f"{number}-0", root / name)
+        size = (root / name).stat().st_size
+        files.append(AddFile(path=name, size=size, partition_values={}, modification_time=0))
+    assert schema
+    create(root, schema_from_arrow(schema), files)
+    return DeltaLog(root)
+
+
+def figures(log: DeltaLog) -> tuple[int, int, int]:
+    """Number of rows, and sums over two columns, with overflow."""
+    count = of_a = of_pairs = 0
+    for rows in da.to_batches(log, columns=["a", "b"]):
+        count += len(rows)
+        a, b = (rows[name].to_numpy().astype(np.uint64) for name in "ab")
+        of_a += int(a.sum())
+        of_pairs += int((a * b).sum())
+    return count, of_a % 2**64, of_pairs % 2**64
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("order", ["a,b", ""], ids=["along a curve", "put together"])
+def test_a_table_ten_times_the_limit_is_rewritten(tmp_path: Path, order: str) -> None:
+    limit, memory = 320 * MB, 64 * MB
+    log = large_table(tmp_path / "t", num_bytes=10 * limit, file_bytes=12 * MB, distinct=10)
+    before = figures(log)
+    try:
+        with memory_limit(limit) as group:
+            assert run_within(group, TAKES_TOO_MUCH, str(limit)).returncode < 0
+            done = run_within(group, OPTIMIZE, log.uri, str(memory), order)
+    except NoLimitError:
+        pytest.skip("no control group can be made here")
+    assert (done.returncode, done.stderr) == (0, "")
+    snapshot = log.snapshot()
+    assert snapshot.version == 1
+    assert figures(log) == before
+    if order:
+        value = pc.min(da.to_table(log, columns=["a"])["a"]).as_py()
+        assert len(snapshot.add_files(col("a") == value)) < snapshot.num_files / 3
