@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
 
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.scan import num_live_rows, read_kept
 from delta_ops.arrow.written_files import all_or_none
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -86,15 +85,40 @@ def _write_neighbours(
 
     with all_or_none(snapshot.storage) as written:
         for files in outputs(group):
-            batches = rows(files)
-            # Of a file every row may be deleted.
-            if first := list(islice(batches, 1)):
-                written.keep([write_file(chain(first, batches))])
+            num_files = round(sum(add.size for add in files) / group.target_size_bytes)
+            most = None
+            if num_files > 1:
+                most = max(1, -(-num_live_rows(snapshot, files) // num_files))
+            for part in _cut(rows(files), most):
+                written.keep([write_file(part)])
     return written.adds, num_rows
 
 
+def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows in parts of so many, each to be taken to its end before the next; none of none."""
+    rest: list[pa.RecordBatch] = []
+
+    def part(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        taken = 0
+        while batch is not None:
+            if most is not None and taken + len(batch) >= most:
+                if len(batch) > most - taken:
+                    rest.append(batch.slice(most - taken))
+                yield batch.slice(0, most - taken)
+                return
+            taken += len(batch)
+            yield batch
+            batch = next(batches, None)
+
+    # Of a file every row may be deleted.
+    while (first := rest.pop() if rest else next(batches, None)) is not None:
+        yield part(first)
+
+
 def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:
-    """The input files of each output file: neighbours, together about the target size."""
+    """The input files of each output file: neighbours that have the target size together at most,
+    or one that is to be cut.
+    """
     pending: list[AddFile] = []
     size = 0
     for add in group.files:

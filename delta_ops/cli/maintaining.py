@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from delta_ops.cli.options import (
     budget_option,
     dry_run_option,
     json_option,
+    max_size_option,
     open_table,
     table_argument,
     target_size_option,
@@ -49,7 +51,7 @@ from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.transaction.rewrite_group import Curve
+from delta_ops.transaction.rewrite_group import Curve, RewriteGroup
 from delta_ops.units import size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"
@@ -127,12 +129,22 @@ def _checkpoint_text(result: CheckpointResult) -> str:
     help="Refuse a table that is not clustered; one that is, is laid out by its columns anyway.",
 )
 @click.option("--full", is_flag=True, help="Lay out all files, not only new ones.")
+@max_size_option
 @click.option("--purge", "purges", is_flag=True, help="Rewrite files that have deletion vectors.")
 @click.option(
     "--deleted-share",
     type=click.FloatRange(0, 1),
     default=0.0,
     help="With --purge: only files of whose rows so many are deleted, from 0 to 1.",
+)
+@click.option(
+    "--lacking-statistics", is_flag=True, help="With --purge: files without statistics, too."
+)
+@click.option("--old-schema", is_flag=True, help="With --purge: files of other columns, too.")
+@click.option(
+    "--other-codec",
+    is_flag=True,
+    help="With --purge: files of another compression than the table's, too.",
 )
 @budget_option
 @dry_run_option
@@ -147,15 +159,21 @@ def optimize_command(
     curve: Curve,
     cluster: bool,
     full: bool,
+    max_size: int | None,
     purges: bool,
     deleted_share: float,
+    lacking_statistics: bool,
+    old_schema: bool,
+    other_codec: bool,
     budget: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Put small files together, or lay rows out by columns; --where takes partition columns."""
-    if purges and (zorder or cluster or full):
+    if purges and (zorder or cluster or full or max_size):
         raise click.UsageError("--purge goes alone: give it, or how to lay rows out")
+    if not purges and (lacking_statistics or old_schema or other_codec):
+        raise click.UsageError("what files to rewrite for goes with --purge")
     if zorder and cluster:
         raise click.UsageError("a clustered table has its own columns: leave out --zorder")
     log = open_table(table, storage_options)
@@ -168,6 +186,9 @@ def optimize_command(
             result = purge(
                 log,
                 deleted_share=deleted_share,
+                lacking_statistics=lacking_statistics,
+                old_schema=old_schema,
+                other_codec=other_codec,
                 target_size=target_size,
                 predicate=where,
                 max_bytes=budget,
@@ -184,6 +205,7 @@ def optimize_command(
                 full=full,
                 dry_run=dry_run,
                 min_files=min_files,
+                max_size=max_size,
                 max_bytes=budget,
                 on_event=on_event,
             )
@@ -212,12 +234,24 @@ def _optimize_text(result: OptimizeResult) -> str:
 
 
 def _optimize_plan_text(plan: OptimizePlan) -> str:
-    rewritten = f"{count_text(plan.num_files, 'file')} ({size_text(plan.size_bytes)})"
-    if plan.order is None:
-        return f"Would put {rewritten} together into {len(plan.groups):,} at most."
-    names = ", ".join(name_of_path(path) for path in plan.order.columns)
-    groups = count_text(len(plan.groups), "group")
-    return f"Would lay out {rewritten} by {names}, in {groups}."
+    if plan.order is not None:
+        names = ", ".join(name_of_path(path) for path in plan.order.columns)
+        groups = count_text(len(plan.groups), "group")
+        return f"Would lay out {_files_text(plan.groups)} by {names}, in {groups}."
+    single = [group for group in plan.groups if len(group.files) == 1]
+    joined = [group for group in plan.groups if len(group.files) > 1]
+    parts = []
+    if joined:
+        parts.append(f"Would put {_files_text(joined)} together into {len(joined):,} at most.")
+    if single:
+        parts.append(f"Would rewrite {_files_text(single)}, each for itself.")
+    return " ".join(parts)
+
+
+def _files_text(groups: Sequence[RewriteGroup]) -> str:
+    num_files = sum(len(group.files) for group in groups)
+    size = size_text(sum(group.size_bytes for group in groups))
+    return f"{count_text(num_files, 'file')} ({size})"
 
 
 @click.command("vacuum")

@@ -109,6 +109,17 @@ def budget_option(command: F) -> F:
     )(command)
 
 
+def max_size_option(command: F) -> F:
+    """`--max-size`, given in bytes."""
+    return click.option(
+        "--max-size",
+        metavar="SIZE",
+        callback=_size,
+        help="Cut larger files, as 1GB, into files of about the target size; leave them if not "
+        "given.",
+    )(command)
+
+
 def version_options(command: F) -> F:
     """`--version` and `--timestamp`, given as `version` and `timestamp`."""
     for option in (

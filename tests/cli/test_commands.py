@@ -389,5 +389,10 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
     assert "nothing to do" in run("optimize", table, "--purge").stdout
     da.delete(table, col("id") == 1)
     assert output("optimize", table, "--purge")["removed_files"] == 2
+    assert run("optimize", table, "--old-schema").exit_code == 2
+    assert run("optimize", table, "--purge", "--max-size", "1GB").exit_code == 2
+    assert "nothing to do" in run("optimize", table, "--purge", "--old-schema").stdout
+    assert "set delta.parquet" in run("optimize", table, "--purge", "--other-codec").stderr
+    assert "nothing to do" in run("optimize", table, "--max-size", "1GB").stdout
     cluster_by(table, ["id"])
     assert output("optimize", table, "--cluster", "--full")["ordered_by"] == ["id"]

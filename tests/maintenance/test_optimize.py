@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import json
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -535,3 +536,38 @@ def test_types_and_nulls_survive(tmp_path: Path) -> None:
     before = rows(da.to_table(DeltaLog(tmp_path / "t")))
     assert optimize(DeltaLog(tmp_path / "t")).version == 2
     assert rows(da.to_table(DeltaLog(tmp_path / "t"))) == before
+
+
+def test_too_large_files_are_cut_and_small_ones_put_together(tmp_path: Path) -> None:
+    noise = random.Random(1).sample(range(2**60), 30_000)
+    da.write(tmp_path, pa.table({"id": noise}))
+    for number in range(2):
+        da.write(tmp_path, pa.table({"id": [number]}))
+    (large, *_) = sorted(add.size for add in DeltaLog(tmp_path).snapshot().add_files())[::-1]
+    result = optimize(tmp_path, target_size=large // 5, max_size=large // 2)
+    assert (result.files_removed, result.files_added) == (3, 6)
+    sizes = sorted(add.size for add in DeltaLog(tmp_path).snapshot().add_files())
+    assert sizes[-1] < large // 2
+    assert da.to_table(tmp_path)["id"].to_pylist().count(0) == 1
+    assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == sorted([*noise, 0, 1])
+    again = optimize(tmp_path, target_size=large // 5, max_size=large // 2)
+    assert (again.plan.has_work, again.version) == (False, None)
+
+
+def test_files_that_are_cut_keep_the_order_of_their_rows(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": range(300_000)}))
+    (add,) = DeltaLog(tmp_path).snapshot().add_files()
+    assert optimize(tmp_path, target_size=add.size // 4, max_size=add.size // 2).files_added == 4
+    assert len(DeltaLog(tmp_path).snapshot().add_files(col("id") == 77)) == 1
+
+
+def test_what_files_are_cut_into_is_not_to_be_cut_again(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="at least twice the target size"):
+        optimize(tmp_path, target_size=100, max_size=199)
+
+
+def test_a_largest_size_does_not_go_with_an_order(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="leave out max_size"):
+        optimize(tmp_path, zorder_by=["id"], max_size=1 << 40)

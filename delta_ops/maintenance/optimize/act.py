@@ -65,6 +65,7 @@ def optimize(
     dry_run: bool = False,
     min_files: int = 2,
     min_size: int | None = None,
+    max_size: int | None = None,
     max_bytes: int | None = None,
     commit_bytes: int = COMMIT_BYTES,
     user_metadata: str | None = None,
@@ -88,6 +89,9 @@ def optimize(
         min_files: Smaller groups are not worth a rewrite.
         min_size: The size in bytes from which on a file is large enough; three quarters of the
             target if None.
+        max_size: Files of more bytes are cut into files of about the target size, their rows in
+            the order in which they are; at least twice the target. None: none are. Not with an
+            order, which cuts files itself.
         max_bytes: The budget of this run: no more is rewritten, and the rest waits for another.
         commit_bytes: How much is rewritten before it is committed, one group at least; the rest is
             another commit.
@@ -109,12 +113,21 @@ def optimize(
         target = target_size_bytes(snapshot, target_size)
         order = _order(snapshot, zorder_by, curve)
         if order is None:
-            files = small_files(snapshot, target, predicate, min_size)
+            files = small_files(snapshot, target, predicate, min_size, max_size)
             planned = plan_optimize(
-                files, target_size_bytes=target, min_files=min_files, min_size_bytes=min_size
+                files,
+                target_size_bytes=target,
+                min_files=min_files,
+                min_size_bytes=min_size,
+                max_size_bytes=max_size,
             )
             fitting = planned.fit_groups(max_bytes)
             return fitting, partial(_compact, files, min_files, min_size, planned is fitting)
+        if max_size is not None:
+            raise InvalidRequestError(
+                f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
+                "max_size, or ask for all files to be laid out anew (full)"
+            )
         if target < 1:  # asked before all files are
             return plan_order([], order, target_size_bytes=target), _lay_out
         files = own_files(snapshot, predicate)
@@ -134,7 +147,7 @@ def optimize(
         plan=plan,
         operation="OPTIMIZE",
         parameters=partial(_parameters, _texts(predicate, shown_predicate), full),
-        request=_request(target_size, predicate, zorder_by, curve, full),
+        request=_request(target_size, predicate, zorder_by, curve, full, max_size),
         engine=engine or rewrite,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,
@@ -191,9 +204,11 @@ def _request(
     zorder_by: Sequence[str] | None,
     curve: Curve,
     full: bool,
+    max_size: int | None,
 ) -> str:
     order = "" if zorder_by is None else f" {list(zorder_by)} {curve}"
-    return f"{target_size} {predicate!r}{order}{' full' if full else ''}"
+    cut = "" if max_size is None else f" {max_size}"
+    return f"{target_size} {predicate!r}{order}{' full' if full else ''}{cut}"
 
 
 def _texts(predicate: Predicate | None, shown: str | None) -> list[str]:

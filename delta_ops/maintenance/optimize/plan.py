@@ -3,7 +3,8 @@
 A file is small if it has less than three quarters of the target size: rewriting what is nearly
 full gains nothing. Small files are taken in the order of their age and put together as long as they
 fit, so that files written together stay together and keep their narrow ranges of values. Each group
-therefore becomes one file; a file that fits with no neighbour is left alone.
+therefore becomes one file; a file that fits with no neighbour is left alone. A file that is too
+large, where that is asked about, is a group by itself and becomes several.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
-    """Groups of files, each to become one file, or as many as its order is cut into."""
+    """Groups of files, each to become one file, or as many as it or its order is cut into."""
 
     target_size_bytes: int
     groups: tuple[RewriteGroup, ...] = ()
@@ -83,8 +84,9 @@ def plan_optimize(
     target_size_bytes: int,
     min_files: int = 2,
     min_size_bytes: int | None = None,
+    max_size_bytes: int | None = None,
 ) -> OptimizePlan:
-    """Choose the files to put together.
+    """Choose the files to put together, and those to cut.
 
     Args:
         files: Live files; those that are not small are passed over.
@@ -92,18 +94,31 @@ def plan_optimize(
         min_files: Fewer are not worth a rewrite.
         min_size_bytes: The size from which on a file is large enough; three quarters of the target
             if None.
+        max_size_bytes: Larger files are cut into files of about the target size; none if None.
 
     Raises:
-        InvalidRequestError: The target is not positive, or a group may be a single file.
+        InvalidRequestError: The target is not positive, a group may be a single file, or what a
+            file is cut into might be too large again.
     """
     validate_arguments(plan_optimize, locals())
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:
         raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+    if max_size_bytes is not None and max_size_bytes < 2 * target_size_bytes:
+        raise InvalidRequestError(
+            f"max_size must be at least twice the target size of {target_size_bytes}, not "
+            f"{max_size_bytes}: what a file is cut into is about as large as that"
+        )
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
-    small_files = (add for add in files if add.size < limit)
+    given = list(files)
+    small_files = (add for add in given if add.size < limit)
     groups = [
+        RewriteGroup(files=(add,), target_size_bytes=target_size_bytes)
+        for add in given
+        if max_size_bytes is not None and add.size > max_size_bytes
+    ]
+    groups += [
         RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
         for small in split_by_partition(small_files)
         for group in pack(small, target_size_bytes)

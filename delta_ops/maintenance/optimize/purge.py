@@ -1,12 +1,13 @@
 """Purge: rewrite files for what is wrong with them, not for their size; no commit changes a row.
 
-Rows that deletion vectors mark are left out for good once vacuum has deleted the files, and files
-without statistics get some.
+Rows that deletion vectors mark are left out for good once vacuum has deleted the files, files
+without statistics get some, and files of an old schema, of another compression or of large row
+groups are stored as the table's files are written today.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,11 @@ from delta_ops.maintenance.optimize.plan import OptimizePlan, pack, split_by_par
 from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.optimize.run import Rewrite, Work, run
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
+from delta_ops.maintenance.optimize.stored_otherwise import (
+    Otherwise,
+    files_stored_otherwise,
+    validate_otherwise,
+)
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -32,8 +38,11 @@ from delta_ops.transaction.rewrite_group import Rewriter
 def purge(
     log: TableOrPlace,
     *,
-    deleted_share: float = 0.0,
+    deleted_share: float | None = 0.0,
     lacking_statistics: bool = False,
+    old_schema: bool = False,
+    other_codec: bool = False,
+    max_row_group_bytes: int | None = None,
     target_size: int | None = None,
     predicate: Predicate | None = None,
     engine: Rewriter | None = None,
@@ -44,12 +53,18 @@ def purge(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Rewrite the files that have deletion vectors.
+    """Rewrite the files that have deletion vectors, and those that are asked for beside these.
 
     Args:
-        deleted_share: Only those of whose rows so many are deleted, from 0 to 1; 0: any.
-        lacking_statistics: Rewrite those too of which the log does not tell how many rows they
-            have.
+        deleted_share: Only those of whose rows so many are deleted, from 0 to 1; 0: any; None:
+            none for their vectors alone.
+        lacking_statistics: Files of which the log does not tell how many rows they have.
+        old_schema: Files that lack columns of the table, or have others or other types: the footer
+            of each file is read.
+        other_codec: Files of another compression than `delta.parquet.compression.codec`, by
+            their footers.
+        max_row_group_bytes: Files with a row group of more bytes without compression, by their
+            footers.
         target_size: As for `optimize`; so are the others.
 
     Raises:
@@ -61,16 +76,21 @@ def purge(
         UnsupportedFeatureError: The table uses what we cannot write.
     """
     validate_arguments(purge, locals())
-    if not 0 <= deleted_share <= 1:
+    if deleted_share is not None and not 0 <= deleted_share <= 1:
         raise InvalidRequestError(f"deleted_share is from 0 to 1, not {deleted_share}")
+    reasons = Otherwise(
+        old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
+    )
 
     def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+        validate_otherwise(reasons, snapshot)
         files = own_files(snapshot, predicate)
         planned = plan_purge(
             files,
             target_size_bytes=target_size_bytes(snapshot, target_size),
             deleted_share=deleted_share,
             lacking_statistics=lacking_statistics,
+            otherwise=_stored_otherwise(snapshot, files, reasons),
         )
         return planned.fit_groups(max_bytes), _rewrite
 
@@ -79,7 +99,7 @@ def purge(
         plan=plan,
         operation="REORG",
         parameters=partial(_parameters, predicate),
-        request=f"purge {deleted_share} {lacking_statistics} {target_size} {predicate!r}",
+        request=f"purge {deleted_share} {lacking_statistics} {target_size} {predicate!r} {reasons}",
         engine=engine or rewrite,
         commit_bytes=commit_bytes,
         user_metadata=user_metadata,
@@ -93,10 +113,14 @@ def plan_purge(
     files: Iterable[AddFile],
     *,
     target_size_bytes: int,
-    deleted_share: float = 0.0,
+    deleted_share: float | None = 0.0,
     lacking_statistics: bool = False,
+    otherwise: Collection[str] = (),
 ) -> OptimizePlan:
     """Choose the files to rewrite; those that fit together become one. Pure.
+
+    Args:
+        otherwise: Paths of files to rewrite whatever else there is to say of them.
 
     Raises:
         InvalidRequestError: The target is not positive.
@@ -106,9 +130,15 @@ def plan_purge(
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
 
     def is_chosen(add: AddFile) -> bool:
+        if add.path in otherwise:
+            return True
         rows = num_records(add.stats)
+        if rows is None and lacking_statistics:
+            return True
+        if deleted_share is None:
+            return False
         if rows is None:
-            return lacking_statistics or add.deletion_vector is not None
+            return add.deletion_vector is not None
         deleted = add.deletion_vector.cardinality if add.deletion_vector else 0
         return deleted > 0 and deleted >= deleted_share * rows
 
@@ -121,6 +151,12 @@ def plan_purge(
         target_size_bytes=target_size_bytes,
         groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
     )
+
+
+def _stored_otherwise(
+    snapshot: Snapshot, files: Sequence[AddFile], reasons: Otherwise
+) -> Collection[str]:
+    return files_stored_otherwise(snapshot, files, reasons) if reasons.needs_footers else ()
 
 
 def _rewrite(rewriting: Rewriting, plan: OptimizePlan, _is_whole: bool) -> None:

@@ -81,7 +81,7 @@ class Rewriting:
             total = done + len(plan.groups)
             for group in plan.groups:
                 for add in group.files:
-                    del loose[add.path]
+                    loose.pop(add.path, None)
                 loose.update((add.path, add) for add in self._execute(group))
                 done += 1
                 self._tell(done, total)
@@ -138,6 +138,9 @@ class Rewriting:
             for add in group.files
             for live in (self._drafts[add.path].inputs if add.path in self._drafts else (add,))
         )
+        if len(group.files) == 1:
+            self._split(group)
+            return ()
         # The plan goes by the sizes of drafts; by those of the inputs, one file would be too small.
         target = max(group.target_size_bytes, sum(add.size for add in inputs))
         staged = self._rewrite(RewriteGroup(files=inputs, target_size_bytes=target))
@@ -155,6 +158,14 @@ class Rewriting:
             discard(self._transaction.log.storage, each.staged.adds)
             del self._drafts[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
+
+    def _split(self, group: RewriteGroup) -> None:
+        """Cut a file; what an engine cannot cut stays."""
+        staged = self._rewrite(group)
+        if len(staged.adds) < 2:
+            discard(self._transaction.log.storage, staged.adds)
+        else:
+            self._final.append(Rewrite(inputs=group.files, staged=staged))
 
     def _rewrite(self, group: RewriteGroup) -> Staged:
         """What an engine makes of a group, with the tags that all its files have."""

@@ -33,13 +33,14 @@ def small_files(
     target_size_bytes: int,
     predicate: Predicate | None = None,
     min_size_bytes: int | None = None,
+    max_size_bytes: int | None = None,
 ) -> list[AddFile]:
-    """The live files that may be put together.
+    """The live files that may be put together, or cut.
 
     Files outside the table are left out: they belong to somebody else.
 
     Args:
-        min_size_bytes: As for `plan_optimize`.
+        min_size_bytes: As for `plan_optimize`; so is the other.
 
     Raises:
         InvalidRequestError: The predicate is about other than partition columns.
@@ -47,7 +48,7 @@ def small_files(
     if predicate is not None:
         _validate_predicate(predicate, snapshot)
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
-    return _files_below(snapshot, limit, predicate, ADD.names)
+    return _files_beyond(snapshot, limit, predicate, ADD.names, max_size_bytes)
 
 
 def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
@@ -58,7 +59,7 @@ def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[Ad
     """
     if predicate is not None:
         _validate_predicate(predicate, snapshot)
-    return _files_below(snapshot, None, predicate, ADD.names)
+    return _files_beyond(snapshot, None, predicate, ADD.names)
 
 
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
@@ -67,21 +68,27 @@ def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile
     Those that were laid out in an order are left out: how large they are, the order decides.
     """
     names = ["path", "partitionValues", "size", "modificationTime", "tags"]
-    found = _files_below(snapshot, small_file_limit(target_size_bytes), None, names)
+    found = _files_beyond(snapshot, small_file_limit(target_size_bytes), None, names)
     return [add for add in found if not is_in_cube(add.tags)]
 
 
-def _files_below(
+def _files_beyond(
     snapshot: Snapshot,
     limit: int | None,
     predicate: Predicate | None,
     names: Sequence[str],
+    max_size: int | None = None,
 ) -> list[AddFile]:
+    """Live files below a limit, or above another one."""
     found: list[AddFile] = []
     for table in snapshot.stream_live(names):
         small = table
         if limit is not None:
-            small = table.filter(pc.less(table["size"], min(limit, _MAX_SIZE_BYTES)))
+            wanted = pc.less(table["size"], min(limit, _MAX_SIZE_BYTES))
+            if max_size is not None:
+                too_large = pc.greater(table["size"], min(max_size, _MAX_SIZE_BYTES))
+                wanted = pc.or_(wanted, too_large)
+            small = table.filter(wanted)
         if predicate is not None:
             small = match_files(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_add_missing_columns(small))
