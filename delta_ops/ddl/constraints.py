@@ -17,6 +17,8 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.existing_rows import check_rows
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
+from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
 from delta_ops.protocol.schema import schema_to_json
@@ -67,6 +69,7 @@ def add_constraint(
                 f"{transaction.log.uri} has the constraint {name} already ({there[1]}); drop it "
                 "first, or choose another name"
             )
+        _refuse_unknown_columns(transaction, name, condition)
         metadata = transaction.metadata
         configuration = {**metadata.configuration, key: condition}
         transaction.set_metadata(
@@ -152,6 +155,22 @@ def set_not_null(
         )
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
+
+
+def _refuse_unknown_columns(transaction: Transaction, name: str, condition: str) -> None:
+    """Refuse what no engine could check; of what our SQL cannot read, the engine judges."""
+    try:
+        used = columns_of(parse_expression(condition).root)
+    except InvalidRequestError:
+        return
+    known = transaction.schema.fields_by_lower_name
+    for each in used:
+        if each.path[0].lower() not in known:
+            raise InvalidRequestError(
+                f"{transaction.log.uri}: the constraint {name} ({condition}) names the column "
+                f"{each.path[0]}, which is not there; there are "
+                f"{', '.join(field.name for field in transaction.schema.fields)}"
+            )
 
 
 def _hold(transaction: Transaction, rule: Check | NotNull, engine: RowChecker | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.column_defaults import default_value
+from delta_ops.protocol.column_defaults import default_value, validate_defaults
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.column_uses import uses_in_expressions
 from delta_ops.protocol.identity_columns import is_identity
@@ -73,6 +73,7 @@ def set_default(
             )
         changed = set_metadata_key(field, CURRENT_DEFAULT, default)
         if default is not None:
+            validate_defaults(StructType((changed,)))
             default_value(changed, transaction.clock(), transaction.log.uri)
         features = () if default is None else ("allowColumnDefaults",)
         return change_field(transaction, path, changed, features)

@@ -93,6 +93,16 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
             id="a rule that our SQL cannot say",
         ),
         pytest.param(
+            lambda t: ddl.add_constraint(t, "c", "pp > 0"),
+            r"c \(pp > 0\) names the column pp, which is not there; there are id",
+            id="a rule about a column that is not there",
+        ),
+        pytest.param(
+            lambda t: ddl.set_default(t, "x", "id + 1"),
+            r"default of column x \(id \+ 1\) refers to the column id",
+            id="a default that refers to a column",
+        ),
+        pytest.param(
             lambda t: ddl.drop_columns(t, ["p"]),
             "column p cannot be dropped",
             id="a drop of a column in use",
