@@ -39,6 +39,7 @@ from delta_ops.maintenance import (
     revert,
     vacuum,
 )
+from delta_ops.transaction import set_properties
 from tests.counting_storage import CountingStorage
 from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.maintained_table import MaintainedTable, State
@@ -193,6 +194,12 @@ class MaintenanceMachine(RuleBasedStateMachine):
             self.killed_at(kill, run)
             if self.table.num_committed() > before:
                 self.becomes(after)
+
+    @precondition(lambda self: self.is_ours)
+    @rule(owner=st.sampled_from(["me", "you"]), kill=kills)
+    def alter(self, owner: str, kill: int | None) -> None:
+        """A change of what the table is, which leaves its rows."""
+        self.changes_rows(lambda log: set_properties(log, {"owner": owner}), [*self.rows], kill)
 
     @precondition(lambda self: self.is_ours)
     @rule(retention=st.sampled_from(sorted(RETENTIONS)))
