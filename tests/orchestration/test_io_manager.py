@@ -15,6 +15,8 @@ from delta_ops import DeltaLog, Snapshot, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize, vacuum
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, SourcePart
+from delta_ops.storage import FileInfo
+from delta_ops.storage.local_storage import LocalStorage
 from tests.lost_commits import replace_commit
 from tests.tables import rows, rows_by_deltalake
 
@@ -47,6 +49,21 @@ def test_a_materialization_carries_the_version_of_the_table(
     table_id = DeltaLog(tmp_path / "numbers").snapshot().metadata.id[:8]
     assert versions(instance, numbers) == [f"{table_id}@0", f"{table_id}@1"]
     assert rows_by_deltalake(tmp_path / "numbers") == [{"id": 1}, {"id": 2}]
+
+
+def test_a_table_is_opened_once_for_an_output(
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    list_from, listed = LocalStorage.list_from, []
+
+    def note(self: LocalStorage, directory: str, start: str) -> Iterator[FileInfo]:
+        listed.append(directory)
+        return list_from(self, directory, start)
+
+    monkeypatch.setattr(LocalStorage, "list_from", note)
+    dg.materialize([numbers], instance=instance, resources=io(tmp_path))
+    assert listed == ["_delta_log"]
 
 
 def test_what_the_ui_shows_of_a_table_is_there(
