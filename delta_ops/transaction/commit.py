@@ -230,25 +230,31 @@ def _time_before(log: DeltaLog, snapshot: Snapshot | None, proposal: Proposal) -
     """The time after which a commit of the proposal has to be; 0 if it carries none."""
     if snapshot is None or not proposal.in_commit_timestamps:
         return 0
+    holder = _holder_of_commit(snapshot)
     if not proposal.begins_timestamps:
-        return _time_of(log, snapshot)
-    found = list_log(log.storage, log.log_directory, from_version=snapshot.version).commits
+        return _time_of(log, snapshot.version, holder)
+    found = list_log(holder.storage, holder.log_directory, from_version=snapshot.version).commits
     return found[snapshot.version].modified_ms if snapshot.version in found else 0
 
 
-def _time_of(log: DeltaLog, snapshot: Snapshot) -> int:
-    """The time that the snapshot's commit carries, after which ours has to be."""
-    holder = snapshot  # of the commit: the log that ours goes on from, if it has none of its own
+def _holder_of_commit(snapshot: Snapshot) -> Snapshot:
+    """Whose log has the snapshot's commit: a base's, if its own does not begin before it."""
+    holder = snapshot
     while holder.base is not None and snapshot.version <= holder.base.version:
         holder = holder.base
-    commit = read_commit_if_there(holder.storage, holder.log_directory, snapshot.version)
+    return holder
+
+
+def _time_of(log: DeltaLog, version: int, holder: Snapshot) -> int:
+    """The time that the commit of a version carries, after which ours has to be."""
+    commit = read_commit_if_there(holder.storage, holder.log_directory, version)
     if commit is None:
-        _raise_if_cleaned_up(log, snapshot.version + 1)
+        _raise_if_cleaned_up(log, version + 1)
     if commit is None or commit.in_commit_timestamp is None:
         missing = "its commit file is gone" if commit is None else "it has no inCommitTimestamp"
         raise LogCorruptError(
             log.uri,
-            f"version {snapshot.version}",
+            f"version {version}",
             f"{missing}, and the table demands times that grow (delta.enableInCommitTimestamps)",
         )
     return commit.in_commit_timestamp

@@ -175,6 +175,21 @@ def test_the_first_commit_comes_after_the_time_that_the_base_carries(tmp_path: P
         assert [entry.timestamp_ms for entry in log.history()] == [before + 1, before]
 
 
+def test_a_first_commit_that_begins_with_times_comes_after_the_file_of_the_base(
+    tmp_path: Path,
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    (before,) = [entry.timestamp_ms for entry in DeltaLog(tmp_path).history()]
+    main = DeltaLog(tmp_path).snapshot()
+    branch = DeltaLog(tmp_path, log_directory="_delta_ops/b/_delta_log", base=main)
+    twig = DeltaLog(tmp_path, log_directory="_delta_ops/c/_delta_log", base=branch.snapshot())
+    for log in (branch, twig):
+        txn = begin(log, clock=lambda: before - 5)
+        txn.set_properties({IN_COMMIT: "true"})
+        assert txn.commit(operation="SET TBLPROPERTIES").version == 1
+        assert [entry.timestamp_ms for entry in log.history()] == [before + 1, before]
+
+
 def test_a_txn_of_the_base_is_told_with_its_version(branch: DeltaLog) -> None:
     commit(branch, "b3")
     txn = begin(branch)
