@@ -28,6 +28,7 @@ from delta_ops.maintenance.due import HealthThresholds
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport, assess_table
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
+from delta_ops.maintenance.plan import plan_of_facts
 from delta_ops.maintenance.rules import MaintenanceRules, RulesOf
 from delta_ops.storage import Storage, open_storage
 from delta_ops.storage.addresses import local_path_of
@@ -191,11 +192,13 @@ def maintain_fleet(
         report, rules = found or (None, MaintenanceRules())
         result = None
         due = tuple(filter(rules.allows, report.operations)) if report is not None else ()
-        if due:
+        if report is not None and due:
+            plan = plan_of_facts(report.figures)
             result, failure = _attempt(
                 lambda: maintain(
                     log_of(table, storage_options),
                     operations=due,
+                    plan=plan,
                     options=rules.options,
                     dry_run=dry_run,
                     engine=engine,

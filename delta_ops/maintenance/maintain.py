@@ -77,6 +77,7 @@ def maintain(
     log: TableOrPlace,
     *,
     operations: Sequence[Operation] | None = None,
+    plan: MaintenancePlan | None = None,
     dry_run: bool = False,
     engine: Rewriter | None = None,
     options: Mapping[Operation, Mapping[str, Any]] | None = None,
@@ -90,6 +91,7 @@ def maintain(
 
     Args:
         operations: Run these, due or not; those that the plan names if None.
+        plan: Made by whoever has looked at the table a moment ago; None: it is looked at.
         engine: Executes rewrites; `delta_ops.arrow.rewrite` if None.
         options: Arguments of operations, such as `{"vacuum": {"mode": "lite"}}`.
         keep_versions: As for `clean_up_log`.
@@ -115,7 +117,8 @@ def maintain(
     for each in operations or ():
         entry_of(each)
     validate_options(settings)
-    plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
+    if plan is None:
+        plan = plan_maintenance(log, clock=clock, keep_versions=keep_versions)
     ran: list[Operation] = []
     results: list[OperationResult] = []
     failed: Exception | None = None

@@ -23,7 +23,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.log import Source, snapshot_of
 from delta_ops.log.segment import listing_from_files
 from delta_ops.maintenance.admission import validate_log_deletable
-from delta_ops.maintenance.due import HealthThresholds, Operation
+from delta_ops.maintenance.due import Facts, HealthThresholds, Operation
 from delta_ops.maintenance.facts import load_facts
 from delta_ops.maintenance.operations import due_operations, findings_of_operations
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
@@ -98,6 +98,11 @@ def plan_maintenance(
         keep=keep,
         keep_versions=keep_versions,
     )
+    return plan_of_facts(facts)
+
+
+def plan_of_facts(facts: Facts) -> MaintenancePlan:
+    """The plan that follows from what is known of a table, such as the figures of its health."""
     due = due_operations(findings_of_operations(facts, _THRESHOLDS))
     return MaintenancePlan(
         version=facts.version,

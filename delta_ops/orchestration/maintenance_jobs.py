@@ -265,12 +265,16 @@ def _attempt(
 
     log = table.log()
     operations: Sequence[Operation] = config.chosen_operations()
+    keep_versions = config.keep_versions.get(table.name, ())
+    plan = None
     if not operations or (decider.has_others and not config.tables):
         due = decider.decide(table, log, is_named=bool(config.tables))
         if due.warning is not None:
             context.log.warning(f"{table.name}: {due.warning}")
         if due.policy is not decider.policy:
             return None
+        if not keep_versions:  # which the decider does not know of
+            plan = due.plan
         names = {entry.name for entry in entries}
         operations = operations or [each for each in due.operations if each in names]
     given = decider.policy.options if decider.policy is not None else {}
@@ -280,9 +284,10 @@ def _attempt(
     return maintain(
         log,
         operations=operations,
+        plan=plan,
         dry_run=config.dry_run,
         options=options,
-        keep_versions=config.keep_versions.get(table.name, ()),
+        keep_versions=keep_versions,
         raise_errors=False,
         user_metadata=run_mark(context),
         on_event=on_event,

@@ -33,6 +33,7 @@ from delta_ops.maintenance import (
 )
 from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
+from delta_ops.maintenance.plan import MaintenancePlan, plan_of_facts
 from delta_ops.maintenance.rules import RulesOf
 from delta_ops.orchestration.policies import ALL_TABLES, MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef
@@ -52,6 +53,8 @@ class Due(NamedTuple):
     """In the order in which they should run."""
     policy: MaintenancePolicy | None
     """By which they are due."""
+    plan: MaintenancePlan
+    """What there is to do, allowed or not."""
     report: HealthReport | None = None
     """How the table is by that policy."""
     warning: str | None = None
@@ -141,12 +144,12 @@ def due_operations(
     """
     if policy is None:
         plan = plan_maintenance(log, clock=clock)
-        return Due(plan.version, plan.operations, None)
+        return Due(plan.version, plan.operations, None, plan)
     figures = load_figures(log, clock=clock)
     chosen, warning = choose_policy(name, policy, figures.configuration, others)
     report = assess_table(log.uri, figures, chosen.thresholds)
     allowed = tuple(filter(chosen.rules.allows, report.operations))
-    return Due(figures.version, allowed, chosen, report, warning)
+    return Due(figures.version, allowed, chosen, plan_of_facts(figures), report, warning)
 
 
 def choose_policy(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,9 @@ from delta_ops.maintenance import (
     TableHealth,
     find_tables,
     fleet_health,
+    maintain,
     maintain_fleet,
+    plan_maintenance,
 )
 from delta_ops.maintenance.fleet import find_tables_in
 from delta_ops.protocol.actions import Protocol
@@ -316,6 +319,18 @@ def test_what_was_done_before_an_operation_failed_is_told(tmp_path: Path) -> Non
     assert row.result is not None
     assert row.result.figures["vacuumed_files"] == 2
     assert row.saved["bytes"] > 0
+
+
+def test_a_table_is_looked_at_once_before_it_is_maintained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = fragmented(tmp_path)
+    expected = plan_maintenance(table.log)
+    monkeypatch.setattr(sys.modules[maintain.__module__], "plan_maintenance", None)
+    (row,) = maintain_fleet([table.log], thresholds=SMALL)
+    assert row.result is not None
+    assert row.result.plan == expected
+    assert row.result.operations == ("optimize",)
 
 
 def test_maintenance_that_fails_is_a_row(tmp_path: Path) -> None:

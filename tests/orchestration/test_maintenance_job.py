@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -113,6 +114,21 @@ def test_a_table_that_needs_nothing_is_no_event_unless_it_was_asked_for(
     assert observed(job.execute_in_process(instance=instance)).asset_key == dg.AssetKey("busy")
     result = job.execute_in_process(instance=instance, run_config=maintenance_config(["t"]))
     assert observed(result).description == "nothing was due"
+
+
+@pytest.mark.parametrize(
+    "policy", [None, MaintenancePolicy(thresholds=HealthThresholds(small_files=2))]
+)
+def test_a_table_is_looked_at_once_before_it_is_maintained(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: MaintenancePolicy | None,
+) -> None:
+    job = build_maintenance_job([small_files(tmp_path, "orders")], policy=policy)
+    monkeypatch.setattr(sys.modules[maintain.__module__], "plan_maintenance", None)
+    assert job.execute_in_process(run_config=maintenance_config([]), instance=instance).success
+    assert DeltaLog(tmp_path / "orders").snapshot().num_files == 1
 
 
 def test_a_run_sums_up_what_it_did(tmp_path: Path, instance: dg.DagsterInstance) -> None:
