@@ -104,6 +104,19 @@ def test_every_example_is_python_or_shell() -> None:
     assert {example.language for example in EXAMPLES} == {"python", "bash"}
 
 
+def test_the_readme_says_first_what_it_is_for_and_last_how_fast_it_is() -> None:
+    text = README.read_text()
+    first = text.split("\n\n")[1]
+    assert len(re.findall(r"[.](?:\s|$)", first)) == 3
+    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    told = ["Install", "First example", "Two commands", "Words", "Limits", "Figures"]
+    assert [title for title in titles if title in told] == told
+    words = text.split("## Words\n")[1].split("\n## ")[0]
+    terms = set(re.findall(r"\*\*([^*]+)\*\*", words))
+    assert terms >= {"txn", "tombstone", "checkpoint", "log clean-up"}
+    assert "|" not in text.split("## Figures\n")[1].split("\n## ")[0]
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
