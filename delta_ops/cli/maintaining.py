@@ -45,6 +45,7 @@ from delta_ops.maintenance import (
 from delta_ops.maintenance.checkpoint import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction import COMPACT_LOG
+from delta_ops.maintenance.optimize.estimate import Estimate
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
@@ -213,12 +214,15 @@ def optimize_command(
         show_result(OPTIMIZE, log.uri, result)
     else:
         say(_optimize_text(result))
+        if dry_run and result.plan.has_work:
+            _show_groups(result.plan)
 
 
 def _optimize_text(result: OptimizeResult) -> str:
     plan = result.plan
     if result.dry_run and plan.has_work:
-        return _optimize_plan_text(plan)
+        expected = "" if result.expected is None else f" {_expected_text(result.expected)}"
+        return f"{_optimize_plan_text(plan)}{expected}"
     if result.already_committed:
         return "Another run has done this first; nothing was changed."
     if result.version is None:
@@ -246,6 +250,29 @@ def _optimize_plan_text(plan: OptimizePlan) -> str:
     if single:
         parts.append(f"Would rewrite {_files_text(single)}, each for itself.")
     return " ".join(parts)
+
+
+def _expected_text(expected: Estimate) -> str:
+    depth = "" if expected.depth is None else f", and the depth is {expected.depth}"
+    seconds = expected.seconds
+    taken = "" if seconds is None else f" By the last runs, it takes some {seconds:,.0f} s."
+    files = f"{count_text(expected.num_files, 'file')} ({size_text(expected.size_bytes)})"
+    return f"Expected: these become {files}{depth}.{taken}"
+
+
+def _show_groups(plan: OptimizePlan) -> None:
+    show_rows(
+        ("group", "partition", "files", "size"),
+        (
+            (number, _partition_text(group), len(group.files), size_text(group.size_bytes))
+            for number, group in enumerate(plan.groups, 1)
+        ),
+    )
+
+
+def _partition_text(group: RewriteGroup) -> str:
+    values = group.files[0].partition_values
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _files_text(groups: Sequence[RewriteGroup]) -> str:

@@ -34,6 +34,7 @@ from delta_ops.maintenance.log_compaction import (
 )
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.maintenance.optimize.auto_compact import auto_compact
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.purge import plan_purge, purge
 from delta_ops.maintenance.plan import MaintenancePlan, plan_maintenance
@@ -78,6 +79,7 @@ __all__ = [
     "VacuumPlan",
     "VacuumResult",
     "assess",
+    "auto_compact",
     "backfill_statistics",
     "checkpoint_due",
     "clean_up_log",

@@ -18,6 +18,7 @@ from delta_ops.protocol.property_values import (
     CheckpointPolicy,
     CompressionCodec,
     IsolationLevel,
+    parse_auto_compact,
     parse_checkpoint_policy,
     parse_codec,
     parse_column_list,
@@ -197,6 +198,13 @@ TARGET_FILE_SIZE: Property[int | None] = Property(
     default=None,
     acts_in="write, optimize",
 )
+AUTO_COMPACT: Property[bool] = Property(
+    name="delta.autoOptimize.autoCompact",
+    meaning="Writers compact small files after a commit: those that are given the hook for it.",
+    parse=parse_auto_compact,
+    default="false",
+    acts_in="write",
+)
 COMPRESSION_CODEC: Property[CompressionCodec] = Property(
     name="delta.parquet.compression.codec",
     meaning="How data files are compressed.",
@@ -341,12 +349,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
         parse=parse_flag,
         default=None,
     ),
-    Property(
-        name="delta.autoOptimize.autoCompact",
-        meaning="Writers compact small files after a commit.",
-        parse=parse_text,
-        default=None,
-    ),
+    AUTO_COMPACT,
     Property(
         name="delta.autoOptimize.optimizeWrite",
         meaning="Writers bring the rows of a file together first.",

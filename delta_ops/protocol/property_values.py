@@ -128,6 +128,11 @@ def parse_flag(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def parse_auto_compact(text: str) -> bool:
+    """Read whether files are compacted, for which there are two words beside true and false."""
+    return text.strip().lower() in ("auto", "legacy") or parse_flag(text)
+
+
 def _integer(text: str, lowest: int) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text.strip()) or int(text) < lowest:
         raise InvalidRequestError(f"it must be a whole number from {lowest} on.")

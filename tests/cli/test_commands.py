@@ -370,10 +370,16 @@ def test_optimize_lays_rows_out(tmp_path: Path) -> None:
     table = tmp_path / "t"
     planned = run("optimize", table, "--zorder", "id,x", "--dry-run").stdout
     assert planned.startswith("Would lay out 2 files (")
-    assert planned.endswith(" by id, x, in 1 group.\n")
+    assert " by id, x, in 1 group. Expected: these become 1 file (" in planned
+    assert ", and the depth is 1.\n" in planned
+    assert "By the last runs" not in planned
+    assert planned.splitlines()[1].split("\t") == ["group", "partition", "files", "size"]
+    assert planned.splitlines()[2].split("\t")[:3] == ["1", "", "2"]
     assert run("optimize", table, "--zorder", "id", "--budget", "1b").exit_code == 1
     assert output("optimize", table, "--zorder", "id")["ordered_by"] == ["id"]
     assert "nothing to do" in run("optimize", table, "--zorder", "id").stdout
+    again = run("optimize", table, "--zorder", "x", "--full", "--dry-run").stdout
+    assert "By the last runs, it takes some " in again
 
 
 def test_optimize_clusters_and_purges(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
@@ -50,6 +51,8 @@ class OptimizeResult:
     files_added: int = 0
     bytes_removed: int = 0
     bytes_added: int = 0
+    expected: Estimate | None = None
+    """What the plan would come to; None unless it is a dry run that found something to do."""
 
 
 def optimize(
@@ -122,7 +125,7 @@ def optimize(
                 max_size_bytes=max_size,
             )
             fitting = planned.fit_groups(max_bytes)
-            return fitting, partial(_compact, files, min_files, min_size, planned is fitting)
+            return fitting, partial(compact, files, min_files, min_size, planned is fitting)
         if max_size is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
@@ -154,11 +157,11 @@ def optimize(
         clock=clock,
         on_event=on_event,
     )
-    return result_of(run(work, dry_run=dry_run), dry_run)
+    return result_of(run(work, dry_run=dry_run), work, dry_run)
 
 
-def result_of(ran: Ran, dry_run: bool) -> OptimizeResult:
-    """What a run has done, as a caller wants it."""
+def result_of(ran: Ran, work: Work, dry_run: bool) -> OptimizeResult:
+    """What a run has done, or would do, as a caller wants it."""
     done = ran.already_committed
     return OptimizeResult(
         plan=ran.plan,
@@ -170,6 +173,11 @@ def result_of(ran: Ran, dry_run: bool) -> OptimizeResult:
         files_added=ran.total("numAddedFiles"),
         bytes_removed=ran.total("numRemovedBytes"),
         bytes_added=ran.total("numAddedBytes"),
+        expected=(
+            estimate(ran.snapshot, ran.plan, work.log.history(VERSIONS_LOOKED_AT))
+            if dry_run and ran.plan.has_work
+            else None
+        ),
     )
 
 
@@ -177,7 +185,7 @@ def _order(snapshot: Snapshot, names: Sequence[str] | None, curve: Curve) -> Cur
     return clustering_order(snapshot) if names is None else zorder(snapshot, names, curve)
 
 
-def _compact(
+def compact(
     files: Sequence[AddFile],
     min_files: int,
     min_size: int | None,
@@ -186,6 +194,12 @@ def _compact(
     plan: OptimizePlan,
     is_whole: bool,
 ) -> None:
+    """Put the small files of a plan together.
+
+    Args:
+        files: What the plan was made from.
+        is_all: The plan has all of its groups; others, and the parts of a plan, have files left.
+    """
     # A part goes by its own files: the others are for the commits, or the runs, after it.
     own = [add for group in plan.groups for add in group.files]
     loose = files if is_all and is_whole else own

@@ -23,6 +23,7 @@ from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_bounds import lower_bound, upper_bound
 from delta_ops.protocol.schema import DataType, leaves
 from delta_ops.protocol.stats import ColumnPath, FileStats, parse_stats
+from delta_ops.transaction.rewrite_group import CurveOrder
 
 Box = Sequence[tuple[Any, Any]]
 """The bounds of a file on each axis, both inclusive; None: there is none."""
@@ -36,16 +37,20 @@ def load_clustering(snapshot: Snapshot) -> Clustering:
     order = clustering_order(snapshot)
     if order is None:
         return Clustering(depth=0, loose_files=0)
-    types = dict(leaves(snapshot.schema))
-    axes = [(physical_path(path, snapshot.schema), types[path]) for path in order.columns]
     files = own_files(snapshot)
     loose = [
         add
         for add in files
         if cube_of(add, order) is None and add.clustering_provider in (None, PROVIDER)
     ]
-    boxes = boxes_of(files, axes)
+    boxes = boxes_of(files, axes_of(snapshot, order))
     return Clustering(depth=max_depth(boxes), loose_files=len(loose))
+
+
+def axes_of(snapshot: Snapshot, order: CurveOrder) -> list[tuple[ColumnPath, DataType]]:
+    """The columns of an order by physical names, with their types."""
+    types = dict(leaves(snapshot.schema))
+    return [(physical_path(path, snapshot.schema), types[path]) for path in order.columns]
 
 
 def boxes_of(files: Iterable[AddFile], axes: Sequence[tuple[ColumnPath, DataType]]) -> list[Box]:

@@ -70,12 +70,16 @@ def _figures(result: OptimizeResult) -> dict[str, int]:
 
 
 def _json(result: OptimizeResult) -> dict[str, Any]:
-    plan = result.plan
+    plan, expected = result.plan, result.expected
     return {
         "target_size_bytes": plan.target_size_bytes,
         "planned_groups": len(plan.groups),
         "planned_files": plan.num_files,
         "planned_bytes": plan.size_bytes,
+        "expected_files": expected.num_files if expected else None,
+        "expected_bytes": expected.size_bytes if expected else None,
+        "expected_depth": expected.depth if expected else None,
+        "expected_seconds": expected.seconds if expected else None,
         "ordered_by": [name_of_path(path) for path in plan.order.columns] if plan.order else [],
         "version": result.version,
         "commits": result.num_commits,

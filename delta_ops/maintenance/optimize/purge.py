@@ -106,7 +106,7 @@ def purge(
         clock=clock,
         on_event=on_event,
     )
-    return result_of(run(work, dry_run=dry_run), dry_run)
+    return result_of(run(work, dry_run=dry_run), work, dry_run)
 
 
 def plan_purge(

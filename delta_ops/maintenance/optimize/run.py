@@ -50,6 +50,8 @@ class Ran:
 
     plan: OptimizePlan
     """The first one."""
+    snapshot: Snapshot
+    """What it was made on."""
     versions: list[int] = field(default_factory=list)
     already_committed: CommitResult | None = None
     metrics: list[Mapping[str, int]] = field(default_factory=list)
@@ -63,7 +65,7 @@ def run(work: Work, *, dry_run: bool) -> Ran:
     """Plan, rewrite and commit until what was planned first is done."""
     transaction, snapshot = _begin(work)
     plan, rewrite = work.plan(snapshot)
-    ran = Ran(plan=plan)
+    ran = Ran(plan=plan, snapshot=snapshot)
     left = plan.size_bytes
     lost: CommitConflictError | None = None
     while not dry_run and plan.has_work and left > 0:
@@ -114,6 +116,7 @@ def _rewrite_part(
 ) -> CommitResult | None:
     """Rewrite and commit; None if nothing was gained."""
     rewriting = Rewriting(transaction, snapshot, work.engine)
+    begun_ms = work.clock()
     try:
         rewrite(rewriting, plan, is_whole)
         if not rewriting.rewrites:
@@ -123,7 +126,7 @@ def _rewrite_part(
         while committed is None:
             try:
                 parameters = work.parameters(snapshot, plan)
-                committed = _commit(transaction, rewriting, txn, parameters, work)
+                committed = _commit(transaction, rewriting, txn, parameters, work, begun_ms)
             except CommitConflictError as conflict:
                 # What lives is asked of the version that the next attempt goes on from: whatever is
                 # removed after it, that attempt finds out.
@@ -145,6 +148,7 @@ def _commit(
     txn: Txn,
     parameters: Mapping[str, Any],
     work: Work,
+    begun_ms: int,
 ) -> CommitResult:
     transaction.set_transaction(txn)
     for each in rewriting.rewrites:
@@ -153,7 +157,10 @@ def _commit(
     return transaction.commit(
         operation=work.operation,
         parameters=parameters,
-        metrics=_metrics(rewriting.inputs, rewriting.outputs),
+        metrics={
+            **_metrics(rewriting.inputs, rewriting.outputs),
+            "executionTimeMs": work.clock() - begun_ms,
+        },
         user_metadata=work.user_metadata,
     )
 

@@ -1,0 +1,130 @@
+"""Auto-compaction: small files put together by whoever writes, just after the commit.
+
+A hook, to be given beside the others (`hooks=(*DEFAULT_HOOKS, auto_compact())`). It acts on tables
+with `delta.autoOptimize.autoCompact`, after commits that add rows, in the partitions of the new
+files, where these have enough small files. What a write may pay is bounded: by the bytes that are
+rewritten, and by what the hook does when somebody else is quicker, which is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow import rewrite
+from delta_ops.errors import CommitConflictError, InvalidRequestError
+from delta_ops.events import ignore
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.optimize.act import COMMIT_BYTES, compact
+from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize, split_by_partition
+from delta_ops.maintenance.optimize.run import Rewrite, Work, run
+from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
+from delta_ops.protocol.actions import AddFile, Metadata
+from delta_ops.protocol.known_properties import AUTO_COMPACT
+from delta_ops.transaction.hooks import CommittedVersion, Hook
+from delta_ops.transaction.rewrite_group import Rewriter
+
+Partition = frozenset[tuple[str, str | None]]
+MAX_BYTES = 256 << 20
+MIN_FILES = 50
+"""As for the reference."""
+
+
+def auto_compact(
+    *, max_bytes: int = MAX_BYTES, min_files: int = MIN_FILES, engine: Rewriter | None = None
+) -> Hook:
+    """A hook that puts small files together where the table has `delta.autoOptimize.autoCompact`.
+
+    Clustered tables are left to `optimize`.
+
+    Args:
+        max_bytes: The most that is rewritten after one commit; the rest waits for the next one.
+        min_files: Partitions with fewer small files are left.
+        engine: Executes the rewrites; `delta_ops.arrow.rewrite` if None.
+
+    Raises:
+        InvalidRequestError: A number is too small.
+    """
+    validate_arguments(auto_compact, locals())
+    if max_bytes < 1:
+        raise InvalidRequestError(f"max_bytes must be positive, not {max_bytes}")
+    if min_files < 2:
+        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+
+    def auto_compact_if_due(committed: CommittedVersion) -> None:
+        written = _written_partitions(committed)
+        if not written or not _is_on(committed):
+            return
+
+        def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
+            if snapshot.clustering_columns:
+                files = []
+            else:
+                target = target_size_bytes(snapshot, None)
+                files = _filter_crowded(small_files(snapshot, target), written, min_files)
+            planned = _plan_within(files, target_size_bytes(snapshot, None), max_bytes)
+            return planned, partial(compact, files, 2, None, False)
+
+        work = Work(
+            log=committed.log,
+            plan=plan,
+            operation="OPTIMIZE",
+            parameters=_parameters,
+            request="auto",
+            engine=engine or rewrite,
+            commit_bytes=COMMIT_BYTES,
+            user_metadata=None,
+            clock=committed.clock,
+            on_event=ignore,
+        )
+        try:
+            run(work, dry_run=False)
+        except CommitConflictError:  # whoever was quicker has the files, or a later write will
+            return
+
+    return auto_compact_if_due
+
+
+def _is_on(committed: CommittedVersion) -> bool:
+    metadata = next((each for each in committed.actions if isinstance(each, Metadata)), None)
+    if metadata is None and committed.read_snapshot is not None:
+        metadata = committed.read_snapshot.metadata
+    return metadata is not None and AUTO_COMPACT.value_in(metadata.configuration)
+
+
+def _written_partitions(committed: CommittedVersion) -> set[Partition]:
+    return {
+        _partition(each)
+        for each in committed.actions
+        if isinstance(each, AddFile) and each.data_change
+    }
+
+
+def _partition(add: AddFile) -> Partition:
+    return frozenset(add.partition_values.items())
+
+
+def _filter_crowded(
+    files: Sequence[AddFile], written: Collection[Partition], min_files: int
+) -> list[AddFile]:
+    """The small files of partitions that were written to and have many."""
+    of_written = split_by_partition(add for add in files if _partition(add) in written)
+    return [add for each in of_written if len(each) >= min_files for add in each]
+
+
+def _plan_within(files: Sequence[AddFile], target: int, max_bytes: int) -> OptimizePlan:
+    # Groups as large as the budget at most: one at least is to fit into it.
+    planned = plan_optimize(files, target_size_bytes=min(target, max_bytes))
+    return planned.fit_groups(max_bytes)
+
+
+def _parameters(_snapshot: Snapshot, plan: OptimizePlan) -> Mapping[str, Any]:
+    return {
+        "predicate": [],
+        "zOrderBy": [],
+        "clusterBy": [],
+        "auto": True,
+        "targetSize": plan.target_size_bytes,
+    }
