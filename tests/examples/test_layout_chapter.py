@@ -15,10 +15,13 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "layout.md"
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    exec(compile(example, PAGE.name, "exec"), {"__name__": "__main__"})
+    first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names = {"__name__": "__main__"}
+    exec(compile(first, PAGE.name, "exec"), names)
     log = DeltaLog("orders")
     assert log.snapshot().num_files == 1
     items = da.to_table(log)["item"].to_pylist()
     assert sorted(items) == list(range(300)) != items
     assert [entry.operation for entry in log.history()][:2] == ["OPTIMIZE", "OPTIMIZE"]
+    exec(compile(second, PAGE.name, "exec"), names)
+    assert da.count_rows(log) == 301
