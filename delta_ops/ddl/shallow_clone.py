@@ -18,7 +18,7 @@ from typing import Any
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import TableExistsError, UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError, TableExistsError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
 from delta_ops.protocol.clustering_columns import CLUSTERING, clustering_columns
@@ -27,9 +27,10 @@ from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolu
 from delta_ops.protocol.known_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
+    ROW_TRACKING,
 )
 from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
-from delta_ops.transaction import CommitResult, Txn, begin
+from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 
 _KNOWN_DOMAINS = (CLUSTERING, ROW_TRACKING_DOMAIN)
 """Domains of the protocol that a clone has; the mark of row ids follows from its files."""
@@ -41,6 +42,7 @@ def shallow_clone(
     *,
     version: int | None = None,
     timestamp: str | datetime | None = None,
+    properties: Mapping[str, str] | None = None,
     txn: Txn | tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -51,9 +53,11 @@ def shallow_clone(
     Args:
         source: The table, at its latest version unless one is named, or a snapshot of it.
         target: Where the clone shall be.
+        properties: Table properties of the clone, beside those of the source.
         storage_options: For the target, and for the files outside of it when it is read.
 
     Raises:
+        InvalidRequestError: The clone cannot have a property.
         TableExistsError: There is a table at the target.
         UnsupportedFeatureError: The source uses what we cannot bring into another table.
     """
@@ -80,6 +84,8 @@ def shallow_clone(
         transaction.set_clustering(clustered_by)
     adds = [_name_absolutely(add, snapshot) for add in snapshot.add_files()]
     transaction.put_back(adds)
+    if properties:
+        _set_properties(transaction, properties)  # of files that are there, as by an ALTER TABLE
     size_bytes = sum(add.size for add in adds)
     return transaction.commit(
         operation="CLONE",
@@ -107,6 +113,16 @@ def _own_metadata(snapshot: Snapshot, now_ms: int) -> Metadata:
         created_time=now_ms,
         configuration={name: value for name, value in found if name not in since},
     )
+
+
+def _set_properties(transaction: Transaction, properties: Mapping[str, str]) -> None:
+    was_tracked = ROW_TRACKING.value_in(transaction.metadata.configuration)
+    transaction.set_properties(properties)
+    if ROW_TRACKING.value_in(transaction.metadata.configuration) and not was_tracked:
+        raise InvalidRequestError(
+            f"{transaction.log.uri}: {ROW_TRACKING.name} cannot be set by the clone, whose rows "
+            "may have no ids; set it on the source, or on the clone afterwards"
+        )
 
 
 def _name_absolutely(add: AddFile, snapshot: Snapshot) -> AddFile:

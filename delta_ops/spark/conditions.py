@@ -22,6 +22,7 @@ from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, StructType
 from delta_ops.spark.analysis import analyze
+from delta_ops.spark.column_text import sql_of
 from delta_ops.spark.expressions import matches
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session import session_time_zone
@@ -39,13 +40,10 @@ class SparkCondition:
 
     @property
     def text(self) -> str:
-        """The condition in SQL, or as Spark shows the column."""
-        match self.given:
-            case str():
-                return self.given
-            case Expression():
-                return self.given.text
-        return column_text(self.given)
+        """The condition in SQL, or as Spark shows a column that has no text there."""
+        if isinstance(self.given, Column):
+            return sql_of(self.given) or column_text(self.given)
+        return self.given if isinstance(self.given, str) else self.given.text
 
     @property
     def column(self) -> Column:
@@ -55,17 +53,18 @@ class SparkCondition:
     def expression_in(self, time_zone: str, schemas: Sequence[StructType]) -> Expression | None:
         """What our expressions understand of it; None: nothing.
 
-        Of a column of Spark's that is nothing, for it is not shown as it could be read. Where the
-        session is not in UTC, nothing is said of dates and times, which mean others there.
+        Of a column of Spark's that is what `sql_of` can write. Where the session is not in UTC,
+        nothing is said of dates and times, which mean others there.
 
         Args:
             time_zone: The session's.
             schemas: The columns that it may look at.
         """
-        if isinstance(self.given, Column):
+        text = sql_of(self.given) if isinstance(self.given, Column) else self.text
+        if text is None:
             return None
         try:
-            found = parse_expression(self.text)
+            found = parse_expression(text)
         except InvalidRequestError:
             return None
         if time_zone in _UTC:

@@ -29,6 +29,7 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.partition_values import hive_directory
+from delta_ops.protocol.property_values import CompressionCodec
 from delta_ops.protocol.schema import drop_hidden
 from delta_ops.protocol.stats import ColumnPath, stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
@@ -78,6 +79,19 @@ ValuesOf = Callable[[str], Mapping[str, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """How one write wants its files, before what the table says."""
+
+    codec: CompressionCodec | None = None
+    max_rows: int | None = None
+    """Rows that a file may hold."""
+
+
+BY_TABLE = FileSettings()
+"""Files as the table says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableTarget:
     """The table that files are written for, as the commit will leave it."""
 
@@ -88,6 +102,7 @@ class TableTarget:
     """Columns that get statistics in any case, by physical names."""
     directory: str = ""
     """Where below the root they are to lie."""
+    settings: FileSettings = BY_TABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,16 +311,20 @@ def _list_files(storage: Storage, directory: str) -> Iterator[FileInfo]:
 
 def _writer(job: _Job, rows: DataFrame) -> DataFrameWriter:
     place = spark_path(job.target.storage, job.place)
-    options = {**_WRITE_OPTIONS, **options_to_write(place), **_codec_option(job.target)}
+    options = {**_WRITE_OPTIONS, **options_to_write(place), **_options_of(job.target)}
     return rows.write.options(**options).partitionBy(*job.partition_by)
 
 
-def _codec_option(target: TableTarget) -> dict[str, str]:
-    if _CODEC not in target.definition.metadata.configuration:
-        return {}
-    codec: str = target.definition.properties.compression_codec
-    # What Spark calls lz4 is framed in a way of Hadoop's own.
-    return {"compression": "lz4_raw" if codec == "lz4" else codec}
+def _options_of(target: TableTarget) -> dict[str, str]:
+    options, codec = {}, target.settings.codec
+    if target.settings.max_rows is not None:
+        options["maxRecordsPerFile"] = str(target.settings.max_rows)
+    if codec is None and _CODEC in target.definition.metadata.configuration:
+        codec = target.definition.properties.compression_codec
+    if codec is not None:
+        # What Spark calls lz4 is framed in a way of Hadoop's own.
+        options["compression"] = "lz4_raw" if codec == "lz4" else codec
+    return options
 
 
 def _describe_files(

@@ -19,6 +19,7 @@ from enum import Enum
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.partition_values import parse
+from delta_ops.protocol.property_values import CompressionCodec, parse_codec
 from delta_ops.protocol.schema import TIMESTAMP
 
 logger = logging.getLogger(__name__)
@@ -127,9 +128,9 @@ OPTIONS = (
         for name in ("txnAppId", "txnVersion")
     ),
     Option(name="dataChange", used_by=frozenset({Use.WRITE})),
-    Option(name="maxRecordsPerFile", used_by=frozenset({Use.WRITE})),
+    Option(name="maxRecordsPerFile", used_by=_WRITES),
+    Option(name="compression", used_by=_WRITES),
     Option(name="optimizeWrite"),
-    Option(name="compression"),
     *(
         Option(name=name, refused_by=_WRITES, cure=cure)
         for name, cure in {
@@ -178,6 +179,16 @@ class Options:
         if not (text.isascii() and text.isdigit() and int(text) > 0):
             raise InvalidRequestError(f"{name} is {text!r}; give a whole number from 1 on")
         return int(text)
+
+    def codec(self, name: str) -> CompressionCodec | None:
+        """The value of an option that says how files are compressed."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return parse_codec(text.strip())
+        except InvalidRequestError as error:
+            raise InvalidRequestError(f"{name} is {text!r}; {error}") from error
 
     def size(self, name: str) -> int | None:
         """The value of an option that is a number of bytes, such as 10g."""

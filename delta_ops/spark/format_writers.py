@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,11 +13,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
 from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
+from delta_ops.spark.data_files import FileSettings
 from delta_ops.spark.format_calls import Calls
 from delta_ops.spark.format_options import Options, Use, options_for
 from delta_ops.spark.format_readers import log_at, place_of
+from delta_ops.spark.rearrangement import write_rearranged
 from delta_ops.spark.schema import schema_from_spark
-from delta_ops.spark.session import overriding, session_time_zone
+from delta_ops.spark.session import session_time_zone
 from delta_ops.spark.session_settings import (
     SessionSettings,
     default_properties,
@@ -26,10 +28,10 @@ from delta_ops.spark.session_settings import (
 )
 from delta_ops.spark.stale_reads import refuse_stale_rows
 from delta_ops.spark.stream_write import OutputMode, batch_writer
-from delta_ops.spark.write import write
-from delta_ops.transaction import Transaction, begin
+from delta_ops.spark.write import transaction_to_write, write_frame
+from delta_ops.transaction import Transaction
 from delta_ops.transaction.cluster_by import find_clustering
-from delta_ops.transaction.write import Mode, PartitionOverwriteMode
+from delta_ops.transaction.write import Mode, PartitionOverwriteMode, WriteRequest
 
 _MODES: Mapping[str, Mode] = {
     "append": "append",
@@ -39,7 +41,6 @@ _MODES: Mapping[str, Mode] = {
     "errorifexists": "error",
     "default": "error",
 }
-_MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
@@ -60,9 +61,9 @@ def save(
     options, spark = options_for(Use.WRITE, calls.options), df.sparkSession
     settings = session_settings(spark)
     _refuse_buckets(calls)
-    _refuse_rearrangement(options)
     mode = _mode(calls.mode)
-    transaction = begin(log_at(place_of(options, path, "save"), options, storage_options))
+    log = log_at(place_of(options, path, "save"), options, storage_options)
+    transaction = transaction_to_write(df, log)
     overwrites_schema = (
         mode == "overwrite"
         and options.text("replaceWhere") is None
@@ -79,20 +80,21 @@ def save(
     makes_none = transaction.snapshot is not None and mode in ("error", "ignore")
     if calls.cluster_by and not makes_none:
         _cluster(transaction, calls.cluster_by, df, partition_by, configuration)
-    with _max_records(spark, options):
-        write(
-            df,
-            transaction,
-            mode,
-            partition_by,
-            replace_where=_replace_where(options, transaction, df),
-            partition_overwrite_mode=_partition_overwrite_mode(options, settings, mode),
-            merge_schema=_merges_schema(options, settings) and not overwrites_schema,
-            overwrite_schema=overwrites_schema,
-            txn=_txn(options) or settings.txn,
-            configuration=configuration,
-            user_metadata=options.text("userMetadata") or settings.user_metadata,
-        )
+    request = WriteRequest(
+        mode=mode,
+        partition_by=partition_by,
+        replace_where=_replace_where(options, transaction, df),
+        partition_overwrite_mode=_partition_overwrite_mode(options, settings, mode),
+        merge_schema=_merges_schema(options, settings) and not overwrites_schema,
+        overwrite_schema=overwrites_schema,
+        txn=_txn(options) or settings.txn,
+        configuration=configuration,
+        user_metadata=options.text("userMetadata") or settings.user_metadata,
+    )
+    if options.flag("dataChange") is False:
+        write_rearranged(df, transaction, request, _files(options))
+    else:
+        write_frame(df, transaction, request, settings=_files(options))
     if _txn(options) is None and settings.txn is not None:
         reset_txn(spark)
 
@@ -147,6 +149,7 @@ def start(
         writer = writer.queryName(name)
     if calls.trigger is not None:
         writer = writer.trigger(**calls.trigger)
+    write_batch = replace(write_batch, settings=_files(options))
     return writer.foreachBatch(write_batch).start()
 
 
@@ -155,14 +158,6 @@ def _refuse_buckets(calls: Calls) -> None:
         raise InvalidRequestError(
             "bucketBy and sortBy are not supported by Delta tables; partition by columns, or "
             "cluster by them with clusterBy"
-        )
-
-
-def _refuse_rearrangement(options: Options) -> None:
-    if options.flag("dataChange") is False:
-        raise InvalidRequestError(
-            "dataChange is false, which promises that rows are only put into other files; let "
-            "delta_ops.maintenance.optimize do so, which keeps the promise"
         )
 
 
@@ -267,8 +262,7 @@ def _txn(options: Options) -> tuple[str, int] | None:
     return app_id, version
 
 
-def _max_records(spark: SparkSession, options: Options) -> contextlib.AbstractContextManager[None]:
-    count = options.count("maxRecordsPerFile")
-    if count is None:
-        return contextlib.nullcontext()
-    return overriding(spark, {_MAX_RECORDS: str(count)})
+def _files(options: Options) -> FileSettings:
+    return FileSettings(
+        codec=options.codec("compression"), max_rows=options.count("maxRecordsPerFile")
+    )

@@ -48,9 +48,14 @@ def session_settings(spark: SparkSession) -> SessionSettings:
         merge_schema=_flag(spark, "schema.autoMerge.enabled", default=False),
         enforce_retention=_flag(spark, "retentionDurationCheck.enabled", default=True),
         overwrites_dynamically=mode.lower() == "dynamic",
-        user_metadata=_text(spark, "commitInfo.userMetadata"),
+        user_metadata=user_metadata_of(spark),
         txn=_txn(spark),
     )
+
+
+def user_metadata_of(spark: SparkSession) -> str | None:
+    """What the session says to keep in each commit; None: nothing."""
+    return _text(spark, "commitInfo.userMetadata")
 
 
 def default_properties(spark: SparkSession) -> Mapping[str, str]:

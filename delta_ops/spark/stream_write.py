@@ -21,6 +21,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.spark.data_files import BY_TABLE, FileSettings
 from delta_ops.spark.expressions import quote
 from delta_ops.spark.merge import merge
 from delta_ops.spark.write import write_frame
@@ -175,6 +176,7 @@ class BatchWriter:
     keys: tuple[str, ...]
     request: WriteRequest
     on_event: OnEvent
+    settings: FileSettings = BY_TABLE
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch, if the table does not have it already."""
@@ -184,7 +186,7 @@ class BatchWriter:
         else:
             epoch = Epoch(query_id=query, number=batch_id, output_mode=self.output_mode)
             request = replace(self.request, txn=(query, batch_id), epoch=epoch)
-            result = write_frame(batch, self.log, request, on_event=self.on_event)
+            result = write_frame(batch, self.log, request, None, self.on_event, self.settings)
         if result.already_committed:
             # Spark fails a batch whose rows were not asked for, where the query keeps a state.
             batch.write.format("noop").mode("overwrite").save()

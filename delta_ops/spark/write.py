@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark_types
 
@@ -32,7 +32,7 @@ from delta_ops.protocol.row_rules import counted_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.data_files import TableTarget, discard, write_rows
+from delta_ops.spark.data_files import BY_TABLE, FileSettings, TableTarget, discard, write_rows
 from delta_ops.spark.expressions import matches, named_column
 from delta_ops.spark.missing_columns import complete
 from delta_ops.spark.partition_text import is_nan_partition
@@ -105,7 +105,6 @@ def write(
         TableExistsError: There is a table, and the mode is "error".
     """
     validate_arguments(write, locals())
-    _refuse_stream(df)
     request = WriteRequest(
         mode=mode,
         partition_by=partition_by,
@@ -127,10 +126,15 @@ def write_frame(
     request: WriteRequest,
     storage_options: Mapping[str, Any] | None = None,
     on_event: OnEvent = ignore,
+    settings: FileSettings = BY_TABLE,
 ) -> CommitResult:
-    """Write rows and commit as a request says; errors as of `write`."""
-    transaction = _transaction(df.sparkSession, target, storage_options, on_event)
-    return write_by_engine(transaction, request, SparkWrite(transaction, df))
+    """Write rows and commit as a request says; errors as of `write`.
+
+    Args:
+        settings: How the files are to be.
+    """
+    transaction = transaction_to_write(df, target, storage_options, on_event)
+    return write_by_engine(transaction, request, SparkWrite(transaction, df, settings))
 
 
 def stage_write(
@@ -150,26 +154,28 @@ def stage_write(
         TableNotFoundError: There is no table to fit them to.
     """
     validate_arguments(stage_write, locals())
-    _refuse_stream(df)
-    transaction = _transaction(df.sparkSession, target, storage_options, on_event)
+    transaction = transaction_to_write(df, target, storage_options, on_event)
     return stage(transaction, SparkWrite(transaction, df), partition_by, None)
 
 
-def _refuse_stream(df: DataFrame) -> None:
+def transaction_to_write(
+    df: DataFrame,
+    target: Target,
+    storage_options: Mapping[str, Any] | None = None,
+    on_event: OnEvent = ignore,
+) -> Transaction:
+    """The transaction given, or a new one on a table that the session of the rows reaches.
+
+    Raises:
+        InvalidRequestError: The rows are a stream.
+        UnsupportedFeatureError: The table uses what this engine cannot write.
+    """
     if df.isStreaming:
         raise InvalidRequestError(
             "a streaming DataFrame is written by write_stream, or by foreachBatch, batch by batch"
         )
-
-
-def _transaction(
-    spark: SparkSession,
-    target: Target,
-    storage_options: Mapping[str, Any] | None,
-    on_event: OnEvent,
-) -> Transaction:
     transaction = transaction_on(target, storage_options, on_event, "spark")
-    reach(spark, transaction.log.storage)
+    reach(df.sparkSession, transaction.log.storage)
     return transaction
 
 
@@ -178,8 +184,10 @@ class SparkWrite:
 
     name: Engine = "spark"
 
-    def __init__(self, transaction: Transaction, df: DataFrame) -> None:
-        self._transaction, self._df = transaction, df
+    def __init__(
+        self, transaction: Transaction, df: DataFrame, settings: FileSettings = BY_TABLE
+    ) -> None:
+        self._transaction, self._df, self._settings = transaction, df, settings
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
@@ -228,6 +236,7 @@ class SparkWrite:
             storage=transaction.log.storage,
             definition=stored,
             clustered_by=transaction.clustering_columns,
+            settings=self._settings,
         )
         frame = stored_rows(generate_columns(rows.frame, df.columns, definition), definition)
         written = write_rows(frame, all_checks, target, transaction.on_event, figures)
@@ -273,6 +282,7 @@ class SparkWrite:
             storage=transaction.log.storage,
             definition=feed_definition(definition),
             directory=CHANGE_DATA_DIRECTORY,
+            settings=self._settings,
         )
         return change_files(write_rows(gone.unionAll(come), (), target, transaction.on_event).adds)
 

@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import restore, vacuum
 from delta_ops.protocol.features import FEATURES
-from delta_ops.spark.session_settings import session_settings
+from delta_ops.spark.session_settings import session_settings, user_metadata_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import detail_frame, history_frame, restore_frame
@@ -82,7 +82,11 @@ class DeltaTable:
                 f"{identifier}: only directories of Parquet files are converted; name one as "
                 "parquet.`/path`"
             )
-        da.convert(open_log(sparkSession, path), partition_by=_partition_types(partitionSchema))
+        da.convert(
+            open_log(sparkSession, path),
+            partition_by=_partition_types(partitionSchema),
+            user_metadata=user_metadata_of(sparkSession),
+        )
         return _open(sparkSession, path)
 
     @classmethod
@@ -142,7 +146,13 @@ class DeltaTable:
     def delete(self, condition: ColumnOrText | None = None) -> None:
         """Delete the rows for which a condition is true; without one, all of them."""
         asked = given.condition(condition)
-        ds.delete(self._spark, self._log, asked, target_alias=self._alias)
+        ds.delete(
+            self._spark,
+            self._log,
+            asked,
+            target_alias=self._alias,
+            user_metadata=self._user_metadata,
+        )
 
     @translating
     def update(
@@ -153,7 +163,14 @@ class DeltaTable:
         """Give columns new values in the rows for which a condition is true; or in all."""
         values = given.assignments(set, "'set'")
         asked = given.condition(condition)
-        ds.update(self._spark, self._log, values, asked, target_alias=self._alias)
+        ds.update(
+            self._spark,
+            self._log,
+            values,
+            asked,
+            target_alias=self._alias,
+            user_metadata=self._user_metadata,
+        )
 
     def merge(self, source: DataFrame, condition: ColumnOrText) -> DeltaMergeBuilder:
         """A merge of rows into the table, to which clauses are added before `execute`."""
@@ -163,8 +180,13 @@ class DeltaTable:
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete the files that no version within the retention needs; no row is returned."""
         retention = None if retentionHours is None else timedelta(hours=retentionHours)
-        enforced = session_settings(self._spark).enforce_retention
-        vacuum(self._log, retention=retention, enforce_retention=enforced)
+        settings = session_settings(self._spark)
+        vacuum(
+            self._log,
+            retention=retention,
+            enforce_retention=settings.enforce_retention,
+            user_metadata=settings.user_metadata,
+        )
         return self._spark.createDataFrame([], StructType())
 
     @translating
@@ -184,7 +206,9 @@ class DeltaTable:
         """Raise the protocol to versions; one that is there already stays."""
         given.require_type(readerVersion, int, "readerVersion", "an integer")
         given.require_type(writerVersion, int, "writerVersion", "an integer")
-        ddl.upgrade_protocol(self._log, readerVersion, writerVersion)
+        ddl.upgrade_protocol(
+            self._log, readerVersion, writerVersion, user_metadata=self._user_metadata
+        )
 
     @translating
     def addFeatureSupport(self, featureName: str) -> None:
@@ -196,7 +220,7 @@ class DeltaTable:
                 f"[DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] {self._log.uri}: there is no table "
                 f"feature {featureName} that delta_ops knows; it knows {', '.join(known.values())}"
             )
-        ddl.add_feature(self._log, known[featureName.lower()])
+        ddl.add_feature(self._log, known[featureName.lower()], user_metadata=self._user_metadata)
 
     @translating
     def dropFeatureSupport(
@@ -208,7 +232,9 @@ class DeltaTable:
         given.require_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             given.require_type(truncateHistory, bool, "truncateHistory", "a boolean")
-        ddl.drop_feature(self._log, featureName, bool(truncateHistory))
+        ddl.drop_feature(
+            self._log, featureName, bool(truncateHistory), user_metadata=self._user_metadata
+        )
 
     @translating
     def restoreToVersion(self, version: int) -> DataFrame:
@@ -270,11 +296,15 @@ class DeltaTable:
         version = self._log.snapshot(timestamp=self._time(timestamp)).version
         return self._clone(target, isShallow, replace, properties, version)
 
+    @property
+    def _user_metadata(self) -> str | None:
+        return user_metadata_of(self._spark)
+
     def _time(self, timestamp: str) -> Any:
         return parse_timestamp(self._spark, timestamp)
 
     def _restore(self, version: int) -> DataFrame:
-        result = restore(self._log, version=version)
+        result = restore(self._log, version=version, user_metadata=self._user_metadata)
         return restore_frame(self._spark, result.plan, self._log.snapshot(version))
 
     def _clone(
@@ -295,9 +325,13 @@ class DeltaTable:
                 f"{target}: a clone does not take the place of a table that is there; drop that "
                 "first, or clone to another path"
             )
-        ddl.shallow_clone(self._log, place, version=version)
-        if asked:
-            ddl.set_properties(place, asked)
+        ddl.shallow_clone(
+            self._log,
+            place,
+            version=version,
+            properties=asked,
+            user_metadata=self._user_metadata,
+        )
         return _open(self._spark, target)
 
 

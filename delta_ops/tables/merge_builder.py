@@ -12,7 +12,7 @@ import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
-from delta_ops.spark.aliases import alias_of
+from delta_ops.spark.aliases import columns_by_alias, name_as_structs
 from delta_ops.spark.merge import Merge
 from delta_ops.spark.session_settings import session_settings
 from delta_ops.tables import given
@@ -30,12 +30,16 @@ class Sides:
 
     target: StructType
     source: tuple[str, ...]
+    structs: tuple[str, ...]
+    """Columns that stand for aliases of the source, and are none of its own."""
     adds_columns: bool
 
     def left_out(self) -> tuple[str, ...]:
         """Columns of the source that the table lacks, and is not to get."""
         known = self.target.fields_by_lower_name
-        return () if self.adds_columns else tuple(c for c in self.source if c.lower() not in known)
+        if self.adds_columns:
+            return self.structs
+        return (*self.structs, *(c for c in self.source if c.lower() not in known))
 
     def validate_all(self, table: str) -> None:
         """Refuse to take all columns of a source that lacks some of the table's."""
@@ -147,18 +151,22 @@ class DeltaMergeBuilder:
     def execute(self) -> DataFrame:
         """Merge and commit; the figures of rows updated, deleted and inserted."""
         request = self._request
-        adds_columns = request.adds_columns or session_settings(request.spark).merge_schema
+        settings = session_settings(request.spark)
+        adds_columns = request.adds_columns or settings.merge_schema
+        source, alias, structs = _source_of(request)
         merge = ds.merge(
             request.log,
-            request.source,
+            source,
             request.condition,
             target_alias=request.alias or _NO_NAME.format("target"),
-            source_alias=alias_of(request.source) or _NO_NAME.format("source"),
+            source_alias=alias or _NO_NAME.format("source"),
             merge_schema=adds_columns,
+            user_metadata=settings.user_metadata,
         )
         sides = Sides(
             target=request.log.snapshot().schema,
-            source=tuple(request.source.columns),
+            source=tuple(each for each in source.columns if each not in structs),
+            structs=structs,
             adds_columns=adds_columns,
         )
         for clause in request.clauses:
@@ -168,6 +176,20 @@ class DeltaMergeBuilder:
     def _add(self, clause: Clause) -> DeltaMergeBuilder:
         request = self._request
         return DeltaMergeBuilder(replace(request, clauses=(*request.clauses, clause)))
+
+
+def _source_of(request: MergeRequest) -> tuple[DataFrame, str | None, tuple[str, ...]]:
+    """The source, its one alias if it has one, and else the structs that stand for several."""
+    aliases = columns_by_alias(request.source)
+    if len(aliases) < 2:
+        return request.source, next(iter(aliases), None), ()
+    if request.alias is not None and request.alias.lower() in map(str.lower, aliases):
+        raise InvalidRequestError(
+            f"{request.log.uri}: the table and a part of the source are both called "
+            f"{request.alias}; give one of them another alias"
+        )
+    named = name_as_structs(request.source, aliases)
+    return named, None, tuple(each for each in named.columns if each in aliases)
 
 
 def builder_of_merge(

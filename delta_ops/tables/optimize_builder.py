@@ -13,6 +13,7 @@ from delta_ops.log import DeltaLog
 from delta_ops.maintenance import optimize
 from delta_ops.spark.analysis import unresolved_text
 from delta_ops.spark.session import is_connect
+from delta_ops.spark.session_settings import user_metadata_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.optimize_metrics import Optimized, optimize_frame
@@ -68,6 +69,7 @@ def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> Dat
         shown_predicate=unresolved_text(spark, request.filters),
         zorder_by=zorder_by,
         full=zorder_by is not None,
+        user_metadata=user_metadata_of(spark),
         # Places on a curve are computed by a class of ours, which Connect does not take.
         engine=None if zorder_by and is_connect(spark) else ds.rewrite(spark),
     )

@@ -22,7 +22,7 @@ from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.spark.schema import schema_from_spark
-from delta_ops.spark.session_settings import default_properties
+from delta_ops.spark.session_settings import default_properties, user_metadata_of
 from delta_ops.tables import given
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.names import path_in
@@ -147,6 +147,7 @@ class DeltaTableBuilder(Generic[T]):
             properties={**default_properties(self._spark), **self._properties},
             description=self._comment,
             if_exists=_IF_EXISTS[self._mode],
+            user_metadata=user_metadata_of(self._spark),
         )
         return self._open_table(self._spark, place)
 

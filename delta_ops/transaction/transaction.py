@@ -388,7 +388,7 @@ class Transaction:
     @property
     def _metadata_of_files(self) -> Metadata | None:
         """What the files that there are were written by; None: there are none yet."""
-        if self.snapshot is None and not self._draft.added:
+        if self.snapshot is None and not (self._draft.added or self._draft.put_back):
             return None
         return self.metadata
 

@@ -199,14 +199,16 @@ def _write(transaction: Transaction, request: WriteRequest, engine: WriteEngine)
             return CommitResult(version=None, already_committed=False, attempts=0)
         transaction.stage(staged)
         if request.mode == "overwrite":
-            replaced = _replaced_rows(request, staged.adds, transaction.definition)
+            replaced = replaced_rows(request, staged.adds, transaction.definition)
             _replace(transaction, engine, replaced, written)
         transaction.on_event(DataFilesStaged(table=table, num_files=len(written)))
         epoch = request.epoch
         return transaction.commit(
             operation="WRITE" if epoch is None else "STREAMING UPDATE",
             parameters=(
-                _parameters(request, transaction) if epoch is None else _epoch_parameters(epoch)
+                parameters_of_write(request, transaction)
+                if epoch is None
+                else _epoch_parameters(epoch)
             ),
             user_metadata=request.user_metadata,
             hooks=request.hooks,
@@ -379,7 +381,7 @@ def _validate_types(schema: StructType, current: TableDefinition, table: str) ->
             )
 
 
-def _replaced_rows(
+def replaced_rows(
     request: WriteRequest, adds: Sequence[AddFile], definition: TableDefinition
 ) -> Predicate:
     """The rows of the table that an overwrite replaces."""
@@ -479,7 +481,7 @@ def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:
     }
 
 
-def _parameters(request: WriteRequest, transaction: Transaction) -> dict[str, Any]:
+def parameters_of_write(request: WriteRequest, transaction: Transaction) -> dict[str, Any]:
     """`commitInfo.operationParameters` of a WRITE, as the reference names them."""
     parameters: dict[str, Any] = {
         "mode": _MODES[request.mode],

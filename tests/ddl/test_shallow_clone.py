@@ -11,9 +11,14 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin, ddl
+from delta_ops import DeltaLog, begin, col, ddl
 from delta_ops.ddl import add_feature, drop_feature, set_properties, shallow_clone
-from delta_ops.errors import TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from delta_ops.errors import (
+    InvalidRequestError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import CommitInfo, DomainMetadata, Protocol
 from delta_ops.storage import open_storage
@@ -138,3 +143,42 @@ def test_a_clone_is_clustered_as_its_source_is(tmp_path: Path) -> None:
     shallow_clone(tmp_path / "s", tmp_path / "t")
     domains = [DeltaLog(tmp_path / each).snapshot().domain_metadata() for each in ("s", "t")]
     assert domains[0]["delta.clustering"] == domains[1]["delta.clustering"]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        pytest.param({"owner": "me"}, id="one of the user's own"),
+        pytest.param({"delta.columnMapping.mode": "name"}, id="columns that may be renamed"),
+        pytest.param({"delta.enableDeletionVectors": "true"}, id="deletion vectors"),
+        pytest.param({"delta.enableInCommitTimestamps": "true"}, id="times in commits"),
+        pytest.param({"delta.enableChangeDataFeed": "true"}, id="a change data feed"),
+    ],
+)
+def test_properties_of_a_clone_are_those_of_its_first_version(
+    source: DeltaLog, tmp_path: Path, properties: dict[str, str]
+) -> None:
+    shallow_clone(source, tmp_path / "clone", properties=properties)
+    clone = DeltaLog(tmp_path / "clone")
+    assert clone.snapshot().version == 0
+    assert clone.snapshot().metadata.configuration.items() >= properties.items()
+    assert rows(da.to_table(clone)) == rows(da.to_table(source))
+    da.write(clone, pa.table({"id": [3], "p": ["c"]}))
+    da.delete(clone, col("id") == 1)
+    assert rows(da.to_table(clone)) == [{"id": 2, "p": "é%"}, {"id": 3, "p": "c"}]
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        pytest.param({"delta.enableRowTracking": "true"}, "no ids", id="row ids"),
+        pytest.param({"delta.constraints.c": "id > 0"}, "constraint", id="a constraint"),
+        pytest.param({"delta.appendOnly": "perhaps"}, "appendOnly", id="no value of it"),
+    ],
+)
+def test_a_property_that_a_clone_cannot_have_is_refused(
+    source: DeltaLog, tmp_path: Path, properties: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=said):
+        shallow_clone(source, tmp_path / "clone", properties=properties)
+    assert not DeltaLog(tmp_path / "clone").exists()

@@ -62,14 +62,17 @@ def test_rows_are_deleted_by_a_column(items: DeltaTable) -> None:
     assert values(items) == {}
 
 
+@pytest.mark.parametrize("is_column", [False, True], ids=["a text", "a Column"])
 def test_files_are_left_out_by_a_condition_that_has_the_alias(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, is_column: bool
 ) -> None:
     for day in (1, 2):
         da.write(tmp_path, pa.table({"day": [day], "x": [day]}), partition_by=["day"])
     kept = DeltaLog(tmp_path).snapshot().files(predicate=None).num_rows
     (tmp_path / "day=1").rename(tmp_path / "gone")
-    DeltaTable.forPath(spark, str(tmp_path)).alias("t").delete("t.day = 2 AND t.x + 0 = 2")
+    column = (sf.col("t.day") == 2) & sf.expr("t.x + 0 = 2")
+    condition = column if is_column else "t.day = 2 AND t.x + 0 = 2"
+    DeltaTable.forPath(spark, str(tmp_path)).alias("t").delete(condition)
     assert (kept, DeltaLog(tmp_path).snapshot().num_files) == (2, 1)
 
 
@@ -268,6 +271,7 @@ def test_a_manifest_lists_the_files(items: DeltaTable, tmp_path: Path) -> None:
 def test_a_shallow_clone_is_a_table_of_its_own(items: DeltaTable, tmp_path: Path) -> None:
     items.delete("value = 1")
     clone = items.cloneAtVersion(0, f"{tmp_path}/clone", True, properties={"owner": "me"})
+    assert clone.history().count() == 1
     clone.delete("value = 2")
     assert (values(clone), values(items)) == (
         {"a": 1, "c": 3, "d": 4},
@@ -279,6 +283,31 @@ def test_a_shallow_clone_is_a_table_of_its_own(items: DeltaTable, tmp_path: Path
         items.clone(f"{tmp_path}/clone", True)
     with pytest.raises(AnalysisException, match="drop"):
         items.clone(f"{tmp_path}/clone", True, True)
+
+
+def test_each_commit_keeps_what_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.databricks.delta.commitInfo.userMetadata", "job 7")
+    place = f"{tmp_path}/items"
+    made = DeltaTable.create(session).location(place).addColumn("key", "string")
+    items = made.addColumn("value", "long").execute()
+    source = session.createDataFrame([("a", 1), ("b", 2), ("c", 3)], "key string, value long")
+    items.merge(source.coalesce(1), "false").whenNotMatchedInsertAll().execute()
+    items.update("key = 'a'", {"value": "0"})
+    items.delete("key = 'b'")
+    items.optimize().executeZOrderBy("value")
+    items.addFeatureSupport("deletionVectors")
+    items.upgradeTableProtocol(1, 4)
+    items.restoreToVersion(1)
+    items.vacuum()
+    clone = items.clone(f"{tmp_path}/clone", True)
+    source.write.parquet(f"{tmp_path}/plain")
+    converted = DeltaTable.convertToDelta(session, f"parquet.`{tmp_path}/plain`")
+    for table in (items, clone, converted):
+        said = {row["operation"]: row["userMetadata"] for row in table.history().collect()}
+        assert set(said.values()) == {"job 7"}, said
+    operations = {row["operation"] for row in items.history().collect()}
+    assert {"CREATE TABLE", "MERGE", "UPDATE", "DELETE", "OPTIMIZE", "RESTORE"} <= operations
 
 
 @pytest.mark.parametrize(

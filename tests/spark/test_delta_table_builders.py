@@ -124,6 +124,24 @@ def evolved(table: DeltaTable) -> list[tuple[Any, ...]]:
 AS_EVOLVED = [("a", 1, -1), ("b", 2, -1), ("c", 3, None), ("d", 4, None), ("e", None, -5)]
 
 
+def test_a_source_that_was_joined_keeps_its_aliases(
+    spark: SparkSession, items: DeltaTable, news: DataFrame
+) -> None:
+    more = spark.createDataFrame([("a", 10), ("e", 20), ("z", 30)], "key string, extra long")
+    joined = news.alias("n").join(more.alias("m"), sf.col("n.k") == sf.col("m.key"), "left")
+    joined = joined.withColumn("value", sf.lit(7))
+    items.alias("t").merge(joined, "t.key = n.k").whenMatchedUpdate(
+        "m.extra IS NOT NULL", {"value": sf.col("m.extra") + sf.col("t.value")}
+    ).whenNotMatchedInsert(values={"key": "n.k", "value": "coalesce(m.extra, n.v)"}).execute()
+    assert values(items) == {"a": 11, "b": 2, "c": 3, "d": 4, "e": 20}
+    items.alias("t").merge(
+        joined.where("m.key = 'a'"), "t.key = m.key"
+    ).whenMatchedUpdateAll().execute()
+    assert values(items)["a"] == 7
+    with pytest.raises(AnalysisException, match="both called"):
+        items.alias("M").merge(joined, "m.key = n.k").whenMatchedDelete().execute()
+
+
 def test_columns_of_the_source_are_added_if_the_merge_says_so(
     items: DeltaTable, news: DataFrame
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
@@ -88,6 +89,91 @@ def test_files_hold_as_many_rows_as_they_may(tmp_path: Path, delta: SparkSession
     writer = delta.range(100).coalesce(1).write.format("delta")
     writer.option("maxRecordsPerFile", 30).save(str(tmp_path))
     assert DeltaLog(tmp_path).snapshot().num_files == 4
+
+
+def test_a_stream_makes_files_as_it_is_told(tmp_path: Path, delta: SparkSession) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    delta.range(100).coalesce(1).write.format("delta").save(str(source))
+    rows = delta.readStream.format("delta").load(str(source)).writeStream.format("delta")
+    rows = rows.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True)
+    query = rows.options(maxRecordsPerFile=30, compression="gzip").start(str(target))
+    query.awaitTermination()
+    assert codecs_of(target) == ["GZIP"] * 4
+
+
+@pytest.mark.parametrize("given", [None, "ZSTD", "none", "lz4"])
+def test_files_are_compressed_as_the_writer_says_or_the_table(
+    tmp_path: Path, delta: SparkSession, given: str | None
+) -> None:
+    writer = delta.range(9).coalesce(1).write.format("delta")
+    writer = writer.option("delta.parquet.compression.codec", "gzip")
+    (writer if given is None else writer.option("compression", given)).save(str(tmp_path))
+    expected = {None: "GZIP", "ZSTD": "ZSTD", "none": "UNCOMPRESSED", "lz4": "LZ4"}
+    assert codecs_of(tmp_path) == [expected[given]]
+
+
+def codecs_of(root: Path) -> list[str]:
+    """The codec of each file."""
+    footers = [pq.read_metadata(path) for path in root.rglob("*.parquet")]
+    return [
+        each.row_group(0).column(0).compression
+        for path, each in zip(root.rglob("*.parquet"), footers, strict=True)
+        if "_delta_log" not in path.parts
+    ]
+
+
+def test_rows_are_put_into_other_files_and_streams_are_not_told(
+    tmp_path: Path, delta: SparkSession
+) -> None:
+    for n in (1, 2, 3, 4):
+        writer = numbers(delta, n, n).write.format("delta").mode("append").partitionBy("p")
+        writer.save(str(tmp_path))
+    mended = load(delta, tmp_path).coalesce(1).write.format("delta").mode("overwrite")
+    mended.option("dataChange", False).save(str(tmp_path))
+    part = load(delta, tmp_path).where("id < 3 AND p = 1").write.format("delta")
+    part = part.mode("overwrite").option("replaceWhere", "id < 3 AND p = 1")
+    part.option("dataChange", "false").save(str(tmp_path))
+    log = DeltaLog(tmp_path)
+    assert ids(load(delta, tmp_path)) == [1, 1, 2, 2, 3, 3, 4, 4]
+    commits = list(log.commits(4, 5))
+    for files in (each for commit in commits for each in (commit.adds, commit.removes)):
+        assert set(files["dataChange"].to_pylist()) == {False}
+    changes = delta.readStream.format("delta").option("startingVersion", 4).load(str(tmp_path))
+    query = changes.writeStream.format("memory").queryName("told").trigger(availableNow=True)
+    query.option("checkpointLocation", f"{tmp_path}/c").start().awaitTermination()
+    assert delta.table("told").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "properties", "reason"),
+    [
+        pytest.param("SELECT 1L id, 1L p", {}, "are not the 2 rows", id="a row is missing"),
+        pytest.param("VALUES (1L, 1L), (2L, 1L) t(id, p)", {}, "are not", id="a row is changed"),
+        pytest.param("VALUES (1L, 1L), (1L, 1L) t(id, p)", {}, "are not", id="one row twice"),
+        pytest.param(
+            "VALUES (1L, 1L), (2L, 0L) t(id, p)",
+            {"delta.enableRowTracking": "true"},
+            "ids",
+            id="rows that have ids",
+        ),
+    ],
+)
+def test_a_rearrangement_that_changes_rows_is_refused(
+    tmp_path: Path,
+    delta: SparkSession,
+    changed: str,
+    properties: dict[str, str],
+    reason: str,
+) -> None:
+    numbers(delta, 1, 2).write.format("delta").options(**properties).save(str(tmp_path))
+    before = files_under(tmp_path)
+    rows = delta.sql(changed if changed.startswith("SELECT") else f"SELECT * FROM {changed}")
+    writer = rows.write.format("delta").mode("overwrite").option("dataChange", "false")
+    with pytest.raises(InvalidRequestError, match=reason):
+        writer.save(str(tmp_path))
+    assert files_under(tmp_path) == before
+    with pytest.raises(InvalidRequestError, match="mode overwrite"):
+        writer.mode("append").save(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +289,8 @@ def test_changes_are_read(tmp_path: Path, delta: SparkSession) -> None:
 def test_a_time_is_one_of_the_session(tmp_path: Path, delta: SparkSession) -> None:
     numbers(delta, 1).write.format("delta").save(str(tmp_path))
     numbers(delta, 2).write.format("delta").mode("append").save(str(tmp_path))
-    at = delta.sql(f"SELECT timestamp_millis({commit_info(tmp_path)['timestamp']}) AS at")
+    latest = next(iter(DeltaLog(tmp_path).history()))
+    at = delta.sql(f"SELECT timestamp_millis({latest.timestamp_ms}) AS at")
     for zone in ("UTC", "Asia/Tokyo"):
         delta.conf.set("spark.sql.session.timeZone", zone)
         text = at.selectExpr("CAST(at AS STRING)").first()
@@ -259,7 +346,8 @@ def test_the_sessions_own_format_may_be_delta(tmp_path: Path, delta: SparkSessio
         pytest.param({"replaceUsing": "id"}, "ds.merge", id="one that is not supported"),
         pytest.param({"mergeSchema": "yes"}, "true or false", id="no flag"),
         pytest.param({"txnAppId": "loader"}, "both txnAppId", id="half an identity"),
-        pytest.param({"dataChange": "false"}, "optimize", id="a promise that we do not check"),
+        pytest.param({"dataChange": "false"}, "on a table that is there", id="rows of no table"),
+        pytest.param({"compression": "lzo"}, "one of uncompressed", id="no such codec"),
         pytest.param({"partitionOverwriteMode": "x"}, "static or dynamic", id="no such mode"),
         pytest.param(
             {"partitionOverwriteMode": "dynamic", "replaceWhere": "id = 1"},
