@@ -9,7 +9,7 @@ already stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,10 +26,13 @@ from delta_ops.protocol.stats import StatsSettings
 from delta_ops.protocol.stats_completion import (
     complete_stats,
     described_leaves,
+    lacks_bounds,
     lacks_statistics,
+    unite_stats,
 )
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import begin
+from delta_ops.transaction.rewrite_group import Describer
 
 _FOOTERS_AT_A_TIME = 1000
 
@@ -55,6 +58,7 @@ class BackfillResult:
 def backfill_statistics(
     log: TableOrPlace,
     *,
+    engine: Describer | None = None,
     user_metadata: str | None = None,
     dry_run: bool = False,
     clock: Clock = system_clock,
@@ -63,6 +67,8 @@ def backfill_statistics(
     """Give live files the statistics that the table's settings and clustering ask for.
 
     Args:
+        engine: Reads rows, as `delta_ops.spark.file_statistics(spark)` does, and finds bounds that
+            footers do not tell; None: footers are read.
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
@@ -78,7 +84,8 @@ def backfill_statistics(
     if snapshot is None:
         raise TableNotFoundError(handle.uri)
     settings = replace(snapshot.definition.stats_settings, always=transaction.clustering_columns)
-    num_files, lacking = _find_lacking(snapshot, settings)
+    lacks = lacks_statistics if engine is None else lacks_bounds
+    num_files, lacking = _find_lacking(snapshot, settings, lacks)
     result = BackfillResult(dry_run=dry_run, num_files=num_files, lacking_files=len(lacking))
     if dry_run or not lacking:
         return result
@@ -86,7 +93,11 @@ def backfill_statistics(
     failures: list[str] = []
     for start in range(0, len(lacking), _FOOTERS_AT_A_TIME):
         batch = lacking[start : start + _FOOTERS_AT_A_TIME]
-        for made in run_parallel(partial(_describe, snapshot, settings), batch):
+        for made in (
+            run_parallel(partial(_describe, snapshot, settings), batch)
+            if engine is None
+            else _describe_rows(engine, snapshot, settings, batch)
+        ):
             if isinstance(made, str):
                 failures.append(made)
             elif made is not None:
@@ -117,7 +128,9 @@ def backfill_statistics(
     )
 
 
-def _find_lacking(snapshot: Snapshot, settings: StatsSettings) -> tuple[int, Sequence[AddFile]]:
+def _find_lacking(
+    snapshot: Snapshot, settings: StatsSettings, lacks: Callable[..., bool]
+) -> tuple[int, Sequence[AddFile]]:
     definition = snapshot.definition
     partitions = tuple(definition.partition_names.values())
     wanted = list(described_leaves(definition.physical_schema, partitions, settings))
@@ -125,7 +138,7 @@ def _find_lacking(snapshot: Snapshot, settings: StatsSettings) -> tuple[int, Seq
     num_files, lacking = 0, []
     for add in own:
         num_files += 1
-        if lacks_statistics(add.stats, wanted):
+        if lacks(add.stats, wanted):
             lacking.append(add)
     return num_files, lacking
 
@@ -135,6 +148,16 @@ def _own_files(snapshot: Snapshot) -> Iterator[AddFile]:
     for add in snapshot.add_files():
         if not is_absolute(canonical_path(add.path, snapshot.uri)):
             yield add
+
+
+def _describe_rows(
+    engine: Describer, snapshot: Snapshot, settings: StatsSettings, files: Sequence[AddFile]
+) -> Iterator[AddFile | None]:
+    """The files with all that their rows tell; None where the log says that already."""
+    for add, made in zip(files, engine(snapshot, files, settings), strict=True):
+        stats = made and unite_stats(add.stats, made, is_tight=add.deletion_vector is None)
+        changed = stats is not None and stats != add.stats
+        yield replace(add, stats=stats, data_change=False) if changed else None
 
 
 def _describe(snapshot: Snapshot, settings: StatsSettings, add: AddFile) -> AddFile | str | None:

@@ -47,6 +47,9 @@ ColumnPath = tuple[str, ...]
 
 _NAN_AWARE_WRITER = "parquet-mr version"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROS_PER_MS = 1_000
+_BOUNDED = (*INTEGER_RANGES, FLOAT, DOUBLE, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ)
+"""Types, beside decimals, of which statistics have bounds."""
 _UNITS_PER_MS = {"milliseconds": 1, "microseconds": 1_000, "nanoseconds": 1_000_000}
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _QUICK_ENCODER = msgspec.json.Encoder()
@@ -227,6 +230,42 @@ class FileStatsMaker:
             "nullCount": null_counts,
         }
         return _json(stats) if self._has_fractions else _QUICK_ENCODER.encode(stats).decode()
+
+
+class Bounds(NamedTuple):
+    """What the values of a column come to in one file."""
+
+    data_type: DataType
+    low: Any
+    """As in a footer: days, microseconds, UTF-8; None is unknown."""
+    high: Any
+    null_count: int
+
+
+def has_bounds(data_type: DataType) -> bool:
+    """Whether statistics have bounds of a type."""
+    return data_type in _BOUNDED or isinstance(data_type, DecimalType)
+
+
+def stats_from_bounds(
+    num_records: int, bounds: Mapping[ColumnPath, Bounds], prefix_length: int
+) -> str:
+    """Make the statistics of a data file, as JSON, from the bounds of its columns."""
+    lower: dict[str, Any] = {}
+    upper: dict[str, Any] = {}
+    null_counts: dict[str, Any] = {}
+    for path, (data_type, low, high, null_count) in bounds.items():
+        _insert(lower, path, _lower_json(low, data_type, _MICROS_PER_MS, prefix_length))
+        _insert(upper, path, _upper_json(high, data_type, _MICROS_PER_MS, prefix_length))
+        _insert(null_counts, path, null_count)
+    return _json(
+        {
+            "numRecords": num_records,
+            "minValues": lower,
+            "maxValues": upper,
+            "nullCount": null_counts,
+        }
+    )
 
 
 def _name_in_footer(path: ColumnPath, data_type: DataType) -> str:

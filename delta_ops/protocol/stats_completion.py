@@ -20,6 +20,7 @@ from delta_ops.protocol.stats import (
     ColumnPath,
     StatsSettings,
     footer_columns,
+    has_bounds,
     indexed_data_leaves,
     num_records,
     parse_stats,
@@ -47,6 +48,33 @@ def lacks_statistics(text: str | None, wanted: Iterable[tuple[ColumnPath, DataTy
     return not all(_is_told(stats.null_count, path) for path, _ in wanted)
 
 
+def lacks_bounds(text: str | None, wanted: Iterable[tuple[ColumnPath, DataType]]) -> bool:
+    """Whether statistics lack a bound of a leaf that has values, as far as they tell."""
+    stats = parse_stats(text)
+    if stats is None or stats.num_records is None:
+        return True
+    return any(
+        has_bounds(data_type)
+        and _value_at(stats.null_count, path) != stats.num_records
+        and not (_is_told(stats.min_values, path) and _is_told(stats.max_values, path))
+        for path, data_type in wanted
+    )
+
+
+def unite_stats(text: str | None, more: str, *, is_tight: bool) -> str:
+    """The statistics with what others say beside them.
+
+    Args:
+        text: What is said already, which stays.
+        more: What was found.
+        is_tight: False: rows of the file have been deleted, so that bounds may not be reached.
+    """
+    told = (
+        more if parse_stats(text) is None else _unite((text or "").encode(), more.encode()).decode()
+    )
+    return told if is_tight else widen_stats(told) or told
+
+
 def complete_stats(
     text: str | None,
     footer: pq.FileMetaData,
@@ -72,15 +100,17 @@ def complete_stats(
         if not any(each[: len(path)] == path for each in there):
             _insert(missing, path, num_records(made))
     told = _unite(made.encode(), json.dumps({"nullCount": missing}).encode()).decode()
-    if text is not None and parse_stats(text) is not None:
-        told = _unite(text.encode(), told.encode()).decode()
-    return told if is_tight else widen_stats(told) or told
+    return unite_stats(text, told, is_tight=is_tight)
 
 
 def _is_told(values: Any, path: ColumnPath) -> bool:
+    return _value_at(values, path) is not None
+
+
+def _value_at(values: Any, path: ColumnPath) -> Any:
     for name in path:
         values = values.get(name) if isinstance(values, dict) else None
-    return values is not None
+    return values
 
 
 def _insert(values: dict[str, Any], path: ColumnPath, value: Any) -> None:

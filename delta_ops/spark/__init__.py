@@ -12,6 +12,7 @@ except ImportError as error:
 from delta_ops.spark.changes import read_changes
 from delta_ops.spark.delete import delete
 from delta_ops.spark.existing_rows import check_rows
+from delta_ops.spark.file_statistics import file_statistics
 from delta_ops.spark.merge import Merge, merge
 from delta_ops.spark.packages import packages
 from delta_ops.spark.progress import show_progress
@@ -28,6 +29,7 @@ __all__ = [
     "Merge",
     "check_rows",
     "delete",
+    "file_statistics",
     "get_session",
     "merge",
     "packages",

@@ -5,13 +5,13 @@ Maintenance plans them, an engine executes them; neither knows the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.stats import ColumnPath, StatsSettings
 from delta_ops.transaction.staging import Staged
 
 Curve = Literal["zorder", "hilbert"]
@@ -57,3 +57,6 @@ Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
 
 It raises `InvalidRequestError` before it reads a file where it cannot write the order.
 """
+
+Describer = Callable[[Snapshot, Sequence[AddFile], StatsSettings], Sequence[str | None]]
+"""Makes the statistics of live files from their rows; None of a file that has none."""
