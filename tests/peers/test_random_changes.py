@@ -1,0 +1,186 @@
+"""Deletes, updates and merges of random rows, by us and by delta-spark on a copy of the table.
+
+Rows, what the change data feed tells and how many rows the metrics count are the same.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, parse_expression
+from delta_ops.errors import InvalidRequestError
+from tests.arrow.test_merged_rows import (
+    BY_KIND,
+    ON,
+    AmbiguousError,
+    Clause,
+    Condition,
+    Row,
+    add_clause,
+    model,
+    table_of,
+)
+from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
+from tests.tables import rows
+
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 40))]
+CONDITIONS = (
+    "n = 1",
+    "n <= 1 OR t = 'a'",
+    "NOT (n = 1)",
+    "k IS NULL",
+    "k IN (1, 3, 5)",
+    "t = 'a'",
+    "t = 'b' AND k > 2",
+    "coalesce(n, 0) < 2",
+    "k % 2 = 1",
+    "true",
+    "k = 77",
+)
+ASSIGNMENTS: Sequence[dict[str, str]] = (
+    {"n": "n + 1"},
+    {"t": "'u'"},
+    {"n": "CASE WHEN n > 1 THEN k ELSE 9 END", "t": "NULL"},
+    {"k": "n", "n": "k"},
+    {"tags": "NULL"},
+)
+ACTIONS = {
+    "update all": "UPDATE SET k = source.k, n = source.n, tags = source.tags",
+    "update": "UPDATE SET n = CASE WHEN target.n > 1 THEN source.n ELSE 9 END, tags = array('new')",
+    "delete": "DELETE",
+    "insert all": "INSERT *",
+    "insert": "INSERT (k, t) VALUES (source.k, 'i')",
+    "update others": "UPDATE SET t = 'o'",
+    "delete others": "DELETE",
+}
+TOLD = ["k", "t", "n", "tags", "_change_type"]
+OCCASIONS = {
+    "MATCHED": ("update all", "update", "delete"),
+    "NOT MATCHED": ("insert all", "insert"),
+    "NOT MATCHED BY SOURCE": ("update others", "delete others"),
+}
+
+
+class Drawn:
+    """A table twice, and what a seed draws of its rows."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.random = random.Random(seed)
+        self.ours, self.theirs = folder / "ours", folder / "theirs"
+        self.by_vectors = self.random.random() < 0.5
+        properties = {
+            "delta.enableChangeDataFeed": "true",
+            "delta.enableDeletionVectors": str(self.by_vectors).lower(),
+        }
+        partition_by = self.random.choice((None, ["t"]))
+        self.before: list[Row] = []
+        for _ in range(self.random.randint(1, 3)):
+            listed = self.rows(self.random.randint(1, 8))
+            given = table_of(listed)
+            da.write(self.ours, given, partition_by=partition_by, configuration=properties)
+            self.before += listed
+        shutil.copytree(self.ours, self.theirs)
+        self.version = DeltaLog(self.ours).snapshot().version
+
+    def rows(self, count: int) -> list[Row]:
+        choose = self.random.choice
+        return [
+            {
+                "k": choose((None, *range(7))),
+                "t": choose((None, "a", "b")),
+                "n": choose((None, *range(4))),
+                "tags": choose((None, [], ["x"])),
+            }
+            for _ in range(count)
+        ]
+
+    def clauses(self) -> list[Clause]:
+        kinds = self.random.choices([*BY_KIND], k=self.random.randint(1, 4))
+        return [Clause(kind, self.random.choice(BY_KIND[kind])) for kind in kinds]
+
+
+def assert_same(drawn: Drawn, delta_spark: DeltaSpark) -> None:
+    """Both tables are the same, and so is what they tell of the change, if there was one."""
+    found = rows(da.to_table(drawn.ours))
+    assert found == rows(da.to_table(drawn.theirs))
+    assert found == rows(delta_spark.read(drawn.ours))
+    delta_spark.validate(drawn.ours)
+    of_ours, of_theirs = (
+        next(iter(DeltaLog(each).history(limit=1))) for each in (drawn.ours, drawn.theirs)
+    )
+    first = str(drawn.version + 1)
+    told: list[Row] = []
+    if of_theirs.version > drawn.version:
+        told = rows(delta_spark.changes(drawn.theirs, startingVersion=first).select(TOLD))
+    if of_ours.version == drawn.version:
+        assert told == []
+        return
+    assert rows(pa.table(da.read_changes(drawn.ours, int(first))).select(TOLD)) == told
+    assert rows(delta_spark.changes(drawn.ours, startingVersion=first).select(TOLD)) == told
+    said, expected = (each.operation_metrics or {} for each in (of_ours, of_theirs))
+    of_rows = [name for name in expected if name.startswith("num") and "Row" in name]
+    assert of_rows
+    assert {name: said.get(name) for name in of_rows} == {n: expected[n] for n in of_rows}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_merge_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, seed: int) -> None:
+    drawn = Drawn(seed + 2000, tmp_path)
+    sources = drawn.rows(drawn.random.randint(0, 5))
+    on, clauses = drawn.random.choice(ON), drawn.clauses()
+    pq.write_table(table_of(sources), tmp_path / "source.parquet")
+    assert on.text
+    merge = da.merge(drawn.ours, table_of(sources), on.text)
+    for each in clauses:
+        merge = add_clause(merge, each)
+    said = merge_text(drawn.theirs, tmp_path / "source.parquet", on, clauses)
+    try:
+        model(drawn.before, sources, on, clauses)
+    except AmbiguousError:
+        with pytest.raises(InvalidRequestError, match="rows of the source"):
+            merge.execute()
+        with pytest.raises(DeltaSparkError, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
+            delta_spark.sql(said)
+        return
+    merge.execute()
+    delta_spark.sql(said)
+    assert_same(drawn, delta_spark)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_delete_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, seed: int) -> None:
+    drawn = Drawn(seed, tmp_path)
+    condition = drawn.random.choice(CONDITIONS)
+    da.delete(drawn.ours, parse_expression(condition))
+    delta_spark.sql(f"DELETE FROM delta.`{drawn.theirs}` WHERE {condition}")
+    assert_same(drawn, delta_spark)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_update_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, seed: int) -> None:
+    drawn = Drawn(seed + 1000, tmp_path)
+    condition = drawn.random.choice(CONDITIONS)
+    assignments = drawn.random.choice(ASSIGNMENTS)
+    da.update(drawn.ours, assignments, parse_expression(condition))
+    said = ", ".join(f"{name} = {text}" for name, text in assignments.items())
+    delta_spark.sql(f"UPDATE delta.`{drawn.theirs}` SET {said} WHERE {condition}")
+    assert_same(drawn, delta_spark)
+
+
+def merge_text(table: Path, source: Path, on: Condition, clauses: Sequence[Clause]) -> str:
+    """The merge as SQL, in which only the last clause of an occasion may have no condition."""
+    text = f"MERGE INTO delta.`{table}` AS target USING parquet.`{source}` AS source ON {on.text}"
+    for occasion, kinds in OCCASIONS.items():
+        among = [clause for clause in clauses if clause.kind in kinds]
+        for each in among:
+            condition = each.condition.text or ("" if each is among[-1] else "true")
+            text += f" WHEN {occasion}{condition and ' AND '}{condition} THEN {ACTIONS[each.kind]}"
+    return text
