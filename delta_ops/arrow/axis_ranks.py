@@ -56,15 +56,24 @@ class Axis:
 def axis_of_sample(sample: pa.Array, bits: int) -> Axis:
     """The axis of a column, by some of its values."""
     numbers = _text_numbers(sample) if _is_text(sample.type) else _numbers
-    known = np.sort(numbers(sample.drop_null()))
-    most = (1 << bits) - 1
-    if len(known) > most - 1:
-        known = known[np.linspace(0, len(known) - 1, most - 1).astype(np.int64)]
-    bounds, firsts = np.unique(known, return_index=True)
-    # 0 is null's, 1 is of what lies below the sample.
-    shares = 2 + firsts * (most - 2) // max(len(known), 1)
-    ranks = np.append([1], shares).astype(np.uint32)
+    bounds, ranks = bounds_and_ranks(np.sort(numbers(sample.drop_null())), bits)
     return Axis(numbers=numbers, bounds=bounds, ranks=ranks)
+
+
+def bounds_and_ranks(ordered: npt.NDArray[Any], bits: int) -> tuple[npt.NDArray[Any], Ranks]:
+    """The bounds and the ranks of an axis, as `Axis` has them.
+
+    Args:
+        ordered: Values of a sample, ascending.
+        bits: How many a rank has.
+    """
+    most = (1 << bits) - 1
+    if len(ordered) > most - 1:
+        ordered = ordered[np.linspace(0, len(ordered) - 1, most - 1).astype(np.int64)]
+    bounds, firsts = np.unique(ordered, return_index=True)
+    # 0 is null's, 1 is of what lies below the sample.
+    shares = 2 + firsts * (most - 2) // max(len(ordered), 1)
+    return bounds, np.append([1], shares).astype(np.uint32)
 
 
 def field_of(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:

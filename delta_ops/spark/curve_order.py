@@ -21,6 +21,7 @@ import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from delta_ops.arrow.axis_ranks import bounds_and_ranks
 from delta_ops.arrow.curve import Places, axis_bits, best_cut, places
 from delta_ops.protocol.schema import (
     BINARY,
@@ -302,13 +303,8 @@ def _axis_of(sample: pa.Array, bits: int) -> _Axis:
     else:
         kind = np.float64 if pt.is_floating(sample.type) else np.int64
         ordered = np.sort(values.to_numpy(zero_copy_only=False).astype(kind))
-    most = (1 << bits) - 1
-    if len(ordered) > most - 1:
-        ordered = ordered[np.linspace(0, len(ordered) - 1, most - 1).astype(np.int64)]
-    bounds, firsts = np.unique(ordered, return_index=True)
-    # 0 is null's, 1 is of what lies below the sample.
-    shares = 2 + firsts * (most - 2) // max(len(ordered), 1)
-    ranks = np.append([1], shares).astype(np.int32)
+    bounds, found = bounds_and_ranks(ordered, bits)
+    ranks = found.astype(np.int32)
     if is_text:
         return _Axis("ofText", [bytes(each) for each in bounds], ranks)
     if bounds.dtype == np.float64:

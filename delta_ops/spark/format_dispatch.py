@@ -38,19 +38,22 @@ def _tell(target: Any, **given: Any) -> None:
     target.options(**options)
 
 
-def _load(
-    original: Callable[..., Any],
-    reader: Any,
-    storage_options: StorageOptions,
-    path: Any = None,
-    format: str | None = None,  # noqa: A002  (Spark's name)
-    schema: Any = None,
-    **options: Any,
-) -> Any:
-    if not _is_ours(reader, format):
-        return original(path, format, schema, **options)
-    _tell(reader, format=format, schema=schema, options=options)
-    return format_readers.load(session_of(reader), calls_of(reader), path, storage_options)
+def _load_by(load: Act) -> Act:
+    def act(
+        original: Callable[..., Any],
+        reader: Any,
+        storage_options: StorageOptions,
+        path: Any = None,
+        format: str | None = None,  # noqa: A002  (Spark's name)
+        schema: Any = None,
+        **options: Any,
+    ) -> Any:
+        if not _is_ours(reader, format):
+            return original(path, format, schema, **options)
+        _tell(reader, format=format, schema=schema, options=options)
+        return load(session_of(reader), calls_of(reader), path, storage_options)
+
+    return act
 
 
 def _table(
@@ -63,21 +66,6 @@ def _table(
     if path is None:
         return original(tableName)
     return format_readers.load(session_of(reader), calls_of(reader), path, storage_options)
-
-
-def _load_stream(
-    original: Callable[..., Any],
-    reader: Any,
-    storage_options: StorageOptions,
-    path: str | None = None,
-    format: str | None = None,  # noqa: A002  (Spark's name)
-    schema: Any = None,
-    **options: Any,
-) -> Any:
-    if not _is_ours(reader, format):
-        return original(path, format, schema, **options)
-    _tell(reader, format=format, schema=schema, options=options)
-    return format_readers.load_stream(session_of(reader), calls_of(reader), path, storage_options)
 
 
 def _save(
@@ -225,14 +213,14 @@ _OF_WRITE_TO = (
     "overwritePartitions",
 )
 ACTS: Mapping[str, Mapping[str, Act]] = {
-    "DataFrameReader": {"load": _load, "table": _table},
+    "DataFrameReader": {"load": _load_by(format_readers.load), "table": _table},
     "DataFrameWriter": {
         "save": _save,
         "saveAsTable": _save_as_table,
         "insertInto": _insert_into,
     },
     "DataFrameWriterV2": dict.fromkeys(_OF_WRITE_TO, _write_to),
-    "DataStreamReader": {"load": _load_stream},
+    "DataStreamReader": {"load": _load_by(format_readers.load_stream)},
     "DataStreamWriter": {"start": _start, "toTable": _to_table},
 }
 """By the name of a class, as classic sessions and Connect have it, and that of its method."""
