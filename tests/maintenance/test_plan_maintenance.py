@@ -247,18 +247,19 @@ def test_a_table_whose_rows_we_cannot_write_gets_what_needs_no_rows(tmp_path: Pa
     table = Table(tmp_path / "t")
     for number in range(12):
         table.write([number], hooks=())
-    table.write([99], mode="overwrite", hooks=())
-    vectors = Protocol(
-        min_reader_version=3,
-        min_writer_version=7,
-        reader_features=("deletionVectors",),
-        writer_features=("deletionVectors",),
+    table.write([98], mode="overwrite", hooks=())
+    table.write([99], hooks=())
+    preview = Protocol(
+        min_reader_version=1, min_writer_version=7, writer_features=("inCommitTimestamp-preview",)
     )
-    create_commit(table.log.storage, table.log.log_directory, 13, [vectors])
+    create_commit(table.log.storage, table.log.log_directory, 14, [preview])
     table.pass_time(days=60)
+    with pytest.raises(UnsupportedFeatureError, match="inCommitTimestamp-preview"):
+        optimize(table.log)
     before = table.rows()
     found = plan(table)
     assert found.operations == ("vacuum", "checkpoint")
+    assert found.refused == {"optimize": ("inCommitTimestamp-preview",)}
     result = maintain(table.log, clock=table.clock)
     assert result.figures["vacuumed_files"] == 12
     assert result.figures["checkpoints_written"] == 1

@@ -6,6 +6,7 @@ import errno
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,20 @@ def test_a_store_that_stays_silent_leaves_the_outcome_unknown(tmp_path: Path) ->
     with pytest.raises(CommitStateUnknownError, match="the connection was reset"):
         txn.commit(operation="WRITE")
     assert txn.may_be_committed
+
+
+def test_a_transaction_waits_by_the_pace_that_it_was_given(tmp_path: Path) -> None:
+    log, _ = table(tmp_path, lost_request)
+    by_share = {}
+    for share in (0.5, 1.0):
+        waits: list[float] = []
+        txn = begin(log, pace=Pace(sleep=waits.append, share=partial(float, share)))
+        txn.stage(stage_files(add("new.parquet")))
+        with pytest.raises(CommitStateUnknownError):
+            txn.commit(operation="WRITE")
+        by_share[share] = waits
+    assert len(by_share[1.0]) > 1
+    assert [2 * each for each in by_share[0.5]] == by_share[1.0]
 
 
 def test_an_interrupt_while_the_file_is_created_leaves_the_outcome_unknown(tmp_path: Path) -> None:
