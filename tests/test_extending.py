@@ -97,6 +97,35 @@ def test_a_list_names_every_file(heading: str, expected: set[str]) -> None:
     assert listed_under(heading) == expected
 
 
+LISTS = {"reader_features", "writer_features", "features_of_readers", "features_of_writers"}
+ABOUT_LISTS = {
+    "protocol/actions.py",
+    "protocol/json_codec.py",
+    "protocol/checkpoint_rows.py",
+    "protocol/features.py",
+    "protocol/table_definition.py",
+    "protocol/protocol_upgrade.py",
+    "log/checksum_read.py",  # whether two protocols are the same
+    "ddl/features.py",
+    "ddl/drop_table.py",  # a protocol that nobody supports
+    "cli/looking.py",
+    "tables/frames.py",
+}
+
+
+def test_only_what_is_about_the_lists_of_a_protocol_looks_at_them() -> None:
+    """Everybody else asks the table's definition whether a feature is in force."""
+    package = ROOT / "delta_ops"
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Name) and node.id in LISTS)
+        or (isinstance(node, ast.Attribute) and node.attr in LISTS)
+    }
+    assert found <= ABOUT_LISTS
+
+
 def test_every_file_that_the_page_names_is_there() -> None:
     named = set(re.findall(r"`((?:delta_ops|tests|docs|scripts)/[a-z0-9_/]+\.(?:py|md))`", PAGE))
     assert len(named) > 10

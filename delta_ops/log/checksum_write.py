@@ -50,7 +50,6 @@ from delta_ops.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
-from delta_ops.protocol.features import features_of_readers
 from delta_ops.protocol.file_names import (
     V2CheckpointName,
     checksum_name,
@@ -60,6 +59,7 @@ from delta_ops.protocol.file_names import (
 from delta_ops.protocol.file_size_histogram import histogram_to_json
 from delta_ops.protocol.json_codec import json_body
 from delta_ops.protocol.known_properties import IN_COMMIT_TIMESTAMPS, is_on
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def next_checksum(
             others.append(action)
     protocol = _last_action(others, Protocol) or (current.protocol if current else None)
     metadata = _last_action(others, Metadata) or (current.metadata if current else None)
-    if protocol is None or metadata is None or _has_vectors(protocol, before, files):
+    if protocol is None or metadata is None or _has_vectors(protocol, metadata, before, files):
         return None
     removes = any(isinstance(action, RemoveFile) for action in files)
     may_read = recount or removes or stored_bytes(before) <= CHEAP_CHECKPOINT_BYTES
@@ -284,10 +284,12 @@ def _figures_said(said: VersionChecksum) -> Figures | None:
     return figures if is_possible(figures) else None
 
 
-def _has_vectors(protocol: Protocol, before: Snapshot | None, files: Sequence[FileAction]) -> bool:
+def _has_vectors(
+    protocol: Protocol, metadata: Metadata, before: Snapshot | None, files: Sequence[FileAction]
+) -> bool:
     """Whether a file may be live twice, with the rows of two deletion vectors left out."""
     return (
-        "deletionVectors" in features_of_readers(protocol)
+        TableDefinition(protocol=protocol, metadata=metadata).has("deletionVectors")
         or (before is not None and before.tail.adds.identified is not None)
         or any(action.deletion_vector for action in files)
     )
