@@ -36,6 +36,7 @@ class Source:
     def __init__(self, root: Path, chance: random.Random) -> None:
         self.log, self._chance = DeltaLog(root), chance
         self.num_rows = self._num_columns = 0
+        self._turn = threading.RLock()
         self.append()
 
     def append(self) -> None:
@@ -46,8 +47,9 @@ class Source:
         self.num_rows += count
 
     def widen(self) -> None:
-        self._num_columns += self._num_columns < 20
-        self.append()
+        with self._turn:
+            self._num_columns += self._num_columns < 20
+            self.append()
 
     def delete(self) -> None:
         da.delete(self.log, col("n") == self._chance.randrange(self.num_rows))
@@ -59,6 +61,10 @@ class Source:
 
     def change(self) -> None:
         """One commit of any kind."""
+        with self._turn:
+            self._change()
+
+    def _change(self) -> None:
         chance = self._chance.random()
         if chance < 0.9:
             self.append()
@@ -94,6 +100,8 @@ def test_each_row_is_written_once_through_thousands_of_batches(
             max_files_per_trigger=chance.randint(1, 3),
             skip_change_commits=True,
         )
+        if chance.random() < 0.1:
+            source.widen()  # between the stream's schema and the last version that it reads
         query = ds.write_stream(
             stream,
             target,
