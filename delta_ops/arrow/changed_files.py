@@ -21,6 +21,7 @@ from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import change_files
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.row_changes import Changed
@@ -81,6 +82,7 @@ def write_again(
         rewriter = Rewriter(transaction, files, rows)
         sized = ((_held_bytes(add), partial(write, rewriter)) for add, write in writes)
         returned = files.write_all(sized, _AHEAD_BYTES, _max_calls(transaction))
+        rewriter.persist()
     return files.adds, returned
 
 
@@ -112,6 +114,7 @@ class Rewriter:
     def __init__(self, transaction: Transaction, files: WrittenFiles, rows: Rows) -> None:
         definition = definition_of_rows(transaction, rows)
         self._transaction, self._files, self._rows = transaction, files, rows
+        self._not_durable: list[AddFile] = []
         self._file_schema = arrow_schema_from_schema(definition.data_schema)
         self._writer = DataFileWriter(
             transaction.log.storage,
@@ -138,4 +141,13 @@ class Rewriter:
             rows = (batch.select(names) for batch in chain(first, batches))
             columns = self._transaction.definition.partition_names
             values = {name: file.partition_values.get(stored) for name, stored in columns.items()}
-            self._files.keep([self._writer.write(row_groups(rows), values, data_change=True)])
+            groups = row_groups(rows)
+            add = self._writer.write(groups, values, data_change=True, is_durable=False)
+            self._not_durable.append(add)
+            self._files.keep([add])
+
+    def persist(self) -> None:
+        """Make the files durable, together: one by one would take longer than to write them."""
+        if self._not_durable:
+            storage = self._transaction.log.storage
+            storage.persist(canonical_texts([add.path for add in self._not_durable], storage.uri))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
+from delta_ops import DeltaLog, begin, col
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import schema_from_arrow
@@ -91,6 +91,25 @@ def test_the_files_of_partitions_are_durable_before_a_commit_names_them(tmp_path
     da.write(DeltaLog("", storage=storage), data, partition_by=["p"], hooks=())
     assert set(calls[-5:-3]) == {"create_from_stream p=a/par", "create_from_stream p=b/par"}
     assert calls[-3:] == ["persist ", "create _delta_log/00000000", "read _delta_log/0000000000"]
+
+
+def test_files_that_are_written_again_are_durable_before_a_commit_names_them(
+    tmp_path: Path,
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2]}))
+    da.write(tmp_path, pa.table({"id": [3, 4]}))
+    calls: list[str] = []
+    storage = CountingStorage(
+        open_storage(tmp_path),
+        lambda _, method, path, moment: (
+            calls.append(f"{method} {path}"[:26]) if moment == "after" else None
+        ),
+    )
+    odd = col("id").isin([1, 3])
+    da.update(DeltaLog("", storage=storage), {"id": 7}, odd, hooks=())
+    writing = [each for each in calls if each.startswith(("create", "persist"))]
+    files = ["create_from_stream part-00"] * 2
+    assert writing == [*files, "persist ", "create _delta_log/00000000"]
 
 
 def test_an_interrupt_between_two_files_leaves_none(tmp_path: Path) -> None:
