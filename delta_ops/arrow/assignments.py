@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -112,9 +113,10 @@ def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.A
     if pa.types.is_primitive(column.type):
         return pc.replace_with_mask(column, mask, values)
     # For texts this takes a third of the time, and nested values cannot be replaced.
-    numbers = pc.add(pc.cumulative_sum(mask.cast(pa.int64())), len(column) - 1)
-    places = pc.if_else(mask, numbers, pa.arange(0, len(column)))
-    return pa.concat_arrays([column, values]).take(places)
+    places = np.arange(len(column))
+    chosen = mask.to_numpy(zero_copy_only=False)
+    places[chosen] = np.arange(len(column), len(column) + len(values))
+    return pa.concat_arrays([column, values]).take(pa.array(places))
 
 
 def _arrow_type(node: Node) -> pa.DataType:

@@ -31,5 +31,4 @@ def choose_dictionaries(rows: pa.Table) -> bool | list[int]:
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:
-    distinct: int = pc.count_distinct(values, mode="all").as_py()
-    return distinct < _MOST_REPEATED * len(values)
+    return len(pc.unique(values)) < _MOST_REPEATED * len(values)
