@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # What `pyarrow.acero` gives its users, without the datasets that it imports: ten times as quick.
-from pyarrow._acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
+from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions
 from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
@@ -363,11 +363,17 @@ def _filter_batches(scan: FileScan, batches: Iterable[pa.RecordBatch]) -> Iterat
     if scan.condition is None:
         yield from batches
         return
-    keep = Declaration("filter", FilterNodeOptions(scan.condition))
+    judge = Declaration("project", ProjectNodeOptions([scan.condition], ["is_wanted"]))
     for batch in batches:
         rows = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
         # Here and now: to hand it over to Arrow's threads costs as much as to do it.
-        yield from Declaration.from_sequence([rows, keep]).to_table(use_threads=False).to_batches()
+        judged = Declaration.from_sequence([rows, judge]).to_table(use_threads=False)
+        mask = judged["is_wanted"].combine_chunks()
+        # Arrow's filter node would copy a batch of which all rows are wanted, and cut up any other.
+        if mask.true_count == len(mask):
+            yield batch
+        elif mask.true_count:
+            yield batch.filter(mask)
 
 
 @contextmanager
