@@ -15,7 +15,7 @@ from delta_ops.arrow.changed_files import Rewriter, tell_rows, write_again
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.matching import find_rows, find_touched
-from delta_ops.arrow.scan import read_files, read_kept
+from delta_ops.arrow.scan import plan_reading_kept, read_files
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -84,9 +84,11 @@ def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[
         return _delete_by_vectors(snapshot, condition, changed)
     touched = find_touched(snapshot, condition)
     mixed = [each.file for each in touched.mixed]
+    read = plan_reading_kept(snapshot)
 
     def write(file: AddFile, rewriter: Rewriter) -> None:
-        rewriter.write(file, _survivors(snapshot, condition, file), moves=False)
+        survivors = (batch.filter(pc.invert(condition.mask(batch))) for batch in read([file]))
+        rewriter.write(file, survivors, moves=False)
 
     adds, _ = write_again(transaction, [(each, partial(write, each)) for each in mixed])
     changed.add(adds, transaction.definition.row_rules)
@@ -118,8 +120,3 @@ def _deleted_rows(
 ) -> Iterator[pa.RecordBatch]:
     for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
         yield mark_rows(batch.filter(condition.mask(batch)), "delete")
-
-
-def _survivors(snapshot: Snapshot, condition: Condition, file: AddFile) -> Iterator[pa.RecordBatch]:
-    for batch in read_kept(snapshot, [file]):
-        yield batch.filter(pc.invert(condition.mask(batch)))

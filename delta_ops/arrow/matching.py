@@ -7,9 +7,8 @@ partition values and statistics.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from delta_ops.arrow.conditions import Condition
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import plan_reading
 from delta_ops.log import Snapshot
 from delta_ops.planning.replacement import plan_replacement
 from delta_ops.protocol.actions import AddFile
@@ -37,7 +36,21 @@ def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
     Raises:
         DataFileError: A file is gone or cannot be read.
     """
-    return _find(snapshot, condition, _count)
+    columns = _columns_of(snapshot, condition)
+    predicate = condition.implied if condition.is_implied else None
+    read, read_matching = (plan_reading(snapshot, columns, each) for each in (None, predicate))
+
+    def count(file: AddFile) -> TouchedFile:
+        batches = read_matching([file])
+        if predicate is None:
+            num_rows = sum(pc.sum(condition.mask(batch)).as_py() or 0 for batch in batches)
+        else:
+            num_rows = sum(map(len, batches))
+        # Statistics may be wrong: rows that are lost by them would be lost for good.
+        is_whole = num_rows == num_live_rows(file) and num_rows == sum(map(len, read([file])))
+        return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
+
+    return _find(snapshot, condition, count)
 
 
 def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
@@ -46,19 +59,40 @@ def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
     Raises:
         DataFileError: A file or its deletion vector is gone or cannot be read.
     """
-    return _find(snapshot, condition, _number)
+    read = plan_reading(snapshot, _columns_of(snapshot, condition))
+
+    def number(file: AddFile) -> TouchedFile:
+        # Numbers count all rows of a file, the deleted ones too.
+        whole = replace(file, deletion_vector=None)
+        rows, first = BitMap64(), 0
+        for batch in read([whole]):
+            places = pc.indices_nonzero(condition.mask(batch)).cast(pa.uint64())
+            numbers = pc.add(places, pa.scalar(first, pa.uint64()))
+            rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
+            first += len(batch)
+        deleted = deleted_rows(snapshot, file)
+        rows -= deleted
+        is_whole = len(rows) == first - len(deleted)
+        return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
+
+    return _find(snapshot, condition, number)
+
+
+def _columns_of(snapshot: Snapshot, condition: Condition) -> Sequence[str]:
+    """What to read to judge rows; one column where the condition is about none."""
+    return condition.columns or [field.name for field in snapshot.schema.fields[:1]]
 
 
 def _find(
     snapshot: Snapshot,
     condition: Condition,
-    look: Callable[[Snapshot, Condition, AddFile], TouchedFile],
+    look: Callable[[AddFile], TouchedFile],
 ) -> Touched:
     plan = plan_replacement(snapshot, condition.implied)
     matched, opened = list(add_files(plan.matched)), list(plan.mixed)
     if not condition.is_implied:  # what is implied says nothing of the rest of the condition
         matched, opened = [], [*matched, *opened]
-    counted = run_parallel(partial(look, snapshot, condition), opened)
+    counted = run_parallel(look, opened)
     found = [each for each in counted if each.num_rows]
     of_matched = [num_live_rows(each) for each in matched]
     known = [each for each in of_matched if each is not None]
@@ -68,37 +102,6 @@ def _find(
         mixed=[each for each in found if not each.is_whole],
         num_rows=num_rows if len(known) == len(matched) else None,
     )
-
-
-def _count(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFile:
-    columns = condition.columns or [snapshot.schema.fields[0].name]
-    if condition.is_implied:
-        batches = read_files(snapshot, [file], columns, condition.implied)
-        num_rows = sum(map(len, batches))
-    else:
-        masks = (condition.mask(batch) for batch in read_files(snapshot, [file], columns))
-        num_rows = sum(pc.sum(mask).as_py() or 0 for mask in masks)
-    # Statistics may be wrong: rows that are lost by them would be lost for good.
-    is_whole = num_rows == num_live_rows(file) and num_rows == sum(
-        map(len, read_files(snapshot, [file], columns))
-    )
-    return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
-
-
-def _number(snapshot: Snapshot, condition: Condition, file: AddFile) -> TouchedFile:
-    columns = condition.columns or [snapshot.schema.fields[0].name]
-    # Numbers count all rows of a file, the deleted ones too.
-    whole = replace(file, deletion_vector=None)
-    rows, first = BitMap64(), 0
-    for batch in read_files(snapshot, [whole], columns):
-        places = pc.indices_nonzero(condition.mask(batch)).cast(pa.uint64())
-        numbers = pc.add(places, pa.scalar(first, pa.uint64()))
-        rows |= BitMap64(array("Q", numbers.to_numpy().tobytes()))
-        first += len(batch)
-    deleted = deleted_rows(snapshot, file)
-    rows -= deleted
-    is_whole = len(rows) == first - len(deleted)
-    return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
 
 
 def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:

@@ -92,9 +92,10 @@ def _change_files(
     """Write files again of which a row changes; with the number of rows that stayed as they are."""
 
     def write(file: AddFile, rewriter: Rewriter) -> FileMatches:
-        matches = match_file(plan.matching, snapshot, file)
+        matches, columns = match_file(plan.matching, snapshot, file)
         if len(matches.rows):
-            rewriter.write(file, plan.rows.changed_rows(file, matches), moves=plan.moves)
+            rows = plan.rows.changed_rows(file, matches, columns)
+            rewriter.write(file, rows, moves=plan.moves)
         return matches
 
     writes = [(each, partial(write, each)) for each in files]
@@ -111,8 +112,12 @@ def _change_by_vectors(
     plan: MergePlan, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
 ) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
     """Mark rows that change as deleted, and write those that stay to new files."""
-    calls = [(each, partial(match_file, plan.matching, snapshot, each)) for each in files]
-    found = go_through(changed.transaction, calls)
+
+    def match(file: AddFile) -> FileMatches:
+        matches, _ = match_file(plan.matching, snapshot, file)
+        return matches
+
+    found = go_through(changed.transaction, [(each, partial(match, each)) for each in files])
     matched = list(zip(files, found, strict=True))
     touched = [(file, matches) for file, matches in matched if len(matches.rows)]
     rows = chain.from_iterable(plan.rows.updated_rows(*each) for each in touched)

@@ -21,7 +21,7 @@ from delta_ops.arrow.expressions import Rows, evaluate_condition, field_of
 from delta_ops.arrow.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.merge_keys import MergeKeys
 from delta_ops.arrow.merge_source import Source, join_chunks, normalize_key
-from delta_ops.arrow.scan import read_files
+from delta_ops.arrow.scan import ReadFiles
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import SOURCE, TARGET
@@ -31,6 +31,8 @@ from delta_ops.protocol.stats import ColumnPath
 
 _GROUP_ROWS = 1 << 20
 _GROUP_BYTES = 256 << 20
+_KEPT_BYTES = 64 << 20
+"""Columns of a file that are kept while its others are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,8 @@ class Matching:
     """Resolved; must be true beside the equality of the keys. None: nothing must."""
     matched: Sequence[PlannedClause]
     not_matched_by_source: Sequence[PlannedClause]
-    columns: Sequence[str]
-    """The columns of the target that decide."""
+    read: ReadFiles
+    """Reads the columns of the target that decide."""
 
     @property
     def clauses(self) -> Sequence[PlannedClause]:
@@ -89,21 +91,28 @@ class _Pairs(NamedTuple):
     source_rows: pa.Int64Array
 
 
-def match_file(matching: Matching, snapshot: Snapshot, file: AddFile) -> FileMatches:
+def match_file(
+    matching: Matching, snapshot: Snapshot, file: AddFile
+) -> tuple[FileMatches, pa.Table | None]:
     """Find what becomes of the rows of a file.
+
+    Returns:
+        That, and the columns that decide, for who reads the others; None where they are much.
 
     Raises:
         InvalidRequestError: Several rows of the source would change one of them.
     """
-    first, found = 0, []
-    batches = read_files(snapshot, [file], list(matching.columns))
-    for group in _groups(batches):
+    first = 0
+    found: list[FileMatches] = []
+    deciding: pa.Table | None = None
+    for group in _groups(matching.read([file])):
+        deciding = group if not found and group.nbytes <= _KEPT_BYTES else None
         found.append(_match_group(matching, group, first, snapshot.uri))
         first += len(group)
     empty = [pa.array([], data_type) for data_type in _TYPES]
     columns = zip(empty, *(each[:-1] for each in found), strict=True)
     rows, source_rows, clauses, met = map(pa.concat_arrays, columns)
-    return FileMatches(rows, source_rows, clauses, pc.unique(met), first)
+    return FileMatches(rows, source_rows, clauses, pc.unique(met), first), deciding
 
 
 _TYPES = (pa.int64(), pa.int64(), pa.int8(), pa.int64())

@@ -11,6 +11,7 @@ from delta_ops.arrow.merge_matching import Matching
 from delta_ops.arrow.merge_rows import MergedRows
 from delta_ops.arrow.merge_source import load_source, validate_source
 from delta_ops.arrow.row_checks import Checks, plan_checks
+from delta_ops.arrow.scan import plan_reading
 from delta_ops.arrow.write import reader_of
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import (
@@ -99,18 +100,21 @@ def plan_merge(
     looked_at = [*(columns_of(resolved) if resolved is not None else ())]
     looked_at += [c for each in (*matched, *others) for c in each.condition_columns]
     names = {path[0] for path in merge_keys.paths} | names_of(looked_at, TARGET)
+    deciding = [name for name in snapshot.arrow_schema.names if name in names]
     matching = Matching(
         source=source,
         keys=merge_keys,
         residual=resolved,
         matched=matched,
         not_matched_by_source=others,
-        columns=[name for name in snapshot.arrow_schema.names if name in names],
+        read=plan_reading(snapshot, deciding),
     )
     return MergePlan(
         definition=definition,
         matching=matching,
-        rows=MergedRows(snapshot, definition, source, matching.clauses, inserts, checks, now_ms),
+        rows=MergedRows(
+            snapshot, definition, source, matching.clauses, inserts, checks, deciding, now_ms
+        ),
         checks=checks,
         read=_read_rows(merge_keys.covering, others, columns),
         moves=not updated.isdisjoint(definition.partition_columns),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from delta_ops.arrow.merge_matching import FileMatches
 from delta_ops.arrow.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.missing_columns import Completion, MissingColumns
 from delta_ops.arrow.row_checks import Checks
-from delta_ops.arrow.scan import read_kept
+from delta_ops.arrow.scan import ReadFiles, plan_reading_kept
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import SOURCE, TARGET, names_of
@@ -41,6 +41,7 @@ class MergedRows:
         definition: The table as the commit will leave it, which may have more columns.
         clauses: For rows of the table, in the order of their numbers.
         inserts: For rows of the source that meet none.
+        deciding: Columns of the table that are read to find which rows change.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
     """
 
@@ -52,6 +53,7 @@ class MergedRows:
         clauses: Sequence[PlannedClause],
         inserts: Sequence[PlannedClause],
         checks: Checks,
+        deciding: Sequence[str],
         now_ms: int,
     ) -> None:
         self._snapshot, table = snapshot, snapshot.uri
@@ -62,7 +64,7 @@ class MergedRows:
         self._fit = plan_fit(self._stored, self._schema, table)
         self._generated = GeneratedColumns(definition, table)
         self._missing = MissingColumns(definition, now_ms, table)
-        self._inserts = inserts
+        self._inserts, self._deciding = inserts, deciding
         self._completions = [
             self._missing.plan(each.assignments.names) for each in inserts if each.assignments
         ]
@@ -72,14 +74,27 @@ class MergedRows:
         """The values of identity columns that inserted rows have taken."""
         return self._missing.counted_values()
 
-    def changed_rows(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, those that stay as they are among them."""
-        for batch, part in self._batches(file, matches):
+    def changed_rows(
+        self, file: AddFile, matches: FileMatches, known: pa.Table | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, those that stay as they are among them.
+
+        Args:
+            known: The columns that decide, of all its rows, which are not read again; None: they
+                are.
+        """
+        has_more = len(self._deciding) < len(self._stored)
+        batches = (
+            self._read_all([file])
+            if known is None or not has_more
+            else _add_columns(self._read_others([file]), known, self._stored)
+        )
+        for batch, part in _split_matches(batches, matches):
             yield from self._fit(batch) if part is None else [self._change(batch, part)]
 
     def images(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
         """The rows of a file that change, as they were and as they are, for the change feed."""
-        for batch, part in self._batches(file, matches):
+        for batch, part in _split_matches(self._read_all([file]), matches):
             if part is not None:
                 yield from self._images(batch, part)
 
@@ -91,7 +106,7 @@ class MergedRows:
         if not self._kept_columns:
             yield from self._update_rows(None, matches)
             return
-        for batch, part in self._batches(file, matches, self._kept_columns):
+        for batch, part in _split_matches(self._read_kept([file]), matches):
             if part is not None:
                 yield from self._update_rows(batch, part)
 
@@ -127,15 +142,18 @@ class MergedRows:
         kept = pa.schema([self._stored.field(name) for name in self._kept_columns])
         return plan_fit(kept, self._schema, self._snapshot.uri)
 
-    def _batches(
-        self, file: AddFile, matches: FileMatches, columns: Sequence[str] | None = None
-    ) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
-        """The batches of a file, each with its rows that change, numbered from its first one."""
-        first = done = 0
-        for batch in read_kept(self._snapshot, [file], columns):
-            end = bisect_left(matches.rows, first + len(batch), done, key=_number)
-            yield batch, None if end == done else matches.part(first, done, end)
-            first, done = first + len(batch), end
+    @lazy
+    def _read_all(self) -> ReadFiles:
+        return plan_reading_kept(self._snapshot)
+
+    @lazy
+    def _read_others(self) -> ReadFiles:
+        names = [name for name in self._stored.names if name not in self._deciding]
+        return plan_reading_kept(self._snapshot, names)
+
+    @lazy
+    def _read_kept(self) -> ReadFiles:
+        return plan_reading_kept(self._snapshot, self._kept_columns)
 
     def inserted_rows(self, numbers: pa.Int64Array) -> Iterator[pa.RecordBatch]:
         """The rows that clauses make of rows of the source, by the numbers of these."""
@@ -257,6 +275,32 @@ class MergedRows:
     def _validate(self, rows: pa.RecordBatch) -> None:
         for validate in self._checks.values():
             validate(rows)
+
+
+def _split_matches(
+    batches: Iterable[pa.RecordBatch], matches: FileMatches
+) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
+    """The batches of a file, each with its rows that change, numbered from its first one."""
+    first = done = 0
+    for batch in batches:
+        end = bisect_left(matches.rows, first + len(batch), done, key=_number)
+        yield batch, None if end == done else matches.part(first, done, end)
+        first, done = first + len(batch), end
+
+
+def _add_columns(
+    batches: Iterable[pa.RecordBatch], known: pa.Table, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The batches with more columns, of which all rows are given."""
+    first = 0
+    for batch in batches:
+        rows = known.slice(first, len(batch))
+        columns = [
+            batch.column(name) if name in batch.schema.names else join_chunks(rows[name])
+            for name in schema.names
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        first += len(batch)
 
 
 def _number(scalar: Any) -> int:

@@ -8,7 +8,7 @@ the order of the files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -44,6 +44,9 @@ from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.storage.concurrency import run_parallel
 
+ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
+"""Gives the rows of live files, in the order of the files."""
+
 
 def to_table(
     source: Source,
@@ -74,8 +77,8 @@ def to_table(
     validate_arguments(to_table, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
-    batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
-    batches = map(plan_padding(wanted), batches)
+    read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
+    batches = map(plan_padding(wanted), read(files))
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
 
@@ -92,8 +95,8 @@ def to_batches(
     validate_arguments(to_batches, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
     files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
-    batches = _batches(snapshot, files, wanted, predicate, partition_time_zone)
-    return map(plan_padding(wanted), batches)
+    read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
+    return map(plan_padding(wanted), read(files))
 
 
 def count_rows(
@@ -168,11 +171,7 @@ def read_files(
     Raises:
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
     """
-    definition = definition or snapshot.definition
-    # Before its schema is asked for, which may have types that Arrow lacks.
-    validate(definition, "read", table=snapshot.uri)
-    wanted = project(definition.schema, columns)
-    return _batches(snapshot, files, wanted, predicate, "UTC", definition, ahead_bytes)
+    return plan_reading(snapshot, columns, predicate, definition, ahead_bytes)(files)
 
 
 def read_kept(
@@ -189,9 +188,34 @@ def read_kept(
         predicate: Keeps the rows for which it is true.
         ahead_bytes: As for `read_all`.
     """
+    return plan_reading_kept(snapshot, columns, predicate, ahead_bytes)(files)
+
+
+def plan_reading(
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    predicate: Predicate | None = None,
+    definition: TableDefinition | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
+) -> ReadFiles:
+    """How to read files, for who reads many, each by itself; see `read_files`."""
+    definition = definition or snapshot.definition
+    # Before its schema is asked for, which may have types that Arrow lacks.
+    validate(definition, "read", table=snapshot.uri)
+    wanted = project(definition.schema, columns)
+    return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes)
+
+
+def plan_reading_kept(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    ahead_bytes: int = AHEAD_BYTES,
+) -> ReadFiles:
+    """How to read files, for who reads many, each by itself; see `read_kept`."""
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     names = stored.arrow_schema.names if columns is None else columns
-    return read_files(snapshot, files, names, predicate, stored, ahead_bytes)
+    return plan_reading(snapshot, names, predicate, stored, ahead_bytes)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
@@ -200,16 +224,14 @@ def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, 
     return snapshot, project(snapshot.schema, columns)
 
 
-def _batches(
+def _plan_batches(
     snapshot: Snapshot,
-    files: Iterable[AddFile],
     wanted: StructType,
     predicate: Predicate | None,
     partition_time_zone: str,
-    definition: TableDefinition | None = None,
+    definition: TableDefinition,
     ahead_bytes: int = AHEAD_BYTES,
-) -> Iterator[pa.RecordBatch]:
-    definition = definition or snapshot.definition
+) -> ReadFiles:
     schema, condition = plan_condition(definition.schema, wanted, predicate)
     mode = definition.mapping_mode
     partitioning = plan_partitioning(schema, definition, partition_time_zone)
@@ -224,9 +246,13 @@ def _batches(
     tracked = row_columns(definition, snapshot.uri)
     if tracked is not None and tracked.row_id not in schema.fields_by_lower_name:
         tracked = None
-    stored = ((scan, _stored_file(add, partitioning, snapshot.uri, tracked)) for add in files)
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
-    return map(select, read_all(snapshot.storage, stored, ahead_bytes))
+
+    def read(files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
+        stored = ((scan, _stored_file(add, partitioning, snapshot.uri, tracked)) for add in files)
+        return map(select, read_all(snapshot.storage, stored, ahead_bytes))
+
+    return read
 
 
 def plan_condition(

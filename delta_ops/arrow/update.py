@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.matching import find_rows, find_touched
 from delta_ops.arrow.new_files import write_rows
 from delta_ops.arrow.row_checks import Checks, plan_checks
-from delta_ops.arrow.scan import read_files, read_kept
+from delta_ops.arrow.scan import plan_reading_kept, read_files, read_kept
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -125,9 +125,10 @@ def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str,
     files = find_touched(snapshot, planned.condition).files
     moves = _moves(snapshot, planned)
     updated: list[int] = []  # by batch; threads append to it
+    read = plan_reading_kept(snapshot)
 
     def write(file: AddFile, rewriter: Rewriter) -> None:
-        rewriter.write(file, _changed_rows(snapshot, planned, updated, file), moves=moves)
+        rewriter.write(file, _changed_rows(read([file]), planned, updated), moves=moves)
 
     adds, _ = write_again(transaction, [(each, partial(write, each)) for each in files])
     changed.add(adds, planned.checks)
@@ -181,9 +182,9 @@ def _new_rows(
 
 
 def _changed_rows(
-    snapshot: Snapshot, planned: _Update, updated: list[int], file: AddFile
+    batches: Iterable[pa.RecordBatch], planned: _Update, updated: list[int]
 ) -> Iterator[pa.RecordBatch]:
-    for batch in read_kept(snapshot, [file]):
+    for batch in batches:
         mask = planned.condition.mask(batch)
         if not pc.any(mask, min_count=0).as_py():
             yield batch

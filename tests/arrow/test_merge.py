@@ -50,6 +50,21 @@ def test_files_that_no_row_of_the_source_meets_stay(tmp_path: Path) -> None:
     assert result.metrics["numTargetFilesRemoved"] == 1
 
 
+def test_rows_of_a_file_of_several_batches_keep_their_columns_together(tmp_path: Path) -> None:
+    ids = [number * 7919 % 300_007 for number in range(300_000)]
+    texts = [f"text {number}" for number in ids]
+    da.write(tmp_path, pa.table({"x": texts, "id": ids, "y": [-number for number in ids]}))
+    chosen = [ids[place] for place in (0, 131_071, 131_072, 262_144, 299_999)]
+    source = pa.table({"id": chosen, "x": ["new"] * len(chosen)})
+    merge = da.merge(tmp_path, source, "target.id = source.id and target.y < source.id")
+    merge.when_matched_update({"x": "source.x"}).execute()
+    assert da.to_table(tmp_path).to_pydict() == {
+        "x": ["new" if each in chosen and each else f"text {each}" for each in ids],
+        "id": ids,
+        "y": [-number for number in ids],
+    }
+
+
 def test_an_insert_alone_removes_no_file(tmp_path: Path) -> None:
     log = two_partitions(tmp_path)
     before = live_paths(log)
