@@ -3,9 +3,11 @@
     python -m benchmarks.arrow_writes [--rows 10000000] [--rounds 3] [--only TEXT] [--folder DIR]
 
 The rows come as batches of 65,536 from a file of Arrow's, as a query would deliver them, in no
-order of the partitions. All files are compressed by zstd, which is our default. What counts is from
-the opening of that file to the commit; imports do not count. Plain Parquet is `ParquetWriter`, and
-`pyarrow.dataset.write_dataset` for partitions. Peak memory is the process's with its imports.
+order of the partitions. All files are compressed by zstd, which is our default, but for a second
+turn of deltalake by snappy, which is its own. What counts is from the opening of that file to the
+commit; imports do not count. CPU is what all threads took, which says more where other work runs
+beside it. Plain Parquet is `ParquetWriter`, and `pyarrow.dataset.write_dataset` for partitions.
+Peak memory is the process's with its imports; written is the size of the data files.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +43,6 @@ ONE_FILE = """
     with pq.ParquetWriter(path, rows.schema, compression='zstd') as writer:
         for batch in rows:
             writer.write_batch(batch)
-    number = 0
 """
 BY_PARTITION = """
     partitioning = ds.partitioning(pa.schema([('p', pa.int32())]), flavor='hive')
@@ -48,8 +50,9 @@ BY_PARTITION = """
         reader(), sys.argv[1], format='parquet', partitioning=partitioning, max_partitions=2000,
         file_options=ds.ParquetFileFormat().make_write_options(compression='zstd'),
     )
-    number = 0
 """
+TIMED = "began = time.process_time()\n{work}\nnumber = time.process_time() - began"
+"""What is reported as number is the CPU time."""
 CASES: Mapping[str, tuple[int, str, str]] = {
     "one directory": (1, "", ONE_FILE),
     "30 partitions": (30, ", partition_by=['p']", BY_PARTITION),
@@ -65,8 +68,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     given = parser.parse_args()
     print(f"{given.rows:,} rows:\n")
-    print("| | Parquet | deltalake | delta_ops | time, to Parquet | to deltalake | memory |")
-    print("|---|---|---|---|---|---|---|")
+    print("| | | time | CPU | memory | written | our ratios to it: time | CPU | memory |")
+    print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         for name, case in CASES.items():
             if given.only in name:
@@ -76,26 +79,37 @@ def main() -> None:
 def measure(root: Path, name: str, case: tuple[int, str, str], given: argparse.Namespace) -> str:
     num_partitions, by, plain = case
     write_source(Path(f"{root}.rows"), given.rows, num_partitions)
+    write = f"write_deltalake(sys.argv[1], reader(){by}"
     programs = {
+        "delta_ops": (OURS, f"da.write(sys.argv[1], reader(){by})"),
         "Parquet": (READ, plain),
-        "deltalake": (
-            PEER,
-            f"write_deltalake(sys.argv[1], reader(){by}, writer_properties=zstd); number = 0",
-        ),
-        "delta_ops": (OURS, f"da.write(sys.argv[1], reader(){by}); number = 0"),
+        "deltalake": (PEER, f"{write}, writer_properties=zstd)"),
+        "deltalake, snappy": (PEER, f"{write})"),
     }
-    found: dict[str, list[tuple[float, float]]] = {who: [] for who in programs}
+    found: dict[str, list[tuple[float, float, float, int]]] = {who: [] for who in programs}
     for number in range(given.rounds):
         for who in programs if number % 2 else reversed(programs):
             shutil.rmtree(root, ignore_errors=True)
-            taken_s, peak_mb, _ = run(*programs[who], root)
-            found[who].append((taken_s, peak_mb))
-    seconds = {who: statistics.median(s for s, _ in each) for who, each in found.items()}
-    megabytes = {who: statistics.median(m for _, m in each) for who, each in found.items()}
-    cells = [f"{seconds[who]:.2f} s, {megabytes[who]:.0f} MB" for who in programs]
-    ratios = [seconds["delta_ops"] / seconds[who] for who in ("Parquet", "deltalake")]
-    ratios.append(megabytes["delta_ops"] / megabytes["deltalake"])
-    return f"| {name} | {' | '.join(cells)} | {' | '.join(f'{each:.2f}' for each in ratios)} |"
+            imports, work = programs[who]
+            taken_s, peak_mb, cpu_s = run(imports, TIMED.format(work=dedent(work)), root)
+            num_bytes = sum(each.stat().st_size for each in root.rglob("*.parquet"))
+            found[who].append((taken_s, cpu_s, peak_mb, num_bytes))
+    medians = {
+        who: [statistics.median(one) for one in zip(*each, strict=True)]
+        for who, each in found.items()
+    }
+    lines = []
+    for who, theirs in medians.items():
+        s, cpu_s, mb, num_bytes = theirs
+        ratios = [
+            f"{mine / other:.2f}"
+            for mine, other in zip(medians["delta_ops"][:3], theirs[:3], strict=True)
+        ]
+        lines.append(
+            f"| {name} | {who} | {s:.2f} s | {cpu_s:.2f} s | {mb:.0f} MB "
+            f"| {num_bytes / 1e6:.0f} MB | {' | '.join(ratios)} |"
+        )
+    return "\n".join(lines)
 
 
 def write_source(path: Path, rows: int, num_partitions: int) -> None:
