@@ -15,7 +15,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.stats import parse_stats
@@ -77,6 +77,29 @@ class InterruptedStorage:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+class FullStorage:
+    """A storage that finds out that the disk is full when files are made durable."""
+
+    def __init__(self, inner: Storage) -> None:
+        self._inner = inner
+
+    def persist(self, paths: Iterable[str]) -> None:
+        raise StorageError(next(iter(paths)), "made durable", "no space left on device")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_files_that_cannot_be_made_durable_are_deleted_and_not_committed(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2]}))
+    before = list(tmp_path.rglob("*.parquet"))
+    storage: Any = FullStorage(open_storage(tmp_path))
+    with pytest.raises(StorageError, match="no space left"):
+        da.update(DeltaLog("", storage=storage), {"id": 7}, col("id") == 1)
+    assert list(tmp_path.rglob("*.parquet")) == before
+    assert da.to_table(tmp_path)["id"].to_pylist() == [1, 2]
 
 
 def test_the_files_of_partitions_are_durable_before_a_commit_names_them(tmp_path: Path) -> None:
