@@ -6,13 +6,19 @@ of Spark itself, the reader or writer, and the options of fsspec's file systems.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
 from delta_ops.spark import format_readers, format_writers
+from delta_ops.spark.catalog_tables import create_external, find_location
 from delta_ops.spark.format_calls import calls_of, frame_of, session_of
+from delta_ops.spark.sql_source import is_provided
 
 StorageOptions = Mapping[str, Any] | None
 Act = Callable[..., Any]
@@ -62,10 +68,30 @@ def _table(
     storage_options: StorageOptions,
     tableName: str,  # noqa: N803  (Spark's name)
 ) -> Any:
-    path = _path_in(tableName)
-    if path is None:
+    # By a name Spark's own way would pass over options such as versionAsOf.
+    path = _path_in(tableName) or (calls_of(reader).options and _find_in_catalog(reader, tableName))
+    if not path:
         return original(tableName)
     return format_readers.load(session_of(reader), calls_of(reader), path, storage_options)
+
+
+def _table_as_stream(
+    original: Callable[..., Any],
+    reader: Any,
+    storage_options: StorageOptions,
+    tableName: str,  # noqa: N803  (Spark's name)
+) -> Any:
+    path = _path_in(tableName) or _find_in_catalog(reader, tableName)
+    if not path:
+        return original(tableName)
+    return format_readers.load_stream(session_of(reader), calls_of(reader), path, storage_options)
+
+
+def _find_in_catalog(reader: Any, name: str) -> str | None:
+    """Where the catalog has a Delta table of this name; None where it has another one, or none."""
+    with contextlib.suppress(InvalidRequestError):
+        return _location(session_of(reader), name)
+    return None
 
 
 def _save(
@@ -103,10 +129,31 @@ def _save_as_table(
     if path is None and not _is_ours(writer, format):
         original(name, format, mode, partitionBy, **options)
         return
-    if path is None:
-        raise _no_catalog("saveAsTable", name, 'df.write.format("delta").save(path)')
     _tell(writer, mode=mode, partitionBy=partitionBy, options=options)
-    _write(writer, storage_options, path)
+    if path is not None:
+        _write(writer, storage_options, path)
+        return
+    spark, option = session_of(writer), calls_of(writer).options.get("path")
+    known = _location(spark, name)
+    if known is None and (option is None or not is_provided(spark)):
+        raise _no_catalog(
+            "saveAsTable",
+            name,
+            'df.write.format("delta").save(path), or give option("path", path) beside the name',
+        )
+    if known is not None and option is not None and DeltaLog(option[1]).uri != DeltaLog(known).uri:
+        raise InvalidRequestError(
+            f"saveAsTable({name!r}): the catalog has this table at {known}, and the option path is "
+            f"{option[1]}; leave the option out"
+        )
+    _write(writer, storage_options, known if option is None else None)
+    if known is None and option is not None:
+        create_external(spark, name, DeltaLog(option[1]).uri)
+
+
+def _location(spark: SparkSession, name: str) -> str | None:
+    """Where the catalog has a table; None where it has none, or SQL does not know the format."""
+    return find_location(spark, name) if is_provided(spark) else None
 
 
 def _insert_into(
@@ -175,6 +222,9 @@ def _to_table(
     **options: Any,
 ) -> Any:
     path = _path_in(tableName)
+    if path is None and not _is_ours(writer, format):
+        return original(tableName, format, outputMode, partitionBy, queryName, **options)
+    path = path or _location(session_of(writer), tableName)
     if path is not None:
         return _start(
             original,
@@ -187,8 +237,6 @@ def _to_table(
             queryName,
             **options,
         )
-    if not _is_ours(writer, format):
-        return original(tableName, format, outputMode, partitionBy, queryName, **options)
     raise _no_catalog("toTable", tableName, 'df.writeStream.format("delta").start(path)')
 
 
@@ -199,8 +247,8 @@ def _path_in(name: Any) -> str | None:
 
 def _no_catalog(method: str, name: str, cure: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{method}({name!r}): delta_ops has tables by their paths, and keeps none in Spark's "
-        f"catalog; use {cure}"
+        f"{method}({name!r}): delta_ops makes and writes tables by their paths, not by names of "
+        f"Spark's catalog; use {cure}"
     )
 
 
@@ -220,7 +268,10 @@ ACTS: Mapping[str, Mapping[str, Act]] = {
         "insertInto": _insert_into,
     },
     "DataFrameWriterV2": dict.fromkeys(_OF_WRITE_TO, _write_to),
-    "DataStreamReader": {"load": _load_by(format_readers.load_stream)},
+    "DataStreamReader": {
+        "load": _load_by(format_readers.load_stream),
+        "table": _table_as_stream,
+    },
     "DataStreamWriter": {"start": _start, "toTable": _to_table},
 }
 """By the name of a class, as classic sessions and Connect have it, and that of its method."""

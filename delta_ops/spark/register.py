@@ -8,6 +8,7 @@ as `load` or `save`, is done by us where the format is "delta", and by Spark oth
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +17,18 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
+from delta_ops.spark.catalog_tables import plain_path
 from delta_ops.spark.format_calls import NOTES, NOTES_OF_WRITE_TO, Calls, calls_of, remember
 from delta_ops.spark.format_dispatch import ACTS, Act
+from delta_ops.spark.format_readers import load
 from delta_ops.spark.session import is_connect
+from delta_ops.spark.sql_source import SqlUnavailableError, provide, withdraw
+
+logger = logging.getLogger(__name__)
 
 _PROVIDER = "org.apache.spark.sql.delta.sources.DeltaDataSource"
 _SETTINGS = {
@@ -34,6 +40,10 @@ _CURE = (
     "Leave delta-spark out of the session (its jar in spark.jars or spark.jars.packages, "
     "spark.sql.extensions and spark.sql.catalog.spark_catalog), or do not register delta_ops"
 )
+
+
+_OF_CATALOG = frozenset({"serialization.format"})
+"""Options that a catalog of Hive's adds to those of a table."""
 
 
 class _Replaced(NamedTuple):
@@ -91,6 +101,8 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
         _registration.storage_options = storage_options
         if is_connect(spark) not in _registration.replaced:
             _registration.replaced[is_connect(spark)] = list(_wrap_all(is_connect(spark)))
+    if not is_connect(spark):
+        _provide_sql(spark)
 
 
 def unregister(spark: SparkSession) -> None:
@@ -102,6 +114,30 @@ def unregister(spark: SparkSession) -> None:
                 setattr(each.owner, each.name, each.original)
         _registration.replaced = {}
         _registration.storage_options = None
+        withdraw()
+
+
+def _provide_sql(spark: SparkSession) -> None:
+    try:
+        provide(spark, _open_for_sql)
+    except SqlUnavailableError as error:
+        logger.warning("SQL of this session does not read Delta tables: %s", error)
+
+
+def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """The rows of a table that SQL names, by what it says of it."""
+    known = {
+        name.lower(): (name, plain_path(value) if name.lower() == "path" else value)
+        for name, value in options.items()
+        if name.lower() not in _OF_CATALOG
+    }
+    if "path" not in known:
+        raise InvalidRequestError(
+            "SQL reads Delta tables by names, not by paths in a query, and makes none; say where a "
+            "table is, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW "
+            "name USING delta OPTIONS (path '/path')"
+        )
+    return load(spark, Calls(options=known), None, _registration.storage_options)
 
 
 def _refuse_delta_spark(spark: SparkSession) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.spark.catalog_tables import find_location
 
 _BY_PATH = re.compile(r"(?P<format>[A-Za-z]+)\.`(?P<path>(?:[^`]|``)+)`")
 
@@ -26,22 +26,13 @@ def location_of(spark: SparkSession, name: str) -> str:
     Raises:
         InvalidRequestError: There is no such table there, or it is none of Delta's.
     """
-    try:
-        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
-    except PySparkException as error:
+    location = find_location(spark, name)
+    if location is None:
         raise InvalidRequestError(
             f"{name} is no Delta table: the session's catalog has no such table; open the table by "
             "its path, DeltaTable.forPath(spark, path)"
-        ) from error
-    said = {row["col_name"]: row["data_type"] for row in rows}
-    provider, location = said.get("Provider"), said.get("Location")
-    if (provider or "").lower() != "delta" or not location:
-        raise InvalidRequestError(
-            f"{name} is no Delta table: to the session's catalog it is "
-            f"{f'a table of {provider}' if provider else 'a view'}; open the table by its path, "
-            "DeltaTable.forPath(spark, path)"
         )
-    return str(location)
+    return location
 
 
 def short_name(name: str) -> str:

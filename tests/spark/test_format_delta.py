@@ -419,7 +419,7 @@ def test_registering_is_undone(tmp_path: Path, spark: SparkSession) -> None:
     ds.unregister(spark)
     ds.unregister(spark)
     assert all(vars(each)[name] is value for (each, name), value in before.items())
-    with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+    with pytest.raises(Exception, match="is not registered"):
         writer.save(str(tmp_path))
 
 

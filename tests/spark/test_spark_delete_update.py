@@ -153,6 +153,17 @@ def test_an_update_that_does_not_fit_is_refused(
     refuses(lambda: ds.update(spark, tmp_path, given, "id > 1"), tmp_path, said)
 
 
+@pytest.mark.parametrize("value", ["3000000000", "'red'", "1.5D"])
+def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
+    spark: SparkSession, tmp_path: Path, value: str
+) -> None:
+    ds.write(spark.sql("SELECT 1L AS id, 1 AS p"), tmp_path, partition_by=["p"])
+    refuses(lambda: ds.update(spark, tmp_path, {"p": value}), tmp_path, "does not fit|cast it")
+    source = spark.sql(f"SELECT 1L AS id, {value} AS p")
+    merge = ds.merge(tmp_path, source, "target.id = source.id").when_matched_update_all()
+    refuses(merge.execute, tmp_path, "does not fit|cast it")
+
+
 @pytest.mark.parametrize(
     ("condition", "said"),
     [

@@ -1,0 +1,324 @@
+"""The SQL source: tables by the provider "delta" in Spark's own SQL, to be read.
+
+`CREATE TABLE ... USING delta LOCATION` and temporary views. Spark looks for the class
+`delta.DefaultSource`; ours is compiled in the driver (`compiled`) and asks Python for the table. It
+counts as a format of files, so that a path in a query comes here and is refused with our sentence,
+and every method of such a format refuses: Spark reads the relation that the class makes. That hands
+Spark the rows of the newest version when a query is planned, as a plan over our own file index, to
+which it has given the query's columns and filters. So columns are pruned, partitions and files left
+out, and no Python worker is used. All else that SQL might do with a table is refused.
+
+The classes depend on internals of Spark, as the file index does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
+from delta_ops.spark.session import is_connect
+
+logger = logging.getLogger(__name__)
+
+_CLASS = "delta.DefaultSource"
+_JAVA = """
+package delta;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.function.Function;
+import org.apache.hadoop.mapreduce.Job;
+import org.apache.spark.QueryContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CatalystScan;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.sources.RelationProvider;
+import org.apache.spark.sql.sources.SchemaRelationProvider;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+import scala.Function1;
+import scala.Option;
+import scala.collection.JavaConverters;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractPartialFunction;
+
+public class DefaultSource
+    implements RelationProvider, SchemaRelationProvider, CreatableRelationProvider, FileFormat {
+  private static final String UNREGISTERED =
+      "the format \\"delta\\" is not registered; call delta_ops.spark.register(spark)";
+  private static volatile Function python;
+
+  public DefaultSource() {}
+
+  public void use(Function answers) { python = answers; }
+
+  static Object ask(Function asked, Object with) {
+    if (asked == null) refuse(UNREGISTERED);
+    Object answer = asked.apply(with);
+    if (answer instanceof RuntimeException) refuse(((RuntimeException) answer).getMessage());
+    return answer;
+  }
+
+  // As an error of analysis, the only one that Spark lets through with its text.
+  private static RuntimeException refuse(String reason) {
+    Platform.throwException(new AnalysisException(
+        reason, Option.empty(), Option.empty(), Option.empty(), Option.empty(),
+        JavaConverters.mapAsScalaMap(new HashMap()).toMap(null), new QueryContext[0]));
+    return null;
+  }
+
+  private static RuntimeException refuseWrite() {
+    return refuse(python == null ? UNREGISTERED :
+        "SQL with delta_ops reads Delta tables, and does no more; write by "
+        + "df.write.format(\\"delta\\").save(path) or DeltaTable of delta_ops.tables, and read "
+        + "streams by readStream.format(\\"delta\\").load(path)");
+  }
+
+  public BaseRelation createRelation(SQLContext context, Map options) {
+    return createRelation(context, options, null);
+  }
+
+  // The columns are those of the catalog, or of who creates a table there.
+  public BaseRelation createRelation(SQLContext context, Map options, StructType known) {
+    Object asked = new Object[] {
+      context.sparkSession(),
+      JavaConverters.mapAsJavaMap(options),
+      known == null ? null : known.json()
+    };
+    return new LogRelation(context, (Function) ask(python, asked));
+  }
+
+  // Before Spark would take a format of files at its word.
+  public BaseRelation createRelation(SQLContext c, SaveMode mode, Map options, Dataset rows) {
+    throw refuseWrite();
+  }
+
+  public Option inferSchema(org.apache.spark.sql.SparkSession s, Map options, Seq files) {
+    throw refuseWrite();
+  }
+
+  public OutputWriterFactory prepareWrite(
+      org.apache.spark.sql.SparkSession s, Job job, Map options, StructType schema) {
+    throw refuseWrite();
+  }
+
+  public String toString() { return "delta"; }
+}
+
+class LogRelation extends BaseRelation implements CatalystScan {
+  private final SQLContext context;
+  private final Function table;
+  private final StructType type;
+  private final long size;
+
+  LogRelation(SQLContext context, Function table) {
+    this.context = context;
+    this.table = table;
+    this.type = (StructType) DataType.fromJson((String) DefaultSource.ask(table, "schema"));
+    this.size = Long.parseLong((String) DefaultSource.ask(table, "size"));
+  }
+
+  public SQLContext sqlContext() { return context; }
+  public StructType schema() { return type; }
+  public long sizeInBytes() { return size; }
+  public boolean needConversion() { return false; }
+
+  public RDD buildScan(Seq columns, Seq filters) {
+    org.apache.spark.sql.classic.Dataset rows =
+        (org.apache.spark.sql.classic.Dataset) DefaultSource.ask(table, "rows");
+    LogicalPlan plan = rows.queryExecution().analyzed();
+    ColumnsByName read = new ColumnsByName(type, plan.output());
+    for (int i = 0; i < filters.size(); i++) {
+      Expression filter = (Expression) filters.apply(i);
+      if (filter.deterministic() && !SubqueryExpression.hasSubquery(filter)) {
+        plan = new Filter((Expression) filter.transformUp(read), plan);
+      }
+    }
+    ArrayList wanted = new ArrayList();
+    for (int i = 0; i < columns.size(); i++) wanted.add(read.find((Attribute) columns.apply(i)));
+    plan = new Project(JavaConverters.asScalaBuffer(wanted).toSeq(), plan);
+    org.apache.spark.sql.classic.SparkSession session =
+        (org.apache.spark.sql.classic.SparkSession) context.sparkSession();
+    return org.apache.spark.sql.classic.Dataset.ofRows(session, plan).queryExecution().toRdd();
+  }
+}
+
+// The columns of a query as those of the rows that are read, which have the same order.
+class ColumnsByName extends AbstractPartialFunction {
+  private final StructType type;
+  private final Seq output;
+
+  ColumnsByName(StructType type, Seq output) {
+    this.type = type;
+    this.output = output;
+  }
+
+  Object find(Attribute column) { return output.apply(type.fieldIndex(column.name())); }
+
+  public boolean isDefinedAt(Object node) { return node instanceof AttributeReference; }
+
+  public Object applyOrElse(Object node, Function1 other) {
+    return isDefinedAt(node) ? find((Attribute) node) : other.apply(node);
+  }
+}
+"""
+
+Open = Callable[[SparkSession, Mapping[str, str]], DataFrame]
+"""Reads a table by the options of SQL, at the version that is the newest then."""
+
+
+_provided: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""The class of ours, by the application of which SQL knows the provider."""
+
+
+class SqlUnavailableError(Exception):
+    """This session, or this version of Spark, cannot use the source."""
+
+
+def provide(spark: SparkSession, open_table: Open) -> None:
+    """Let SQL of all sessions of this process read tables by the provider "delta".
+
+    Args:
+        spark: A classic session.
+
+    Raises:
+        SqlUnavailableError: The source cannot be had here.
+    """
+    try:
+        context: Any = spark.sparkContext
+        start_callbacks: Callable[[Any], None] = ensure_callback_server_started
+        start_callbacks(context._gateway)
+        source = instance_on_executors(spark, _CLASS, _JAVA)
+        source.use(_Answers(_Opened(context, open_table).answer, context))
+        _provided[context] = source
+    except OBSTACLES as error:
+        raise SqlUnavailableError(first_line(error)) from error
+
+
+def is_provided(spark: SparkSession) -> bool:
+    """Whether SQL of a session knows the provider."""
+    return not is_connect(spark) and spark.sparkContext in _provided
+
+
+def withdraw() -> None:
+    """Let SQL know the provider no longer; the class stays, and says so."""
+    for source in _provided.values():
+        with contextlib.suppress(*OBSTACLES):  # an application that has ended
+            source.use(None)
+    _provided.clear()
+
+
+class _Opened(NamedTuple):
+    """What opens tables."""
+
+    context: Any
+    open_table: Open
+
+    def answer(self, asked: Any) -> Any:
+        """The answers of the table that SQL asks for."""
+        session, options, known = asked
+        table = _Table(SparkSession(self.context, session), dict(options), self.open_table)
+        if known is not None:
+            table.validate_known(StructType.fromJson(json.loads(known)))
+        return _Answers(table.answer, self.context)
+
+
+class _Table:
+    """A table that queries of SQL name, with the columns that they were told."""
+
+    def __init__(self, spark: SparkSession, options: Mapping[str, str], open_table: Open) -> None:
+        self._open = partial(open_table, spark, options)
+        first = self._open()
+        self._columns, self._schema = first.schema, _json_of(first)
+        plan: Any = first._jdf.queryExecution().optimizedPlan()
+        self._size = str(min(int(str(plan.stats().sizeInBytes())), 2**62))
+
+    def validate_known(self, known: StructType) -> None:
+        """Refuse columns that the table does not have; a catalog may know less than all.
+
+        Raises:
+            InvalidRequestError: With their names.
+        """
+        types = {each.name.lower(): each.dataType.simpleString() for each in self._columns.fields}
+        others = [
+            f"{each.name} {each.dataType.simpleString()}"
+            for each in known.fields
+            if types.get(each.name.lower()) != each.dataType.simpleString()
+        ]
+        if others:
+            raise InvalidRequestError(
+                f"the table has no column {', '.join(others)}; create it in the catalog without "
+                "columns, which the table has itself. If they have changed since, DROP TABLE, "
+                "which leaves the files, and create it there again"
+            )
+
+    def answer(self, asked: str) -> Any:
+        """The columns, the size, or the rows of the newest version."""
+        match asked:
+            case "schema":
+                return self._schema
+            case "size":
+                return self._size
+        rows = self._open()
+        if _json_of(rows) != self._schema:
+            raise InvalidRequestError(
+                "the table's columns have changed since the query, or the session, knows them; "
+                "REFRESH TABLE it, or run the query again"
+            )
+        return rows._jdf
+
+
+def _json_of(rows: DataFrame) -> str:
+    return json.dumps(rows.schema.jsonValue())
+
+
+class _Answers:
+    """What Spark's process calls; an error goes there as one of Java's, which SQL raises."""
+
+    def __init__(self, answer: Callable[[Any], Any], context: Any) -> None:
+        self._answer, self._context = answer, context
+
+    def apply(self, asked: Any) -> Any:
+        """Answer one call."""
+        try:
+            return self._answer(asked)
+        except DeltaOpsError as error:
+            return self._failure(str(error))
+        except Exception as error:
+            logger.exception("A query failed")
+            return self._failure(f"{type(error).__name__}: {error}")
+
+    def _failure(self, text: str) -> Any:
+        return self._context._jvm.java.lang.UnsupportedOperationException(text)
+
+    class Java:
+        """The interfaces, as Py4J asks for them."""
+
+        implements = ("java.util.function.Function",)

@@ -1,0 +1,162 @@
+"""SQL of Spark's: tables by the provider "delta", read by names and views."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.tables import DeltaTable
+from delta_ops.transaction import rename_column
+from tests.spark.frames import files_under
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def delta(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session whose views are its own, while the format is ours."""
+    ds.register(spark)
+    yield spark.newSession()
+    for name in ("items", "other"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    ds.unregister(spark)
+
+
+@pytest.fixture
+def table(delta: SparkSession, tmp_path: Path) -> Path:
+    """Rows 0 to 9 but 4, of two partitions, with a vector and a renamed column."""
+    root = tmp_path / "a table"
+    rows = delta.sql("SELECT id, id % 2 AS p, named_struct('s', string(id)) AS t FROM range(10)")
+    properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
+    ds.write(rows.coalesce(1), root, partition_by=["p"], configuration=properties)
+    ds.delete(delta, root, "id = 4")
+    rename_column(root, "t", "T2")
+    return root
+
+
+def found(rows: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in rows.collect())
+
+
+def test_a_table_is_read_by_a_name(delta: SparkSession, table: Path) -> None:
+    delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}')")
+    query = delta.sql("SELECT id, T2.s FROM v WHERE id BETWEEN 3 AND 6 AND p < 2")
+    assert found(query) == [(3, "3"), (5, "5"), (6, "6")]
+    joined = delta.sql(
+        "SELECT a.id, b.p FROM v a JOIN v b ON a.id = b.id + 1 WHERE a.id = (SELECT max(id) FROM v)"
+    )
+    assert found(joined) == [(9, 0)]
+    assert delta.table("v").schema == ds.read(delta, table).schema
+    ds.delete(delta, table, "id = 9")
+    assert found(query.select("id").where("id > 5")) == [(6,)]
+    assert delta.table("v").count() == 8
+
+
+def test_files_are_left_out(delta: SparkSession, table: Path) -> None:
+    delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}')")
+    (removed,) = (
+        add.path
+        for add in DeltaLog(table).snapshot().add_files()
+        if "1" in add.partition_values.values()
+    )
+    (table / removed).unlink()
+    assert delta.sql("SELECT * FROM v WHERE p = 0").count() == 4
+    with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+        delta.sql("SELECT * FROM v").collect()
+
+
+def test_a_view_has_the_options_of_a_reader(delta: SparkSession, table: Path) -> None:
+    delta.sql(f"CREATE TEMPORARY VIEW old USING delta OPTIONS (path '{table}', versionAsOf '0')")
+    assert delta.table("old").count() == 10
+    with pytest.raises(Exception, match="no option version"):
+        delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}', version '0')")
+
+
+def test_a_name_of_the_catalog_stands_for_the_path(delta: SparkSession, table: Path) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    assert delta.table("items").count() == 9
+    assert delta.read.option("versionAsOf", 0).table("items").count() == 10
+    DeltaTable.forName(delta, "items").delete("items.id < 3")
+    assert delta.table("items").count() == 6
+    rows = delta.sql("SELECT 20L AS id, 0L AS p, named_struct('s', 'x') AS T2, 1 AS more")
+    rows.write.format("delta").mode("append").option("mergeSchema", True).saveAsTable("items")
+    delta.sql("REFRESH TABLE items")
+    assert found(delta.sql("SELECT id, more FROM items WHERE id > 8")) == [(9, None), (20, 1)]
+    delta.sql("DROP TABLE items")
+    assert DeltaLog(table).snapshot().num_files > 0
+
+
+def test_save_as_table_makes_a_table_at_its_path(delta: SparkSession, tmp_path: Path) -> None:
+    rows = delta.range(3)
+    rows.write.format("delta").saveAsTable("items", path=str(tmp_path / "t"))
+    assert delta.table("items").count() == DeltaTable.forName(delta, "items").toDF().count() == 3
+    with pytest.raises(TableExistsError):
+        rows.write.format("delta").saveAsTable("items")
+    with pytest.raises(InvalidRequestError, match="leave the option out"):
+        rows.write.format("delta").mode("append").saveAsTable("items", path=str(tmp_path / "u"))
+    rows.write.format("delta").mode("append").saveAsTable("items")
+    assert delta.table("items").count() == 6
+    query = delta.readStream.table("items").writeStream
+    query = query.format("delta").option("checkpointLocation", str(tmp_path / "c"))
+    query.trigger(availableNow=True).toTable("items").awaitTermination()
+    assert delta.table("items").count() == 12
+
+
+REFUSED = [
+    "INSERT INTO delta.`{}` SELECT 1, 1, null",
+    "INSERT OVERWRITE delta.`{}` SELECT 1, 1, null",
+    "INSERT INTO items SELECT * FROM items",
+    "INSERT OVERWRITE items SELECT 1, 1, null",
+    "INSERT OVERWRITE DIRECTORY '{}' USING delta SELECT 1 AS a",
+    "DELETE FROM delta.`{}`",
+    "DELETE FROM items WHERE id = 1",
+    "UPDATE items SET id = 1",
+    "MERGE INTO items USING (SELECT 1 AS n) AS s ON id = n WHEN MATCHED THEN DELETE",
+    "TRUNCATE TABLE items",
+    "ALTER TABLE items ADD COLUMNS (z INT)",
+    "CREATE TABLE other (a INT) USING delta",
+    "CREATE TABLE other (a INT) USING delta LOCATION '{}'",
+    "CREATE TABLE other USING delta AS SELECT 1 AS a",
+    "CREATE TABLE other USING delta LOCATION '{}' AS SELECT 1 AS a",
+    "SELECT * FROM delta.`{}` VERSION AS OF 0",
+    "SELECT * FROM delta.`{}/none`",
+]
+
+
+def test_what_sql_cannot_do_is_refused_and_changes_nothing(
+    delta: SparkSession, table: Path
+) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    before, carried_out = files_under(table), []
+    for statement in REFUSED:
+        with contextlib.suppress(PySparkException):
+            delta.sql(statement.format(table)).collect()
+            carried_out.append(statement)
+    assert carried_out == []
+    assert files_under(table) == before
+    assert not delta.catalog.tableExists("other")
+    assert delta.table("items").count() == 9
+
+
+def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: Path) -> None:
+    delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}')")
+    query = delta.sql("SELECT T2.s FROM v")
+    rename_column(table, "T2", "t3")
+    with pytest.raises(Exception, match="run the query again"):
+        query.select("s").collect()
+
+
+def test_nothing_is_read_once_the_format_is_given_back(delta: SparkSession, table: Path) -> None:
+    with pytest.raises(AnalysisException, match="by names, not by paths"):
+        delta.sql(f"SELECT * FROM delta.`{table}`")
+    ds.unregister(delta)
+    with pytest.raises(AnalysisException, match="is not registered"):
+        delta.sql(f"SELECT * FROM delta.`{table}`")
