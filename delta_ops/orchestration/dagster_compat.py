@@ -14,6 +14,8 @@ import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 _DATA_VERSION_TAG = "dagster/data_version"
+READ_NAMES = "delta/read/"
+"""How the names begin under which an asset tells which version of an input it read."""
 _LOOKED_AT = 20
 """Evaluations of a check, from the newest on."""
 
@@ -90,6 +92,13 @@ def add_partition_metadata(
     )
 
 
+def added_metadata(context: dg.OutputContext, partition: str | None) -> Mapping[str, Any]:
+    """What was added to the materialization of this output, or of one of its partitions."""
+    if not _has_step(context):
+        return {}
+    return context.step_context.get_asset_metadata(context.asset_key, partition) or {}
+
+
 def consumer_partitions(
     context: dg.InputContext,
 ) -> tuple[dg.PartitionsDefinition[Any], Sequence[str]] | None:
@@ -103,11 +112,12 @@ def consumer_partitions(
     return partitions, dg.OpExecutionContext(context.step_context).partition_keys
 
 
-def record_read(context: dg.InputContext, name: str, version: int) -> None:
+def record_read(context: dg.InputContext, version: int) -> None:
     """Note on the assets that this step materialises which version of an input it read."""
     if not _has_step(context):
         return
     step = context.step_context
+    name = f"{READ_NAMES}{context.asset_key.to_user_string()}"
     for key in step.get_output_asset_keys():
         step.add_asset_metadata({name: version}, asset_key=key)
 

@@ -5,8 +5,8 @@ Outputs and inputs are of the types that `type_handlers` knows: Arrow, Spark, pa
 output may also be a list of `SourcePart`. An asset that writes by itself returns the `Snapshot` or
 `DeltaLog` of its own table, or None where its annotation says so, as `Optional[...]` does.
 
-Metadata say how to write, those of the `Output` before those of the asset's definition, and those
-before the IO manager's own:
+Metadata say how to write, those of the `Output` before those that the asset adds while it runs,
+those before its definition's, and those before the IO manager's own:
 
     partition_expr      which rows belong to a partition of the asset: a column, or an expression of
                         one; for partitions of several dimensions a mapping of each to such
@@ -252,9 +252,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 return None
             raise
         predicate = self._input_predicate(context, snapshot)
-        compat.record_read(
-            context, f"delta/read/{context.asset_key.to_user_string()}", snapshot.version
-        )
+        compat.record_read(context, snapshot.version)
         columns = (context.definition_metadata or {}).get("columns")
         read = TableRead(
             log=log,

@@ -1,15 +1,16 @@
 """OutputSettings: how an output is written, as metadata say.
 
-Metadata stand in three places. The first that has a key decides: the `Output` itself, the asset's
-definition, the IO manager. None is the default. A key that begins with `delta/` and is none of
-these is an error before anything is written: whoever mistypes a mode overwrites a table.
+Metadata stand in four places. The first that has a key decides: the `Output` itself, what the asset
+adds by `context.add_asset_metadata`, its definition, the IO manager. None is the default. A key
+that begins with `delta/` and is none of these is an error before anything is written: whoever
+mistypes a mode overwrites a table.
 
 An IO manager may know other words for them (`swap_in`); it reads each place into the words here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
@@ -17,6 +18,7 @@ from typing import Literal
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.given_settings import (
     Given,
     Metadata,
@@ -97,12 +99,32 @@ def output_settings(
     return settings_from(
         [
             (of_output, read_metadata(context.output_metadata, of_output)),
+            *_added_places(context, f"the metadata that asset {asset} adds"),
             definition_place(context.asset_key, context.definition_metadata, read_metadata),
         ],
         defaults,
         context.asset_key,
         has_partitions=context.has_asset_partitions,
     )
+
+
+def _added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, Metadata]]:
+    """What the asset has added while it ran, in the words of this module."""
+    partitions = context.asset_partition_keys if context.has_asset_partitions else []
+    for partition in (*partitions, None):
+        added = compat.added_metadata(context, partition)
+        settings = {key: value for key, value in added.items() if _is_setting(key)}
+        if settings and partition is not None and len(partitions) > 1:
+            raise InvalidRequestError(
+                f"{place} for partition {partition} have the key {next(iter(settings))!r}, and the "
+                "run writes several partitions at once; add it without a partition_key. "
+                "Nothing was written"
+            )
+        yield place, settings
+
+
+def _is_setting(key: str) -> bool:
+    return key in _KEYS or (key.startswith("delta/") and not key.startswith(compat.READ_NAMES))
 
 
 def definition_place(

@@ -14,7 +14,8 @@ from delta_ops.orchestration import DeltaIOManager
 from tests.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
-OUTPUT, ASSET, MANAGER = "the Output", "the asset", "the IO manager"
+OUTPUT, ADDED, ASSET = "the Output", "what the asset adds", "the asset"
+MANAGER = "the IO manager"
 
 
 def write(
@@ -27,7 +28,8 @@ def write(
     """The table of an asset that is materialized once with metadata in these places."""
 
     @dg.asset(metadata=metadata.get(ASSET), partitions_def=partitions.get("partitions_def"))
-    def t() -> dg.Output[pa.Table]:
+    def t(context: dg.AssetExecutionContext) -> dg.Output[pa.Table]:
+        context.add_asset_metadata(metadata.get(ADDED, {}))
         return dg.Output(rows, metadata=metadata.get(OUTPUT))
 
     # Dagster's config takes no null.
@@ -49,6 +51,16 @@ def write(
             id="the Output overrides the asset",
         ),
         pytest.param(
+            {OUTPUT: {"delta/mode": "append"}, ADDED: {"delta/mode": "overwrite"}},
+            2,
+            id="the Output overrides what is added",
+        ),
+        pytest.param(
+            {ADDED: {"delta/mode": "append"}, ASSET: {"delta/mode": "overwrite"}},
+            2,
+            id="what is added overrides the asset",
+        ),
+        pytest.param(
             {ASSET: {"delta/mode": "overwrite"}, MANAGER: {"delta/mode": "append"}},
             1,
             id="the asset overrides the IO manager",
@@ -67,7 +79,7 @@ def test_the_mode_is_taken_from_the_nearest_place_that_says_it(
     assert len(rows_by_deltalake(tmp_path / "t")) == num_rows
 
 
-@pytest.mark.parametrize("place", [OUTPUT, ASSET, MANAGER])
+@pytest.mark.parametrize("place", [OUTPUT, ADDED, ASSET, MANAGER])
 def test_every_setting_is_heard_in_every_place(
     tmp_path: Path, instance: dg.DagsterInstance, place: str
 ) -> None:
@@ -101,7 +113,28 @@ def test_every_setting_is_heard_in_every_place(
     assert log.snapshot().schema.fields[0].name == "m"
 
 
-@pytest.mark.parametrize("place", [OUTPUT, ASSET, MANAGER])
+def test_what_is_added_for_one_partition_is_heard_where_the_run_writes_no_other(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(partitions_def=DAYS, metadata={"partition_expr": "day"})
+    def t(context: dg.AssetExecutionContext) -> pa.Table:
+        added = {"delta/mode": "append", "mine": 1}
+        context.add_asset_metadata(added, partition_key=context.partition_keys[0])
+        return pa.table({"day": list(context.partition_keys)})
+
+    defs = dg.Definitions(assets=[t], resources={"io_manager": DeltaIOManager(root=str(tmp_path))})
+    job = defs.resolve_implicit_global_asset_job_def()
+    for _ in range(2):
+        job.execute_in_process(instance=instance, partition_key="2026-01-01")
+    assert len(rows_by_deltalake(tmp_path / "t")) == 2
+    both = ("2026-01-01", "2026-01-02")
+    names = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+    with pytest.raises(InvalidRequestError, match="writes several partitions at once"):
+        job.execute_in_process(instance=instance, tags=dict(zip(names, both, strict=True)))
+    assert len(rows_by_deltalake(tmp_path / "t")) == 2
+
+
+@pytest.mark.parametrize("place", [OUTPUT, ADDED, ASSET, MANAGER])
 @pytest.mark.parametrize(
     ("key", "nearest"),
     [
@@ -116,7 +149,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
     with pytest.raises(InvalidRequestError) as refused:
         write(tmp_path, instance, pa.table({"x": [1]}), {place: {key: "append"}})
     assert f"the nearest that does is '{nearest}'" in str(refused.value)
-    assert str(refused.value).startswith("the metadata of ")
+    assert str(refused.value).startswith("the metadata ")
     assert not (tmp_path / "t").exists()
 
 
