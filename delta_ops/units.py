@@ -1,4 +1,4 @@
-"""Units: sizes as people read them."""
+"""Units: sizes and numbers as people read them."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def size_text(size_bytes: int) -> str:
             return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:,.1f} TiB"
+
+
+def count_text(count: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

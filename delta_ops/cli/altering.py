@@ -22,10 +22,10 @@ from delta_ops.cli.options import (
     table_argument,
     version_options,
 )
-from delta_ops.cli.render import command_error, count_text, progress, say, show_json
+from delta_ops.cli.render import command_error, progress, say, show_json
 from delta_ops.log import DeltaLog
 from delta_ops.transaction import CommitResult
-from delta_ops.units import size_text
+from delta_ops.units import count_text, size_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,7 +17,6 @@ import click
 
 from delta_ops.cli.options import dry_run_option, json_option, storage_options_option
 from delta_ops.cli.render import (
-    count_text,
     is_looked_at,
     progress,
     rows_of_page,
@@ -43,7 +42,7 @@ from delta_ops.maintenance.fleet import MAINTAINED_AT_ONCE, failure_of
 from delta_ops.maintenance.health.report import VERDICTS
 from delta_ops.protocol.property_values import parse_interval
 from delta_ops.storage.paths import redact
-from delta_ops.units import size_text
+from delta_ops.units import count_text, size_text
 
 TABLE_FAILED = 1
 SOMETHING_DUE = 3

@@ -23,7 +23,6 @@ from delta_ops.cli.options import (
 )
 from delta_ops.cli.render import (
     command_error,
-    count_text,
     progress,
     say,
     show_json,
@@ -53,7 +52,7 @@ from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction.rewrite_group import Curve, RewriteGroup
-from delta_ops.units import size_text
+from delta_ops.units import count_text, size_text
 
 _UNFINISHED = "of checkpoints that nobody finished"
 _CENTURY_HOURS = 100 * 365 * 24

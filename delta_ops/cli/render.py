@@ -42,6 +42,8 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
 )
 """Letters and marks to Unicode, of which there is nothing to be seen."""
+_NULL = "null"
+"""A missing value, where a person looks."""
 _PADDING = 2
 """Cells between columns."""
 _AROUND_ROWS = 12
@@ -76,7 +78,12 @@ def show_rows(
 
 
 def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Rows of a table of the user's: beneath each other where a terminal is too narrow for them."""
+    """Rows of a table of the user's: beneath each other where a terminal is too narrow for them.
+
+    There a value that is missing reads `null`, since an empty text looks like nothing.
+    """
+    if is_looked_at():
+        rows = [[_NULL if value is None else value for value in row] for row in rows]
     if is_looked_at() and rows and _width(columns, rows) > Console().width:
         for number, row in enumerate(rows, 1):
             click.echo(f"row {number}")
@@ -165,11 +172,6 @@ def make_printable(text: str) -> str:
     text = _escape(text, lambda character: ascii(character)[1:-1])
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def count_text(count: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def show_result(entry: OperationEntry[Result], table: str, result: Result) -> None:

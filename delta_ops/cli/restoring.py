@@ -18,7 +18,6 @@ from delta_ops.cli.options import (
 )
 from delta_ops.cli.render import (
     command_error,
-    count_text,
     progress,
     say,
     show_json,
@@ -36,7 +35,7 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.maintenance.repair.operation import REPAIR
-from delta_ops.units import size_text
+from delta_ops.units import count_text, size_text
 
 
 @click.command("restore")

@@ -26,7 +26,7 @@ from delta_ops.orchestration.card_plots import (
 )
 from delta_ops.orchestration.markdown import code_text, plain_text, run_link, table_text
 from delta_ops.protocol.far_times import utc_text
-from delta_ops.units import size_text
+from delta_ops.units import count_text, size_text
 
 _PLOTTED_COMMITS = 40
 _OPERATION_CHARACTERS = re.compile(r"[^\w ()-]")
@@ -66,14 +66,14 @@ def _summary(figures: HealthFigures) -> str:
     least = "" if figures.files_with_stats == figures.num_files else "at least "
     said = [
         f"version **{figures.version}**",
-        f"{figures.num_files:,} files, {size_text(figures.size_bytes)}",
-        f"{least}{rows:,} rows",
-        f"log {size_text(figures.log_bytes)} in {figures.log_files:,} files",
+        f"{count_text(figures.num_files, 'file')}, {size_text(figures.size_bytes)}",
+        f"{least}{count_text(rows, 'row')}",
+        f"log {size_text(figures.log_bytes)} in {count_text(figures.log_files, 'file')}",
     ]
     if figures.num_partitions > 1:
-        said.insert(3, f"{figures.num_partitions:,} partitions")
+        said.insert(3, count_text(figures.num_partitions, "partition"))
     if figures.tombstones:
-        said.append(f"{figures.tombstones:,} removed files waiting for vacuum")
+        said.append(f"{count_text(figures.tombstones, 'removed file')} waiting for vacuum")
     return " · ".join(said)
 
 

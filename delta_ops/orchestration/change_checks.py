@@ -20,6 +20,7 @@ from delta_ops.orchestration.dagster_compat import last_told_value
 from delta_ops.orchestration.markdown import code_text
 from delta_ops.orchestration.metadata import column_schema
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.units import count_text
 
 _Compare = Callable[[dg.DagsterInstance, dg.AssetCheckKey, Snapshot], dg.AssetCheckResult]
 COLUMNS, ROW_COUNT = "columns_are_unchanged", "row_count_is_plausible"
@@ -209,17 +210,19 @@ def _compare_rows(
     kept_at_least = 0.0 if before is None else before * (1 - fewer_rows)
     faults = []
     if rows < kept_at_least:
-        faults.append(f"{rows:,} rows after {before:,}, a drop of {1 - rows / before:.0%}")
+        faults.append(
+            f"{count_text(rows, 'row')} after {before:,}, a drop of {1 - rows / before:.0%}"
+        )
     if rows < at_least:
-        faults.append(f"{rows:,} rows, which should be {at_least:,} at least")
+        faults.append(f"{count_text(rows, 'row')}, which should be {at_least:,} at least")
     if at_most is not None and rows > at_most:
-        faults.append(f"{rows:,} rows, which should be {at_most:,} at most")
+        faults.append(f"{count_text(rows, 'row')}, which should be {at_most:,} at most")
     told = {"delta/before": before, "delta/at_most": at_most}
     return dg.AssetCheckResult(
         check_name=key.name,
         passed=not faults,
         severity=severity,
-        description="; ".join(faults) or f"{rows:,} {'row' if rows == 1 else 'rows'}",
+        description="; ".join(faults) or count_text(rows, "row"),
         metadata={
             "delta/version": snapshot.version,
             "delta/rows": rows,

@@ -33,6 +33,7 @@ from delta_ops.orchestration.storage_options import resolve_options, resolve_tex
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.unfinished_runs import JOB_TAG
 from delta_ops.storage.paths import redact
+from delta_ops.units import count_text
 
 FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_fleet"
 
@@ -131,7 +132,7 @@ def build_fleet_maintenance_job(
                 context.log.error(f"{redact(place)}: {error}")
                 tables[place] = None  # where the error stands in the row of a table
                 continue
-            context.log.info(f"{redact(place)}: {len(found.tables)} tables")
+            context.log.info(f"{redact(place)}: {count_text(len(found.tables), 'table')}")
             tables.update(dict.fromkeys([*found.tables, *found.failures] or [place]))
         uris = list(tables)
         for number, start in enumerate(range(0, len(uris), config.batch_size)):

@@ -37,6 +37,7 @@ from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.unfinished_runs import TABLE_TAG, run_sentence, unfinished_runs
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.units import count_text
 
 _LAST_LOOK = 1.25
 """By how much of its time a tick is longer for a look that has begun."""
@@ -132,7 +133,8 @@ def build_sweep_sensor(
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
         description=(
-            f"Looks at the logs of {len(places)} tables, and requests a run where one needs work."
+            f"Looks at the logs of {count_text(len(places), 'table')}, and requests a run where "
+            "there is work."
         ),
     )
     def maintenance_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -320,8 +322,8 @@ class _Notes:
         return "; ".join(
             [
                 *told,
-                *([f"{more} more sentences in the log of the tick"] if more else []),
-                *([f"{left} tables are left to the next tick"] if left else []),
-                f"{self.idle} tables need nothing",
+                *([f"{count_text(more, 'more sentence')} in the log of the tick"] if more else []),
+                *([f"{count_text(left, 'table')} left to the next tick"] if left else []),
+                f"nothing to do for {count_text(self.idle, 'table')}",
             ]
         )

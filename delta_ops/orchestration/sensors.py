@@ -21,6 +21,7 @@ from delta_ops.orchestration.commit_cursor import (
 from delta_ops.orchestration.commit_events import find_untold_commits
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.touched_partitions import layout_of
+from delta_ops.units import count_text
 
 
 def build_commit_sensor(
@@ -49,7 +50,10 @@ def build_commit_sensor(
         name=name,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
-        description=f"Makes commits to {len(tables)} tables that no event tells of events.",
+        description=(
+            f"Makes events of the commits to {count_text(len(tables), 'table')} that no event "
+            "tells of."
+        ),
     )
     def commit_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = cursor_from_text(context.cursor)
@@ -99,7 +103,7 @@ def _rotate(tables: Sequence[TableRef], first: str | None) -> list[TableRef]:
 
 
 def _count(events: Sequence[Any]) -> str:
-    return f"{len(events)} commits reported" if events else "no commits to report"
+    return f"{count_text(len(events), 'event')} reported" if events else "no commits to report"
 
 
 def _report_failure(context: dg.SensorEvaluationContext, table: TableRef, error: Exception) -> str:

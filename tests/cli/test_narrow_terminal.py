@@ -41,6 +41,19 @@ def test_rows_that_do_not_fit_are_shown_beneath_each_other(tmp_path: Path) -> No
     assert cells(few, "1000") == ["1000", "1001"]
 
 
+def test_a_value_that_is_missing_looks_unlike_an_empty_text(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2], "text": ["", None]}))
+    in_rows = lines_seen("head", tmp_path)
+    assert [cells(in_rows, number) for number in "12"] == [["1"], ["2", "null"]]
+    wide = pa.table({f"column_{number}": ["", None] for number in range(12)})
+    da.write(tmp_path / "wide", wide)
+    lines = lines_seen("head", tmp_path / "wide")
+    assert [line.split() for line in lines if "column_7" in line] == [
+        ["column_7"],
+        ["column_7", "null"],
+    ]
+
+
 def test_history_tells_rows_files_and_the_run(tmp_path: Path) -> None:
     rows = pa.table({"id": range(1500)})
     run = "0f0e0d0c-1111-2222-3333-444455556666"

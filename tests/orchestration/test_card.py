@@ -77,6 +77,13 @@ def test_a_card_says_how_the_table_stands(tmp_path: Path) -> None:
     ]
 
 
+def test_a_card_of_one_file_says_so(tmp_path: Path) -> None:
+    commit(tmp_path)
+    card = table_card(tmp_path)
+    assert "version **0** · 1 file, " in card
+    assert " · 3 rows · log " in card
+
+
 def test_recent_commits_link_to_their_runs(tmp_path: Path) -> None:
     commit(tmp_path, user_metadata=json.dumps({"dagster/run_id": RUN}))
     commit(tmp_path)

@@ -108,7 +108,7 @@ def test_logs_share_a_run_and_rewrites_have_one_each(
         assert job.execute_in_process(instance=instance, run_config=each.run_config).success
     again = tick(tables, instance)
     assert again.run_requests == []
-    assert again.skip_message == "not_yet does not exist yet; 5 tables need nothing"
+    assert again.skip_message == "not_yet does not exist yet; nothing to do for 5 tables"
 
 
 def test_a_batch_has_so_many_tables_at_most(tmp_path: Path, instance: dg.DagsterInstance) -> None:
@@ -235,4 +235,4 @@ def test_reasons_are_short_however_many_tables_are_broken(
         (Path(table.uri) / "_delta_log" / f"{0:020d}.json").write_text("{")
     reason = str(tick(tables, instance).skip_message)
     assert "t0: " in reason
-    assert "5 more sentences in the log of the tick; 5 tables need nothing" in reason
+    assert "5 more sentences in the log of the tick; nothing to do for 5 tables" in reason
