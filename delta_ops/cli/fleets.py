@@ -289,11 +289,22 @@ def _show_findings(report: HealthReport) -> None:
     show_rows(
         ("measure", "value", "threshold", "verdict", "advice"),
         (
-            (f.measure, _value_text(f, f.value), _value_text(f, f.threshold), f.verdict, f.advice)
+            (
+                _measure_text(f),
+                _value_text(f, f.value),
+                _value_text(f, f.threshold),
+                f.verdict,
+                f.advice,
+            )
             for f in report.findings
         ),
     )
     say(f"{report.table}, version {report.figures.version}: {report.verdict}.")
+
+
+def _measure_text(finding: Finding) -> str:
+    """The name of a measure; of words on a terminal, which folds lines between them."""
+    return finding.measure.replace("_", " ") if is_looked_at() else finding.measure
 
 
 def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
@@ -383,18 +394,22 @@ def _health_row(row: TableHealth, name: str) -> tuple[Any, ...]:
     if row.report is None:
         return name, "failed", "", "", "", "", _failure_text(row)
     report, figures = row.report, row.report.figures
-    due = (f"{f.measure} {_value_text(f, f.value)}" for f in report.findings if f.verdict == "due")
-    look = (
-        f"{f.measure} {_value_text(f, f.value)}" for f in report.findings if f.verdict == "look"
-    )
+    told = {
+        verdict: ", ".join(
+            f"{_measure_text(f)} {_value_text(f, f.value)}"
+            for f in report.findings
+            if f.verdict == verdict
+        )
+        for verdict in ("due", "look")
+    }
     return (
         name,
         report.verdict,
         figures.version,
         figures.num_files,
         size_text(figures.size_bytes),
-        ", ".join(due),
-        ", ".join(look),
+        told["due"],
+        told["look"],
     )
 
 

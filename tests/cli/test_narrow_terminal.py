@@ -99,6 +99,16 @@ def test_a_fleet_is_one_page_with_the_worst_first(tmp_path: Path) -> None:
     assert cells(kept, "t7")[1] == "optimize"
 
 
+def test_the_names_of_measures_are_folded_between_words(tmp_path: Path) -> None:
+    for name in ("busy", "busy", "busy", "fine"):
+        da.write(tmp_path / name, pa.table({"id": [0]}), hooks=())
+    limits = ["--threshold", "commits_since_checkpoint=2", "--threshold", "small_files=2"]
+    words = {"commits", "since", "checkpoint", "small", "files"}
+    for place, status in ((tmp_path, 3), (tmp_path / "busy", 3)):
+        seen = lines_seen("health", place, *limits, status=status)
+        assert words <= {word.strip(",") for line in seen for word in line.split()}
+
+
 def test_help_is_not_cut_off() -> None:
     text = "\n".join(lines_seen("--help"))
     assert "..." not in text.partition("Commands:")[2]
