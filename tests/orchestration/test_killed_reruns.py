@@ -68,7 +68,13 @@ def execute(
         return result.run_id, result.success
 
 
-def run_again(rerun: str, instance: dg.DagsterInstance, lake: Path, killed_id: str) -> bool:
+def run_again(
+    rerun: str,
+    instance: dg.DagsterInstance,
+    lake: Path,
+    killed_id: str,
+    job: Callable[[], dg.JobDefinition] = killed_reruns.write_all,
+) -> bool:
     """Whether the rerun of a killed run succeeds."""
     again, tags = None, NO_TAGS
     match rerun:
@@ -84,7 +90,7 @@ def run_again(rerun: str, instance: dg.DagsterInstance, lake: Path, killed_id: s
                 "dagster/parent_backfill_id": "earlier",
                 "dagster/root_backfill_id": "earlier",
             }
-    return execute(instance, lake, "second", again=again, tags=tags)[1]
+    return execute(instance, lake, "second", again=again, job=job, tags=tags)[1]
 
 
 @pytest.mark.parametrize(("rerun", "point", "rows"), CELLS)

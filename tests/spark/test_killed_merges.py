@@ -1,0 +1,99 @@
+"""Merges by Spark in steps of the multiprocess executor, killed around their commit and run again.
+
+They leave what the README's table of reruns says: by keys alone as an overwrite, else as an append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN
+from tests.orchestration.test_killed_reruns import AFTERWARDS, OF_README, execute, run_again
+from tests.spark.killed_merges import MERGES, merge_all, merge_by_clauses
+from tests.tables import rows_by_deltalake
+
+pytestmark = pytest.mark.spark
+
+IN_PLACE: Mapping[str, str] = {}
+BY_VECTORS = {"delta.enableDeletionVectors": "true"}
+POINTS = (BEFORE, BETWEEN, AFTER)
+RERUNS = ("re-execute from failure", "re-execute all", "new manual run")
+
+
+def make_tables(lake: Path, configuration: Mapping[str, str]) -> None:
+    rows = pa.table({"file": ["a.csv", "b.csv"], "code": ["made", "made"]})
+    for way in MERGES:
+        da.write(lake / way, rows, configuration=configuration)
+
+
+def codes(lake: Path, way: str) -> dict[str, str]:
+    by_vectors = DeltaLog(lake / way).snapshot().definition.has("deletionVectors")
+    # deltalake reads none of these tables.
+    path = lake / way
+    rows = da.to_table(path).to_pylist() if by_vectors else rows_by_deltalake(path)
+    found = {row["file"]: row["code"] for row in rows}
+    assert len(rows) == len(found)
+    return found
+
+
+def codes_afterwards(rerun: str, point: str) -> dict[str, str]:
+    """What the merged row holds in the end, by the cells of the README's table."""
+    if point == BEFORE:
+        return {"merge": "second", "merge_by_clauses": "made second"}
+    between, after = AFTERWARDS[rerun]
+    cells = dict(zip(OF_README, between if point == BETWEEN else after, strict=True))
+    return {
+        "merge": " ".join(cells["overwrite"]),
+        "merge_by_clauses": " ".join(["made", *cells["append"]]),
+    }
+
+
+def kill_and_run_again(
+    instance: dg.DagsterInstance,
+    lake: Path,
+    rerun: str,
+    point: str,
+    job: Callable[[], dg.JobDefinition],
+) -> None:
+    killed_id, succeeded = execute(instance, lake, "first", kill_at=point, job=job)
+    assert not succeeded
+    assert run_again(rerun, instance, lake, killed_id, job)
+
+
+def test_a_merge_that_was_killed_after_its_commit_is_not_done_twice(tmp_path: Path) -> None:
+    make_tables(tmp_path, IN_PLACE)
+    with dg.instance_for_test() as instance:
+        kill_and_run_again(instance, tmp_path, "re-execute from failure", BETWEEN, merge_by_clauses)
+    assert codes(tmp_path, "merge_by_clauses") == {"a.csv": "made first", "b.csv": "made"}
+    assert DeltaLog(tmp_path / "merge_by_clauses").snapshot().version == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rerun", RERUNS)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        pytest.param(IN_PLACE, id="files are written anew"),
+        pytest.param(BY_VECTORS, id="by deletion vectors"),
+    ],
+)
+def test_a_killed_merge_that_is_run_again_leaves_what_the_readme_says(
+    tmp_path: Path, configuration: Mapping[str, str], point: str, rerun: str
+) -> None:
+    make_tables(tmp_path, configuration)
+    with dg.instance_for_test() as instance:
+        kill_and_run_again(instance, tmp_path, rerun, point, merge_all)
+        for way in MERGES:
+            assert (tmp_path / f"{way}.killed").exists()
+            assert instance.get_latest_materialization_event(dg.AssetKey(way)) is not None
+    expected = codes_afterwards(rerun, point)
+    for way in MERGES:
+        assert codes(tmp_path, way) == {"a.csv": expected[way], "b.csv": "made"}
