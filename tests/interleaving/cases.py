@@ -98,13 +98,17 @@ class Case:
         places = [at for at, step in enumerate(self.run.steps) if step.who == who]
         return (places[0], places[-1]) if places else (0, 0)
 
-    def last_call_before(self, created: Created, *, lists_log: bool = False) -> int:
-        """The place of the last call of the same operation before; -1 if there is none."""
+    def last_look_before(self, created: Created, *, lists_log: bool = False) -> int:
+        """The place of the last call of the same operation before that saw what is there; or -1.
+
+        A call that only writes sees nothing: the second part of a checkpoint follows the first.
+        """
         return max(
             (
                 at
                 for at, step in enumerate(self.run.steps[: created.at])
-                if step.who == created.who and (_LOG in step.call.lists or not lists_log)
+                if step.who == created.who
+                and (_LOG in step.call.lists or (_sees(step) and not lists_log))
             ),
             default=-1,
         )
@@ -115,6 +119,10 @@ class Case:
     def takes(self) -> set[str]:
         """What the operations had the right to delete."""
         return {self.actors[name].operation.takes for name in self.run.outcomes}
+
+
+def _sees(step: Step) -> bool:
+    return bool(step.call.reads or step.call.lists or step.call.trees)
 
 
 def _deletes(step: Step) -> bool:

@@ -45,13 +45,13 @@ def _is_made_again(case: Case) -> bool:
 
 def _is_stray(case: Case, created: Created, deleted_at: int) -> bool:
     """Whether it was made by what was seen of the old table."""
-    last_look = case.last_call_before(created, lists_log=True)
+    last_look = case.last_look_before(created, lists_log=True)
     return last_look < deleted_at < created.at
 
 
 def _is_excused(case: Case, created: Created, deleted_at: int) -> bool:
     outcome = case.outcome(created)
-    has_looked = case.last_call_before(created) > deleted_at
+    has_looked = case.last_look_before(created) > deleted_at
     is_told = created.version is not None and isinstance(outcome.error, DeltaOpsError)
     return not has_looked and (outcome.is_killed or is_told)
 
