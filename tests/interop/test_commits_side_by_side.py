@@ -67,6 +67,8 @@ DIFFERENCES: dict[str, tuple[set[str], set[str]]] = {
         {"commitInfo.operationParameters.targetSize"}
         | {f"commitInfo.operationMetrics.{n}" for n in ("numFiles", "numOutputRows")}
         | {"commitInfo.operationMetrics.numOutputBytes"}
+        # What the next dry run tells its seconds by.
+        | {"commitInfo.operationMetrics.executionTimeMs"}
         # What makes a rerun find its work done.
         | {"txn", "txn.appId", "txn.lastUpdated", "txn.version"},
     ),
