@@ -124,7 +124,9 @@ def test_a_constraint_of_a_column_that_is_gone_is_refused(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     ds.write(spark.sql(ROWS), tmp_path, configuration=rule("id > 0"))
-    with pytest.raises(InvalidRequestError, match="no column id, which is used by CHECK constraint c"):
+    with pytest.raises(
+        InvalidRequestError, match="no column id, which is used by CHECK constraint c"
+    ):
         ds.write(spark.sql("SELECT 1 AS n"), tmp_path, "overwrite", overwrite_schema=True)
     assert ds.read(spark, tmp_path).columns == ["id", "p"]
 
