@@ -306,7 +306,7 @@ def row_groups(
     """Neighbouring batches together, so that many small ones do not make many small row groups.
 
     Args:
-        max_bytes: A row group has so many, if not fewer and no more than a batch beyond.
+        max_bytes: A row group ends with the batch by which it reaches this size.
     """
     most = min(max_bytes, _ROW_GROUP_BYTES)
     pending: list[pa.RecordBatch] = []

@@ -59,12 +59,10 @@ def auto_compact(
             return
 
         def plan(snapshot: Snapshot) -> tuple[OptimizePlan, Rewrite]:
-            if snapshot.clustering_columns:
-                files = []
-            else:
-                target = target_size_bytes(snapshot, None)
-                files = _filter_crowded(small_files(snapshot, target), written, min_files)
-            planned = _plan_within(files, target_size_bytes(snapshot, None), max_bytes)
+            target = target_size_bytes(snapshot, None)
+            small = [] if snapshot.clustering_columns else small_files(snapshot, target)
+            files = _filter_crowded(small, written, min_files)
+            planned = _plan_within(files, target, max_bytes)
             return planned, partial(compact, files, 2, None, False)
 
         work = Work(
