@@ -1,13 +1,17 @@
-"""Files deleted meanwhile: a vacuum may take what a commit is about to name, or has just named."""
+"""Files deleted meanwhile: a commit is about to name them, or has just named them.
+
+A vacuum takes them for leftovers, or whoever deletes the directory of a table while another makes
+a new one there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from delta_ops.errors import CommitConflictError, DataFileError
-from delta_ops.log import Snapshot
+from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.file_paths import canonical_texts
+from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.transaction.missing_files import find_missing
 from delta_ops.transaction.vacuum_runs import is_vacuum_open
 
@@ -76,3 +80,37 @@ def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int)
             "vacuum. The version is committed: bring what is gone back from a backup, take it "
             f"out of the table (repair with remove_missing), or restore version {version - 1}",
         )
+
+
+def validate_new_table(adds: Sequence[AddFile], log: DeltaLog, committed: int | None) -> None:
+    """Tell of files that were deleted with the directory in which they were to make a table.
+
+    The file that was written first is asked for alone: whoever deletes a directory lists it, and
+    deletes what is there by then.
+
+    Args:
+        committed: The version that names the files; None before the commit.
+
+    Raises:
+        DataFileError: With the cure.
+    """
+    paths = canonical_texts([add.path for add in adds], log.uri)
+    times = [add.modification_time for add in adds]
+    # Files of another table, which a clone names, are not in its directory.
+    ours = [each for each in zip(times, paths, strict=True) if not is_absolute(each[1])]
+    if not ours:
+        return
+    _, first = min(ours)
+    try:
+        log.storage.stat(first)
+    except FileNotFoundError:
+        by_whom = (
+            "has been deleted since it was written, most likely by one who deletes what is in this "
+            "directory"
+        )
+        outcome = (
+            "Nothing was committed; run this again when nobody deletes there any more"
+            if committed is None
+            else f"Version {committed} is committed and names it; drop the table and write it again"
+        )
+        raise DataFileError(log.uri, committed or 0, first, f"{by_whom}. {outcome}") from None

@@ -96,6 +96,7 @@ from delta_ops.transaction.create_table import new_metadata, new_protocol
 from delta_ops.transaction.creation_race import is_same_table, validate_joinable
 from delta_ops.transaction.deleted_meanwhile import (
     validate_added,
+    validate_new_table,
     validate_no_vacuum,
     validate_put_back,
 )
@@ -619,7 +620,8 @@ class Transaction:
             CommitConflictError: A concurrent commit invalidates this one, the limits were reached,
                 or a vacuum has deleted what was staged; nothing was committed.
             CommitStateUnknownError: The store did not tell; look before running again.
-            DataFileError: It was committed, and what it brings back has been deleted meanwhile.
+            DataFileError: It was committed, and what it brings back has been deleted meanwhile; or
+                what was staged for a new table has, which the error says was committed or not.
             InvalidRequestError: The actions break a rule of the table.
             StaleRunError: A newer run has overwritten what this one was about to write.
             TableExistsError: Another has made the table first, and this was to be a new one.
@@ -632,6 +634,8 @@ class Transaction:
         if self.snapshot is not None and (new := [*self._draft.added, *self._draft.vectored]):
             horizon_ms = self.clock() - self.properties.deleted_file_retention_ms
             validate_added(new, self.snapshot, horizon_ms=horizon_ms)
+        of_new_table = [*self._draft.added] if self.snapshot is None else []
+        validate_new_table(of_new_table, self.log, committed=None)
         counted = file_metrics(self._draft.files, self._draft.num_rows) if counts_files else {}
         counts = {**counted, **(metrics or {})}
         proposal = self._proposal(operation, parameters or {}, counts, user_metadata)
@@ -648,6 +652,7 @@ class Transaction:
                 version=outcome.version, already_committed=True, attempts=outcome.attempts
             )
         committed = self._committed_version(outcome.version, outcome)
+        validate_new_table(of_new_table, self.log, committed=outcome.version)
         failed = follow_up(committed, hooks, self.on_event)
         if self.snapshot is not None:
             validate_put_back(self._draft.put_back, self.snapshot, outcome.version)

@@ -89,7 +89,8 @@ def test_only_footers_are_read(files: Path) -> None:
             called.append(method)
 
     da.convert(log.over(CountingStorage(log.storage, note)))
-    assert called == ["read_ranges"] * 3
+    # The oldest is looked for before and after the commit: someone may delete the directory.
+    assert called == ["read_ranges"] * 3 + ["stat"] * 2
 
 
 def test_it_is_done_once(files: Path) -> None:

@@ -112,8 +112,9 @@ def test_the_files_of_partitions_are_durable_before_a_commit_names_them(tmp_path
     )
     data = pa.table({"id": [1, 2], "p": ["a", "b"]})
     da.write(DeltaLog("", storage=storage), data, partition_by=["p"], hooks=())
-    assert set(calls[-5:-3]) == {"create_from_stream p=a/par", "create_from_stream p=b/par"}
-    assert calls[-3:] == ["persist ", "create _delta_log/00000000", "read _delta_log/0000000000"]
+    writing = [each for each in calls if each.startswith(("create", "persist"))]
+    assert set(writing[:2]) == {"create_from_stream p=a/par", "create_from_stream p=b/par"}
+    assert writing[2:] == ["persist ", "create _delta_log/00000000"]
 
 
 def test_files_that_are_written_again_are_durable_before_a_commit_names_them(

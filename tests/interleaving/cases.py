@@ -113,6 +113,17 @@ class Case:
             default=-1,
         )
 
+    def next_look_after(self, created: Created) -> int:
+        """The place of the next call of the same operation that saw what is there; or the end."""
+        later = range(created.at + 1, len(self.run.steps))
+        looks = (at for at in later if self.run.steps[at].who == created.who)
+        return next((at for at in looks if _sees(self.run.steps[at])), len(self.run.steps))
+
+    def has_read(self, who: str, path: str, places: range) -> bool:
+        """Whether one of the steps at these places is its reading of the file."""
+        steps = (self.run.steps[at] for at in places)
+        return any(step.who == who and path in step.call.reads for step in steps)
+
     def outcome(self, created: Created) -> Outcome:
         return self.run.outcomes[created.who]
 

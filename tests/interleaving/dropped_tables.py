@@ -3,7 +3,8 @@
 Whoever began on the old table leaves nothing in the log of the new one, and is not told that it
 has committed. One thing nobody can prevent, since no store makes a file on a condition of another
 one: that the table is replaced between the last look of an operation and its write. Then a commit
-may stay, of which its writer is told by an error; and what a killed one wrote stays.
+may stay, of which its writer is told by an error; and what a killed one wrote stays, and a
+checkpoint that another has read and committed on before its writer could look again.
 """
 
 from __future__ import annotations
@@ -53,7 +54,17 @@ def _is_excused(case: Case, created: Created, deleted_at: int) -> bool:
     outcome = case.outcome(created)
     has_looked = case.last_look_before(created) > deleted_at
     is_told = created.version is not None and isinstance(outcome.error, DeltaOpsError)
-    return not has_looked and (outcome.is_killed or is_told)
+    return not has_looked and (outcome.is_killed or is_told or _is_built_on(case, created))
+
+
+def _is_built_on(case: Case, created: Created) -> bool:
+    """Whether another has read the file, and committed before its writer could look again."""
+    return any(
+        commit.who != created.who
+        and created.at < commit.at < case.next_look_after(created)
+        and case.has_read(commit.who, created.path, range(created.at, commit.at))
+        for commit in case.commits()
+    )
 
 
 def _follows(case: Case, created: Created, excused: list[Created]) -> bool:

@@ -30,6 +30,20 @@ from tests.interleaving.search import replay
             "drop-create[8:] restore-other[9:]; lost restore-other:8",
             id="a commit that is tried again after the store gave no answer",
         ),
+        pytest.param(
+            "drop-create[0:2] append[0:3] drop-create[2:6] append[3:] drop-create[6:]",
+            id="the file that was to make a table, before the commit",
+        ),
+        pytest.param(
+            "drop-create[0:2] overwrite[0:4] drop-create[2:6] overwrite[4:] drop-create[6:]",
+            id="and while it was made",
+        ),
+        pytest.param(
+            "checkpoint-parts[0:5] overwrite[0:1] checkpoint-parts[5:9] drop-create[0:7] "
+            "checkpoint-parts[9:11] drop-create[7:12] overwrite[1:2] drop-create[12:19] "
+            "overwrite[2:] checkpoint-parts[11:] drop-create[19:]",
+            id="a checkpoint of a table that was deleted, and a commit on it",
+        ),
     ],
 )
 def test_it_keeps_every_promise(order: str) -> None:

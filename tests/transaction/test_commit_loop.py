@@ -350,6 +350,7 @@ def test_a_version_that_was_cleaned_up_is_not_free(tmp_path: Path, is_table_ther
     if not is_table_there:
         slow.create_table(schema_from_json(SCHEMA))
         table(tmp_path)
+    (tmp_path / "slow.parquet").touch()
     slow.stage(stage_files(add("slow.parquet")))
     overtaken_and_cleaned_up(log)
     time_ms += DAY_MS
