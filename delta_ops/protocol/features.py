@@ -78,8 +78,7 @@ class Feature:
         return operation in self.operations
 
 
-_ARROW: frozenset[Engine] = frozenset({"arrow"})
-_BOTH: frozenset[Engine] = _ARROW | {"spark"}
+_BOTH: frozenset[Engine] = frozenset({"arrow", "spark"})
 _LOG: frozenset[Operation] = frozenset({"checkpoint", "clean up", "compact"})
 _FILES: frozenset[Operation] = _LOG | {"vacuum"}
 _OPEN: frozenset[Operation] = _FILES | {"open"}
@@ -287,7 +286,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         name="materializePartitionColumns",
         operations=_FILES | {"restore"},
-        written_by=_ARROW,
+        written_by=_BOTH,
     ),
     Feature(
         name="redirectWriterOnly-preview",

@@ -154,11 +154,20 @@ class TableDefinition:
         return StructType(tuple(f for f in self.schema.fields if f.name.lower() not in partitions))
 
     @lazy
-    def file_schema(self) -> StructType:
-        """The columns that data files hold, under the names that these have there."""
+    def file_columns(self) -> StructType:
+        """The columns of new data files, under the names that users see.
+
+        Source: PROTOCOL.md, "Materialize Partition Columns".
+        """
         columns = self.data_schema
         if self.has("materializePartitionColumns"):
             columns = StructType((*columns.fields, *self.partition_fields))
+        return columns
+
+    @lazy
+    def file_schema(self) -> StructType:
+        """The columns of new data files, under the names that these have there."""
+        columns = self.file_columns
         return rename_columns(columns, physical_name) if self.is_mapped else columns
 
     @lazy

@@ -157,6 +157,7 @@ def write_rows(
         StorageError: The store failed.
     """
     fields, names = target.definition.partition_fields, target.definition.partition_names
+    directories = _names_of_directories(target.definition)
     all_checks = [*checks]
     for each in fields:
         all_checks += partition_text_checks(named_column(each.name), each, folds_case=_FOLDS_CASE)
@@ -171,14 +172,14 @@ def write_rows(
         rows = checked.select(
             *columns_of_files(target.definition),
             *(
-                partition_text(named_column(f.name), f.data_type).alias(names[f.name])
+                partition_text(named_column(f.name), f.data_type).alias(directories[f.name])
                 for f in fields
             ),
         )
         settings = settings_of(target.definition, frame.sparkSession)
         gathered = gather_partitions(rows, target.definition)
         on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
-        job = _Job(gathered, directory, target, list(names.values()), settings, on_tasks)
+        job = _Job(gathered, directory, target, list(directories.values()), settings, on_tasks)
         with _removing_on_failure(target.storage, directory):
             found = _run(job, way)
             figured = judge()
@@ -187,6 +188,21 @@ def write_rows(
             return replace(written, figures=figured)
 
     return _write_in_better_way(write_in)
+
+
+def _names_of_directories(definition: TableDefinition) -> Mapping[str, str]:
+    """The columns that Spark turns into directories, by the names of the partition columns.
+
+    Spark leaves them out of the files. Where files have the partition columns too, directories
+    come of others.
+    """
+    names = definition.partition_names
+    taken = {each.name.lower() for each in definition.file_schema.fields}
+    found = dict(names)
+    for column in names:
+        while found[column].lower() in taken:
+            found[column] += "_directory"
+    return found
 
 
 def rewrite_rows(

@@ -18,6 +18,7 @@ from pyspark.sql import types as spark_types
 
 from delta_ops.protocol.column_mapping import field_id, physical_name, rename_columns
 from delta_ops.protocol.schema import (
+    BINARY,
     STRING,
     VOID,
     ArrayType,
@@ -64,16 +65,26 @@ def log_schema(
 
 def columns_of_files(definition: TableDefinition) -> list[Column]:
     """The columns of new files, of rows with those of the table: by physical names, with ids."""
-    fields = definition.data_schema.fields
+    fields = definition.file_columns.fields
     if not definition.is_mapped:
-        return [named_column(each.name) for each in fields]
+        return [_value(each, definition).alias(each.name) for each in fields]
     renamed = rename_columns(_attach_ids(StructType(fields)), physical_name)
     stored = spark_schema_from_schema(renamed, (_SPARKS_ID,))
-    return [_stored_column(each, wanted) for each, wanted in zip(fields, stored, strict=True)]
+    return [
+        _stored_column(_value(each, definition), each, wanted)
+        for each, wanted in zip(fields, stored, strict=True)
+    ]
 
 
-def _stored_column(field: StructField, wanted: spark_types.StructField) -> Column:
+def _value(field: StructField, definition: TableDefinition) -> Column:
+    """The column; one of the partition as the log has it, where an empty text is null."""
     column = named_column(field.name)
+    if field.name in definition.partition_columns and field.data_type in (STRING, BINARY):
+        return sf.nullif(column, sf.lit("").cast(_spark_type(field.data_type)))
+    return column
+
+
+def _stored_column(column: Column, field: StructField, wanted: spark_types.StructField) -> Column:
     if isinstance(field.data_type, StructType | ArrayType | MapType):
         column = column.cast(wanted.dataType)  # fields of structs change names by their places
     return column.alias(wanted.name, metadata=wanted.metadata)

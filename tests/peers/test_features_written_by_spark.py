@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -53,6 +54,23 @@ def test_mapped_tables_say_the_same(
     found = same_rows(delta_spark, ours)
     assert found == same_rows(delta_spark, theirs)
     assert sorted(row["my id"] for row in found) == [1, 3, 4, 5, 8]
+
+
+def test_partition_columns_are_in_the_files_of_both(
+    tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark
+) -> None:
+    table = tmp_path / "t"
+    asked = {"delta.feature.materializePartitionColumns": "supported"}
+    for n, p in enumerate("abb"):
+        new = pa.table({"p": [p], "id": [n]})
+        if n == 1:
+            delta_spark.write(table, new)
+        else:
+            ds.write(frame(spark, new), table, partition_by=["p"], configuration=asked)
+    assert [row["id"] for row in same_rows(delta_spark, table)] == [0, 1, 2]
+    live = DeltaLog(table).snapshot().files().column("path").to_pylist()
+    assert len(live) == 3
+    assert all(sorted(pq.read_schema(table / path).names) == ["id", "p"] for path in live)
 
 
 def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
