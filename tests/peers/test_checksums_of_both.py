@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col, ddl
@@ -20,17 +21,33 @@ def checksum(root: Path) -> dict[str, Any]:
     return said
 
 
-def test_a_checksum_says_what_the_references_says(tmp_path: Path, delta_spark: DeltaSpark) -> None:
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param(
+            {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"},
+            id="row tracking and in-commit timestamps",
+        ),
+    ],
+)
+def test_a_checksum_says_what_the_references_says(
+    tmp_path: Path, delta_spark: DeltaSpark, configuration: dict[str, str]
+) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for number in range(3):
         rows = pa.table({"id": [10 * number + each for each in range(5)]})
-        da.write(ours, rows, txn=("app", number))
+        da.write(ours, rows, txn=("app", number), configuration=configuration)
     da.delete(ours, col("id") == 2)
     shutil.copytree(ours, theirs)
     ddl.set_properties(ours, {"team": "us"})
     delta_spark.sql(f"ALTER TABLE delta.`{theirs}` SET TBLPROPERTIES ('team' = 'us')")
     said, expected = checksum(ours), checksum(theirs)
-    assert said.pop("txnId") != expected.pop("txnId")  # one for each commit
+    for each in (said, expected):
+        assert each.pop("txnId")  # one for each commit, as its time is
+        assert ("inCommitTimestampOpt" in each) == bool(configuration)
+        each.pop("inCommitTimestampOpt", None)
+        each["protocol"].get("writerFeatures", []).sort()  # a set
     expected.pop("allFiles", None)  # a copy of the list, for its own verification
     assert said == expected
     assert delta_spark.validate(ours)["has_checksum"]
