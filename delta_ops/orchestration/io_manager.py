@@ -46,6 +46,7 @@ from pydantic import Field
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.events import CommitLost, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance import auto_compact
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.column_lineage import remember_input
 from delta_ops.orchestration.input_versions import input_snapshot
@@ -78,10 +79,15 @@ from delta_ops.orchestration.type_handlers import (
     value_of_table,
 )
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.transaction import DEFAULT_HOOKS, write_checksum
+from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
 PROGRESS_S = 10.0
 """Between two lines of Dagster's log that say how far a write is."""
+_HOOKS: Mapping[str, Sequence[Hook]] = {
+    "inline": (*DEFAULT_HOOKS, auto_compact()),
+    "scheduled": (write_checksum,),
+}
+"""By `checkpoint`."""
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -112,8 +118,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     )
     checkpoint: Literal["inline", "scheduled"] = Field(
         default="inline",
-        description="Whether a write makes the checkpoint that it makes due, or leaves it to the "
-        "maintenance job.",
+        description="Whether a write makes the checkpoint that it makes due, and compacts tables "
+        "with delta.autoOptimize.autoCompact, or leaves both to the maintenance job.",
     )
     spark: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]
@@ -203,7 +209,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             settings=settings,
             log=log,
             on_event=self.listener(context),
-            hooks=DEFAULT_HOOKS if self.checkpoint == "inline" else (write_checksum,),
+            hooks=_HOOKS[self.checkpoint],
         )
         rows = None
         if isinstance(obj, Snapshot | DeltaLog) and obj.uri == log.uri:

@@ -200,7 +200,8 @@ TARGET_FILE_SIZE: Property[int | None] = Property(
 )
 AUTO_COMPACT: Property[bool] = Property(
     name="delta.autoOptimize.autoCompact",
-    meaning="Writers compact small files after a commit: those that are given the hook for it.",
+    meaning="Writers compact small files after a commit: the IO manager does, and others that are "
+    "given the hook for it.",
     parse=parse_auto_compact,
     default="false",
     acts_in="write",

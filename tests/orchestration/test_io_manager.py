@@ -66,6 +66,26 @@ def test_a_table_is_opened_once_for_an_output(
     assert listed == ["_delta_log"]
 
 
+@pytest.mark.parametrize(("checkpoint", "num_files"), [("inline", 1), ("scheduled", 50)])
+def test_a_table_that_asks_for_it_is_compacted_by_who_writes(
+    tmp_path: Path, instance: dg.DagsterInstance, checkpoint: str, num_files: int
+) -> None:
+    @dg.asset(metadata={"delta/mode": "append"})
+    def many() -> pa.Table:
+        return pa.table({"id": [49]})
+
+    asked = {"delta.autoOptimize.autoCompact": "true"}
+    for number in range(49):
+        da.write(tmp_path / "many", pa.table({"id": [number]}), configuration=asked)
+    manager = DeltaIOManager(root=str(tmp_path), checkpoint=checkpoint)
+    assert dg.materialize([many], instance=instance, resources={"io_manager": manager}).success
+    table = DeltaLog(tmp_path / "many").snapshot()
+    assert len(table.add_files()) == num_files
+    assert [str(each).partition("@")[2] for each in versions(instance, many)] == ["49"]
+    found = sorted(row["id"] for row in rows_by_deltalake(tmp_path / "many"))
+    assert found == list(range(50))
+
+
 def test_what_the_ui_shows_of_a_table_is_there(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

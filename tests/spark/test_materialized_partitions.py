@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,7 +47,7 @@ def rows_of(table: pa.Table) -> list[dict[str, object]]:
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_both_engines_write_the_same(tmp_path: Path, spark: SparkSession, mode: str) -> None:
     by_spark, by_arrow = tmp_path / "spark", tmp_path / "arrow"
-    how = {"partition_by": ["day", "text"], "configuration": {**ASKED, MODE: mode}}
+    how: dict[str, Any] = {"partition_by": ["day", "text"], "configuration": {**ASKED, MODE: mode}}
     ds.write(spark.createDataFrame(DATA), by_spark, **how)
     da.write(by_arrow, DATA, **how)
     found = [
