@@ -29,17 +29,19 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.maintenance import (
+    auto_compact,
     clean_up_log,
     compact_log,
     create_checkpoint,
     maintain,
     optimize,
+    purge,
     repair,
     restore,
     revert,
     vacuum,
 )
-from delta_ops.transaction import set_properties
+from delta_ops.transaction import DEFAULT_HOOKS, set_properties
 from tests.counting_storage import CountingStorage
 from tests.faulty_storage import Killed, MortalStorage
 from tests.maintenance.maintained_table import MaintainedTable, State
@@ -63,6 +65,11 @@ OURS: Mapping[str, Callable[[DeltaLog], object]] = {
     "compact log": compact_log,
     "maintain": maintain,
     "optimize": lambda log: optimize(log, target_size=1 << 20),
+    "lay out": lambda log: optimize(log, zorder_by=["id"]),
+    "lay out all, in commits": lambda log: optimize(
+        log, zorder_by=["id"], full=True, commit_bytes=1
+    ),
+    "purge": purge,
     "repair": repair,
     "vacuum": lambda log: vacuum(log, batch_files=1),
     "vacuum lite": lambda log: _unless_refused(vacuum, log, mode="lite"),
@@ -103,6 +110,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         retention = data.draw(st.sampled_from(sorted(RETENTIONS)))
         properties = {
             **OF_KIND[self.kind],
+            "delta.autoOptimize.autoCompact": "true",
             "delta.checkpointInterval": interval,
             "delta.deletedFileRetentionDuration": retention,
         }
@@ -156,6 +164,13 @@ class MaintenanceMachine(RuleBasedStateMachine):
             da.write(self.table.log, table_of(rows), txn=(app, self.last_txn))
             if not is_done:
                 self.becomes([*self.rows, *rows], **{app: self.last_txn})
+
+    @rule(rows=some_rows, kill=kills)
+    def append_and_compact(self, rows: Rows, kill: int | None) -> None:
+        hooks = (*DEFAULT_HOOKS, auto_compact(min_files=2))
+        self.changes_rows(
+            lambda log: da.write(log, table_of(rows), hooks=hooks), [*self.rows, *rows], kill
+        )
 
     @rule(partition=partitions, rows=some_rows)
     def replace_partition(self, partition: str, rows: Rows) -> None:

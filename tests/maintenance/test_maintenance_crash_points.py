@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 import pytest
 
-from delta_ops import DeltaLog
-from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, purge, vacuum
 from tests.counting_storage import CountingStorage
 from tests.maintenance.aged_tables import Table, fragmented, overwritten
 
 Operation = Callable[..., Any]
+
+CUT: dict[str, Any] = {"target_size": 6_000, "max_size": 12_000}
+"""Bytes of files."""
 
 
 class Killed(BaseException):
@@ -36,6 +41,25 @@ def with_old_log(root: Path) -> Table:
     (root / "_delta_log" / "_last_checkpoint").write_text('{"version":3,"size":1}')
     table.date()
     table.pass_time(days=100)
+    return table
+
+
+def with_vectors(root: Path) -> Table:
+    """Three files, of two of which rows are deleted."""
+    table = Table(root)
+    for first in (0, 10, 20):
+        ids = range(first, first + 5)
+        table.write(ids, configuration={"delta.enableDeletionVectors": "true"})
+    da.delete(table.log, col("id").isin([1, 11]))
+    table.date()
+    return table
+
+
+def with_large_files(root: Path) -> Table:
+    """Two files of some 24 kB."""
+    table, chance = Table(root), Random(1)
+    for _ in range(2):
+        table.write([chance.getrandbits(63) for _ in range(3000)])
     return table
 
 
@@ -72,6 +96,11 @@ def killed_after(table: Table, call: int) -> DeltaLog:
             partial(optimize, zorder_by=["id"], commit_bytes=1),
             id="a layout in several commits",
         ),
+        pytest.param(
+            fragmented, partial(optimize, zorder_by=["id"], full=True), id="a layout of all"
+        ),
+        pytest.param(with_vectors, partial(purge, commit_bytes=1), id="purge in several commits"),
+        pytest.param(with_large_files, partial(optimize, **CUT), id="large files are cut"),
         pytest.param(fragmented, create_checkpoint, id="checkpoint"),
         pytest.param(with_old_log, clean_up_log, id="log clean-up"),
     ],
