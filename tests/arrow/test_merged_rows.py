@@ -136,8 +136,17 @@ def changed(clause: Clause, target: Row, source: Row) -> Row:
     return {**target, "n": source["n"] if big else 9, "tags": ["new"]}
 
 
+MATCHED = ("update all", "update", "delete")
+
+
 class AmbiguousError(Exception):
     """Several rows of the source would change one."""
+
+
+def meets(target: Row, source: Row, on: Condition) -> bool:
+    """Whether the two match."""
+    equal = target["k"] is not None and target["k"] == source["k"]
+    return equal and on.holds(target, source) is True
 
 
 def model(
@@ -145,20 +154,15 @@ def model(
 ) -> list[Row]:
     """What a merge comes to, row by row."""
 
-    def meets(target: Row, source: Row) -> bool:
-        equal = target["k"] is not None and target["k"] == source["k"]
-        return equal and on.holds(target, source) is True
-
     def first(kinds: tuple[str, ...], target: Row | None, source: Row | None) -> Clause | None:
         fitting = (c for c in clauses if c.kind in kinds)
         return next((c for c in fitting if c.condition.holds(target, source)), None)
 
-    matched = ("update all", "update", "delete")
     result: list[Row] = []
-    of_matched = [c for c in clauses if c.kind in matched]
+    of_matched = [c for c in clauses if c.kind in MATCHED]
     deletes_all = len(of_matched) == 1 and of_matched[0] == Clause("delete", ALWAYS)
     for target in targets:
-        met = [source for source in sources if meets(target, source)]
+        met = [source for source in sources if meets(target, source, on)]
         if not met:
             other = first(("update others", "delete others"), target, None)
             if other is None:
@@ -166,7 +170,7 @@ def model(
             elif other.kind == "update others":
                 result.append({**target, "t": "o"})
             continue
-        deciding = [(c, s) for s in met if (c := first(matched, target, s)) is not None]
+        deciding = [(c, s) for s in met if (c := first(MATCHED, target, s)) is not None]
         if len(deciding) > 1 and not deletes_all:
             raise AmbiguousError
         if not deciding:
@@ -174,7 +178,7 @@ def model(
         elif deciding[0][0].kind != "delete":
             result.append(changed(deciding[0][0], target, deciding[0][1]))
     for source in sources:
-        if any(meets(target, source) for target in targets):
+        if any(meets(target, source, on) for target in targets):
             continue
         insert = first(("insert all", "insert"), None, source)
         if insert is not None:

@@ -98,7 +98,8 @@ def serial_outcomes(case: Case) -> list[Rows]:
     ]
     found: list[Rows] = []
     for names in permutations([*makers, *idle]):
-        rows = _one_after_the_other(case, names, idle) if _is_possible(case, names) else None
+        is_possible = _is_possible(case, names, idle)
+        rows = _one_after_the_other(case, names, idle) if is_possible else None
         if rows is not None and sort_rows(rows) not in found:
             found.append(sort_rows(rows))
     return found
@@ -114,11 +115,16 @@ def _one_after_the_other(case: Case, names: Sequence[str], idle: Sequence[str]) 
     return rows
 
 
-def _is_possible(case: Case, names: Sequence[str]) -> bool:
-    """Whether no operation comes before one that had ended when it began."""
+def _is_possible(case: Case, names: Sequence[str], idle: Sequence[str]) -> bool:
+    """Whether no operation comes before one that had ended when it began.
+
+    One that has found nothing to do by a late listing may come before what that did not show. Who
+    commits is told by the store.
+    """
     spans = [case.span(name) for name in names]
+    lags = [case.order.lag if name in idle else 0 for name in names]
     return all(
-        spans[later][1] >= spans[earlier][0]
+        spans[later][1] >= spans[earlier][0] - lags[earlier]
         for earlier in range(len(names))
         for later in range(earlier + 1, len(names))
     )

@@ -44,6 +44,10 @@ from tests.interleaving.search import replay
             "overwrite[2:] checkpoint-parts[11:] drop-create[19:]",
             id="a checkpoint of a table that was deleted, and a commit on it",
         ),
+        pytest.param(
+            "repair[0:4] restore[0:9] repair[4:9] repair[9:] restore[9:] update-row[0:]; late 5",
+            id="nothing to update by a listing that shows no restore yet",
+        ),
     ],
 )
 def test_it_keeps_every_promise(order: str) -> None:

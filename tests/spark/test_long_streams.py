@@ -48,7 +48,7 @@ class Source:
 
     def widen(self) -> None:
         with self._turn:
-            self._num_columns += self._num_columns < 20
+            self._num_columns += self._num_columns < 100
             self.append()
 
     def delete(self) -> None:
