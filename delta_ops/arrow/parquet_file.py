@@ -7,6 +7,8 @@ choose, so the reader alone is given another one; only Arrow's own class takes i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import pyarrow as pa
@@ -14,6 +16,8 @@ import pyarrow.parquet as pq
 from pyarrow._parquet import ParquetReader
 
 _SLOW_POOL, _FAST_POOL = "mimalloc", "jemalloc"
+_DECAY_MS = 1000
+"""Arrow's own setting."""
 
 
 def open_parquet(source: pa.NativeFile, metadata: pq.FileMetaData | None = None) -> ParquetReader:
@@ -33,6 +37,23 @@ def open_parquet(source: pa.NativeFile, metadata: pq.FileMetaData | None = None)
         pre_buffer=False,
     )
     return reader
+
+
+@contextmanager
+def giving_memory_back() -> Iterator[None]:
+    """Let the memory of what was read go back to the system at once, and not a second later.
+
+    What is read in a second can be more than all that a rewrite may hold. It takes a third of a
+    second for a gigabyte.
+    """
+    if _pool() is None:
+        yield
+        return
+    pa.jemalloc_set_decay_ms(0)
+    try:
+        yield
+    finally:
+        pa.jemalloc_set_decay_ms(_DECAY_MS)
 
 
 @cache

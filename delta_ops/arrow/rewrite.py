@@ -9,6 +9,7 @@ import pyarrow as pa
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
+from delta_ops.arrow.parquet_file import giving_memory_back
 from delta_ops.arrow.scan import num_live_rows, read_kept
 from delta_ops.arrow.written_files import all_or_none
 from delta_ops.log import Snapshot
@@ -48,11 +49,12 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
         return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names
-    adds, num_rows = (
-        _write_neighbours(snapshot, group, write_file, names, memory_bytes)
-        if group.order is None
-        else write_in_order(snapshot, group, group.order, write_file, names, memory_bytes)
-    )
+    with giving_memory_back():
+        adds, num_rows = (
+            _write_neighbours(snapshot, group, write_file, names, memory_bytes)
+            if group.order is None
+            else write_in_order(snapshot, group, group.order, write_file, names, memory_bytes)
+        )
     return Staged(
         adds=tuple(adds),
         schema=definition.schema,
