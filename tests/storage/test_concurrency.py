@@ -11,7 +11,6 @@ from functools import partial
 
 import pytest
 
-from delta_ops.storage import concurrency
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_behind, run_parallel
 from tests.forked import call_in_child, needs_fork
 from tests.gate import PATIENCE_S, Gate, call_in_thread
@@ -75,13 +74,12 @@ def test_reads_come_in_their_order_and_are_bounded(sizes: list[int]) -> None:
     assert found == sizes
 
 
-def test_the_next_read_is_under_way_before_the_last_one_is_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # What tests before have offered may fill the pool for a moment, and then no thread is asked.
-    monkeypatch.setattr(concurrency, "_pools", {})
+def test_the_next_read_is_under_way_before_the_last_one_is_used() -> None:
+    # No other test has threads of this number. What one has offered to the others may fill their
+    # queue for a moment, and then no thread is asked.
+    num_threads = 3
     second_began = threading.Event()
-    reads = run_ahead([(100, lambda: None), (100, second_began.set)], 1)
+    reads = run_ahead([(100, lambda: None), (100, second_began.set)], 1, num_threads)
     next(reads)
     assert second_began.wait(10)
     reads.close()
