@@ -43,8 +43,7 @@ def open_parquet(source: pa.NativeFile, metadata: pq.FileMetaData | None = None)
 def giving_memory_back() -> Iterator[None]:
     """Let the memory of what was read go back to the system at once, and not a second later.
 
-    What is read in a second can be more than all that a rewrite may hold. It takes a third of a
-    second for a gigabyte.
+    What is read in a second can be more than all that a rewrite may hold.
     """
     if _pool() is None:
         yield

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interleaving.search import replay
+from tests.interleaving.schedule import Order
+from tests.interleaving.search import Meeting, replay, searching
 
 
 @pytest.mark.parametrize(
@@ -44,11 +45,15 @@ from tests.interleaving.search import replay
             "overwrite[2:] checkpoint-parts[11:] drop-create[19:]",
             id="a checkpoint of a table that was deleted, and a commit on it",
         ),
-        pytest.param(
-            "repair[0:4] restore[0:9] repair[4:9] repair[9:] restore[9:] update-row[0:]; late 5",
-            id="nothing to update by a listing that shows no restore yet",
-        ),
     ],
 )
 def test_it_keeps_every_promise(order: str) -> None:
     assert "keeps every promise" in replay(order)
+
+
+def test_nothing_to_update_by_a_listing_that_shows_no_restore_yet() -> None:
+    # Which row is updated goes by the place in the meeting, so that the order alone does not say.
+    order = "repair[0:4] restore[0:9] repair[4:9] repair[9:] restore[9:] update-row[0:]; late 5"
+    with searching() as search:
+        search.run(Meeting(("restore", "repair", "update-row")), Order.from_text(order))
+        assert not search.failures, search.verdict()
