@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,12 @@ class Location:
             partitions_def=table.partitions_def,
             automation_condition=on_new_table_version(),
         )
-        def follower() -> None: ...
+        def follower() -> None:
+            self.meanwhile()
 
+        self.meanwhile: Callable[[], object] = lambda: None
         self.instance, self.table, self.key = instance, table, follower.key
+        self.follower = follower
         self.defs = dg.Definitions(assets=[external_table(table), follower])
         self.watch = Watch(instance, table, definitions=self.defs)
         self._cursor: Any = None
@@ -62,6 +66,12 @@ class Location:
                 dg.AssetMaterialization(self.key, partition=partition)
             )
         return wanted
+
+
+    def run(self, meanwhile: Callable[[], object]) -> None:
+        """Materialize the follower, and do something while its run goes on."""
+        self.meanwhile = meanwhile
+        dg.materialize([self.follower], instance=self.instance)
 
 
 @pytest.fixture
@@ -98,6 +108,31 @@ def test_rows_and_a_compaction_between_two_ticks_start_one_run(location: Locatio
     write_deltalake(location.table.uri, ROWS, mode="append")
     DeltaTable(location.table.uri).optimize.compact()
     assert location.tick() == [None]
+    assert location.tick() == []
+
+
+def test_a_version_that_is_seen_with_the_end_of_a_run_starts_another(location: Location) -> None:
+    location.tick()
+    for _ in range(3):
+        write_deltalake(location.table.uri, ROWS, mode="append")
+        assert location.tick() == [None]
+    assert location.tick() == []
+
+
+def test_a_version_of_the_time_of_a_run_starts_another_when_it_has_ended(
+    location: Location,
+) -> None:
+    location.tick()
+    asked = []
+
+    def commit_and_look() -> None:
+        write_deltalake(location.table.uri, ROWS, mode="append")
+        asked.extend([location.tick(), location.tick()])
+
+    location.run(commit_and_look)
+    assert asked == [[], []]
+    assert location.tick() == [None]
+    assert location.tick() == []
     assert location.tick() == []
 
 
@@ -147,3 +182,29 @@ def test_a_materialization_of_the_same_rows_starts_nothing(
         if result.total_requested:
             instance.report_runless_asset_event(dg.AssetMaterialization(follower.key))
     assert asked == [1, 0, 1]
+
+
+def test_a_run_of_an_asset_and_of_what_follows_it_starts_no_other(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset
+    def orders() -> pa.Table:
+        return ROWS
+
+    @dg.asset(deps=[orders], automation_condition=on_new_table_version())
+    def follower() -> None: ...
+
+    defs = dg.Definitions(
+        assets=[orders, follower],
+        resources={"io_manager": DeltaIOManager(root=str(tmp_path))},
+        jobs=[dg.define_asset_job("both", [orders, follower])],
+    )
+    job = defs.resolve_job_def("both")
+    cursor, asked = None, []
+    for keys in ([orders.key, follower.key], [orders.key, follower.key], [orders.key], []):
+        if keys:
+            job.execute_in_process(instance=instance, asset_selection=keys)
+        result = evaluate(defs, instance, cursor)
+        cursor = result.cursor
+        asked.append(result.total_requested)
+    assert asked == [0, 0, 1, 0]
