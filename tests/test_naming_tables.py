@@ -75,6 +75,7 @@ def called(function: Callable[..., Any], place: Any, folder: Path) -> Any:
 def test_the_functions_of_tables_are_these() -> None:
     assert {function.__name__ for function in OF_TABLES} == {
         *(
+            "advise",
             "backfill_statistics",
             "begin",
             "checkpoint_due",
@@ -107,8 +108,9 @@ def test_the_functions_of_tables_are_these() -> None:
 def test_a_table_has_the_same_names_everywhere(
     function: Callable[..., Any], kind: Callable[[Path], Any], table: Path
 ) -> None:
-    if function is da.read_changes:
-        with pytest.raises(InvalidRequestError, match=f"{table}: .*delta.enableChangeDataFeed"):
+    refusals = {da.read_changes: "delta.enableChangeDataFeed", dm.advise: "delta_ops.recordReads"}
+    if function in refusals:
+        with pytest.raises(InvalidRequestError, match=f"{table}: .*{refusals[function]}"):
             called(function, kind(table), table.parent)
         return
     if function.__name__ in MAPPED:

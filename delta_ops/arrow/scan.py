@@ -27,6 +27,7 @@ from delta_ops.arrow.row_groups import plan_row_groups
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
+from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
@@ -76,9 +77,7 @@ def to_table(
     """
     validate_arguments(to_table, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
-    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
-    read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
-    batches = map(plan_padding(wanted), read(files))
+    batches = _matching_batches(snapshot, wanted, predicate, partition_time_zone)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
 
@@ -94,9 +93,7 @@ def to_batches(
     """The rows of `to_table` as batches; a few of them are in memory at a time."""
     validate_arguments(to_batches, locals())
     snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
-    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
-    read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
-    return map(plan_padding(wanted), read(files))
+    return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
 
 
 def count_rows(
@@ -222,6 +219,19 @@ def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, 
     # Before its schema is asked for, which may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
     return snapshot, project(snapshot.schema, columns)
+
+
+def _matching_batches(
+    snapshot: Snapshot,
+    wanted: StructType,
+    predicate: Predicate | None,
+    partition_time_zone: str,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that a user asked for, as they are shown."""
+    files = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
+    record_read(snapshot, predicate)
+    read = _plan_batches(snapshot, wanted, predicate, partition_time_zone, snapshot.definition)
+    return map(plan_padding(wanted), read(files))
 
 
 def _plan_batches(

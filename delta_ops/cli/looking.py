@@ -1,10 +1,11 @@
-"""The commands that look at a table: `show`, `history`, `files`."""
+"""The commands that look at a table: `show`, `history`, `files`, `advise`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -21,6 +22,7 @@ from delta_ops.cli.options import (
 from delta_ops.cli.render import show_fields, show_json, show_rows
 from delta_ops.log import HistoryEntry
 from delta_ops.log.commit_metrics import files_text, rows_text
+from delta_ops.maintenance import advise
 from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.far_times import utc_text
 from delta_ops.protocol.predicate import Predicate
@@ -130,6 +132,31 @@ def files(
         return
     columns = ("path", "size", "rows", "modified (UTC)", "partition")
     show_rows(columns, map(_file_row, rows), whole=("size", "rows", "modified (UTC)"))
+
+
+@click.command("advise")
+@table_argument
+@json_option
+def advise_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Say by which columns to lay the table out, by its recorded reads; nothing is changed."""
+    advice = advise(open_table(table, storage_options))
+    if as_json:
+        show_json(asdict(advice))
+        return
+    show_fields(
+        {
+            "table": advice.table,
+            "version": advice.version,
+            "recorded reads": advice.num_reads,
+            "left out": advice.num_left_out,
+            "files now": advice.num_files,
+            "files after": advice.num_files_after,
+            "skipped now": f"{advice.skipped_today:.1%}",
+        }
+    )
+    click.echo()
+    rows = ((", ".join(each.columns), f"{each.skipped:.1%}") for each in advice.layouts)
+    show_rows(("laid out by", "files that a read skips"), rows)
 
 
 def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from delta_ops.cli.altering import (
     manifest_command,
 )
 from delta_ops.cli.fleets import health_command, maintain_command
-from delta_ops.cli.looking import files, history, show
+from delta_ops.cli.looking import advise_command, files, history, show
 from delta_ops.cli.maintaining import (
     backfill_statistics_command,
     checkpoint,
@@ -75,6 +75,7 @@ for _command in (
     manifest_command,
     drop_command,
     checkpoint,
+    advise_command,
     optimize_command,
     vacuum_command,
     clean_up_log_command,

@@ -34,6 +34,7 @@ from delta_ops.maintenance.log_compaction import (
 )
 from delta_ops.maintenance.maintain import MaintenanceResult, maintain
 from delta_ops.maintenance.optimize.act import OptimizeResult, optimize
+from delta_ops.maintenance.optimize.advice import AdvisedLayout, LayoutAdvice, advise
 from delta_ops.maintenance.optimize.auto_compact import auto_compact
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.purge import plan_purge, purge
@@ -49,6 +50,7 @@ from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
 
 __all__ = [
+    "AdvisedLayout",
     "BackfillResult",
     "CheckpointPlan",
     "CheckpointResult",
@@ -58,6 +60,7 @@ __all__ = [
     "HealthFigures",
     "HealthReport",
     "HealthThresholds",
+    "LayoutAdvice",
     "LogCleanupPlan",
     "LogCleanupResult",
     "LogCompactionPlan",
@@ -78,6 +81,7 @@ __all__ = [
     "TableMaintenance",
     "VacuumPlan",
     "VacuumResult",
+    "advise",
     "assess",
     "auto_compact",
     "backfill_statistics",

@@ -289,6 +289,13 @@ DELETION_VECTORS: Property[bool] = Property(
     default="false",
     acts_in="delete, update",
 )
+RECORD_READS: Property[bool] = Property(
+    name="delta_ops.recordReads",
+    meaning="Reads leave their predicate below `_delta_ops/`, for advice on layout.",
+    parse=parse_flag,
+    default="false",
+    acts_in="read, advise",
+)
 
 PROPERTIES: tuple[Property[Any], ...] = (
     APPEND_ONLY,
@@ -314,6 +321,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING,
     ROW_TRACKING_SUSPENDED,
     TYPE_WIDENING,
+    RECORD_READS,
     Property(
         name="delta.enableVariantShredding",
         meaning="Parts of variants are stored in columns of their own.",

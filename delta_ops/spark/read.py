@@ -22,6 +22,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.file_values import parse_partition_values
+from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
@@ -76,6 +77,7 @@ def read(
         groups, chosen = _all_groups(spark, snapshot)
     else:
         files = _planned_files(spark, snapshot, predicate)
+        record_read(snapshot, predicate)
         groups, chosen = _groups_of(spark, snapshot, files)
         if is_true_throughout(predicate, snapshot, files):
             predicate = None  # a filter of Spark's is made by some forty calls to its process

@@ -402,3 +402,22 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
     assert "nothing to do" in run("optimize", table, "--max-size", "1GB").stdout
     cluster_by(table, ["id"])
     assert output("optimize", table, "--cluster", "--full")["ordered_by"] == ["id"]
+
+
+def test_advice_on_layout(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    da.write(
+        root, pa.table({"id": list(range(4_000))}), configuration={"delta.targetFileSize": "2kb"}
+    )
+    refused = run("advise", root)
+    assert refused.exit_code == 1
+    assert "set delta_ops.recordReads to true" in refused.stderr
+    assert run("properties", root, "--set", "delta_ops.recordReads=true").exit_code == 0
+    assert run("head", root, "--where", "id = 7").exit_code == 0
+    found = json.loads(run("advise", root, "--json").stdout)
+    assert (found["num_reads"], found["num_left_out"], found["num_files"]) == (1, 0, 1)
+    (layout,) = found["layouts"]
+    assert layout["columns"] == ["id"]
+    assert layout["skipped"] == pytest.approx(1 - 1 / found["num_files_after"])
+    shown = run("advise", root).stdout.splitlines()
+    assert f"id\t{layout['skipped']:.1%}" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "layout.md"
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    names = {"__name__": "__main__"}
+    first, second, third = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(first, PAGE.name, "exec"), names)
     log = DeltaLog("orders")
     assert log.snapshot().num_files == 1
@@ -25,3 +26,6 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [entry.operation for entry in log.history()][:2] == ["OPTIMIZE", "OPTIMIZE"]
     exec(compile(second, PAGE.name, "exec"), names)
     assert da.count_rows(log) == 301
+    exec(compile(third, PAGE.name, "exec"), names)
+    assert names["advice"].num_reads >= 1
+    assert names["advice"].layouts[0].columns == ("customer",)

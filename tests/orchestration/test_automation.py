@@ -67,7 +67,6 @@ class Location:
             )
         return wanted
 
-
     def run(self, meanwhile: Callable[[], object]) -> None:
         """Materialize the follower, and do something while its run goes on."""
         self.meanwhile = meanwhile

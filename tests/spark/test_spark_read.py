@@ -22,6 +22,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError, OutsideFileError
 from delta_ops.log.commit_file import create_commit
+from delta_ops.planning.recorded_reads import recorded_reads
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.predicate import Predicate, to_arrow
@@ -107,6 +108,20 @@ def test_a_version_of_the_past_is_read_from_its_snapshot(
     da.write(tmp_path, ROWS.slice(0, 1), mode="overwrite")
     assert ds.read(spark, DeltaLog(tmp_path).snapshot(version=0)).count() == 4
     assert ds.read(spark, DeltaLog(tmp_path)).count() == 1
+
+
+def test_a_read_leaves_its_predicate_where_the_table_asks_for_it(
+    tmp_path: Path, spark: SparkSession, way: str
+) -> None:
+    da.write(tmp_path, ROWS, configuration={"delta_ops.recordReads": "true"})
+    log = DeltaLog(tmp_path)
+    ds.read(spark, log).count()
+    assert recorded_reads(log.storage) == []
+    assert ds.read(spark, log, predicate=col("id") > 2).count() == 2
+    (found,) = recorded_reads(log.storage)
+    assert found.predicate == "`id` > 2"
+    ds.delete(spark, log, col("id") == 1)
+    assert recorded_reads(log.storage) == [found]
 
 
 def test_a_version_is_read_by_its_number_or_its_time(

@@ -52,7 +52,7 @@ def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder
             f"not by {', '.join(names) or 'none'}"
         )
     for path in paths:
-        _validate(path, snapshot)
+        validate_axis(path, snapshot)
     return CurveOrder(columns=paths, curve=curve)
 
 
@@ -73,7 +73,12 @@ def clustering_order(snapshot: Snapshot) -> CurveOrder | None:
     return CurveOrder(columns=tuple(logical[path] for path in clustered_by), curve="hilbert")
 
 
-def _validate(path: ColumnPath, snapshot: Snapshot) -> None:
+def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
+    """Refuse a column by which rows cannot be laid out, or need not be.
+
+    Raises:
+        InvalidRequestError: It is a partition column, or has no order or no statistics.
+    """
     table, name, definition = snapshot.uri, name_of_path(path), snapshot.definition
     if path[0] in definition.partition_columns:
         raise InvalidRequestError(

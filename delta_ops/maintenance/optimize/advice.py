@@ -1,0 +1,211 @@
+"""Advice: by which columns a table should be laid out, judged by the reads that were recorded.
+
+Each order is tried on a sample of the rows, and each recorded read on the files that would come of
+it, with the pruning that reads use. Nothing is rewritten; who wants what is advised asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+import pyarrow as pa
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.layout_trial import sample_partitions, try_order
+from delta_ops.arrow.projection import project
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.log.pruning import match_files
+from delta_ops.maintenance.optimize.order import validate_axis
+from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
+from delta_ops.planning.recorded_reads import RecordedRead, recorded_reads
+from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.known_properties import RECORD_READS, is_on
+from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve
+from delta_ops.protocol.predicate.nodes import leaves_of
+from delta_ops.protocol.schema import leaves
+from delta_ops.protocol.stats import ColumnPath, has_bounds
+from delta_ops.protocol.table_definition import validate
+from delta_ops.transaction.rewrite_group import CurveOrder
+
+_MOST_COLUMNS = 8
+"""The columns named most often are tried."""
+_MOST_TOGETHER = 4
+_LEAST_GAIN = 0.01
+"""Share of files that one column more must leave out, to be worth what it costs the others."""
+_JUDGED_FILES = 4096
+"""As many files at most are looked at for what the layout is worth today."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvisedLayout:
+    """An order, and what it would have been worth."""
+
+    columns: tuple[str, ...]
+    skipped: float
+    """Share of the files that a recorded read would have left out, from 0 to 1, on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutAdvice:
+    """What the recorded reads say of a table's layout."""
+
+    table: str
+    version: int
+    num_reads: int
+    """Reads by which orders were judged."""
+    num_left_out: int
+    """Recorded reads that no longer fit the table, or look at nothing by which rows can lie."""
+    num_files: int
+    num_files_after: int
+    """How many files a layout would make, about; share of files that are left out is of these."""
+    skipped_today: float
+    """As `AdvisedLayout.skipped`, of the files as they lie."""
+    layouts: tuple[AdvisedLayout, ...]
+    """Each column by itself, and the best of several together; best first."""
+
+
+def advise(
+    log: TableOrPlace,
+    *,
+    target_size: int | None = None,
+) -> LayoutAdvice:
+    """Say by which columns the table should be laid out, and what share of files that would spare.
+
+    Reads are recorded where the table's property `delta_ops.recordReads` is true. Nothing is
+    changed. Rows of up to 64 files are read, of the columns that reads have named.
+
+    Args:
+        log: The table, by its handle, its path or URI.
+        target_size: As for `optimize`.
+
+    Raises:
+        InvalidRequestError: No read is recorded that could say anything.
+        TableNotFoundError: There is no table here.
+        DataFileError: A data file is gone or cannot be read.
+        UnsupportedFeatureError: The rows are stored in a way that we cannot read.
+        StorageError: The store failed.
+    """
+    validate_arguments(advise, locals())
+    snapshot = log_of(log).snapshot()
+    validate(snapshot.definition, "read", table=snapshot.uri)
+    recorded = recorded_reads(snapshot.storage)
+    axes = _axes(snapshot)
+    reads = [read for each in recorded if (read := _usable(each, snapshot, axes)) is not None]
+    if not reads:
+        raise InvalidRequestError(_nothing_recorded(snapshot, len(recorded)))
+    paths = _frequent_columns(reads, axes)
+    files = own_files(snapshot)
+    samples = sample_partitions(snapshot, files, paths, target_size_bytes(snapshot, target_size))
+    schema = project(snapshot.schema, sorted({path[0] for path in paths}))
+
+    def share_skipped_by(columns: tuple[ColumnPath, ...]) -> float:
+        trial = try_order(samples, schema, CurveOrder(columns=columns, curve="hilbert"))
+        return _share_skipped(len(trial), map(trial.num_matching, reads))
+
+    return LayoutAdvice(
+        table=snapshot.uri,
+        version=snapshot.version,
+        num_reads=len(reads),
+        num_left_out=len(recorded) - len(reads),
+        num_files=len(files),
+        num_files_after=sum(each.num_files for each in samples),
+        skipped_today=_skipped_today(snapshot, reads),
+        layouts=_try_layouts(paths, share_skipped_by),
+    )
+
+
+def _axes(snapshot: Snapshot) -> frozenset[ColumnPath]:
+    """The columns by which files can be told apart."""
+    return frozenset(
+        path
+        for path, data_type in leaves(snapshot.schema)
+        if has_bounds(data_type) and _is_axis(path, snapshot)
+    )
+
+
+def _is_axis(path: ColumnPath, snapshot: Snapshot) -> bool:
+    try:
+        validate_axis(path, snapshot)
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def _usable(
+    read: RecordedRead, snapshot: Snapshot, axes: frozenset[ColumnPath]
+) -> Predicate | None:
+    """The predicate of a read as `resolve` returns it, if the table can be laid out for it."""
+    try:
+        predicate = resolve(parse_predicate(read.predicate), snapshot.schema)
+    except InvalidRequestError:  # of columns that the table had once
+        return None
+    return predicate if any(leaf.column in axes for leaf in leaves_of(predicate)) else None
+
+
+def _nothing_recorded(snapshot: Snapshot, num_recorded: int) -> str:
+    if num_recorded:
+        return (
+            f"{snapshot.uri}: none of the {num_recorded} recorded reads asks for a column by which "
+            "rows can be laid out; record others"
+        )
+    if is_on(RECORD_READS, snapshot.metadata.configuration):
+        return (
+            f"{snapshot.uri}: no read is recorded yet; read rows by predicates on other than "
+            "partition columns first"
+        )
+    return (
+        f"{snapshot.uri}: no read is recorded, since the table does not ask for it; set "
+        f"{RECORD_READS.name} to true, and come back when the table has been read for a while"
+    )
+
+
+def _frequent_columns(reads: Sequence[Predicate], axes: frozenset[ColumnPath]) -> list[ColumnPath]:
+    named = Counter(
+        path
+        for read in reads
+        for path in sorted({leaf.column for leaf in leaves_of(read)})
+        if path in axes
+    )
+    return [path for path, _ in named.most_common(_MOST_COLUMNS)]
+
+
+def _try_layouts(
+    paths: Sequence[ColumnPath], share_skipped_by: Callable[[tuple[ColumnPath, ...]], float]
+) -> tuple[AdvisedLayout, ...]:
+    """Each column by itself; then the best one with the next best beside it, while that gains."""
+    tried: dict[tuple[ColumnPath, ...], float] = {
+        (path,): share_skipped_by((path,)) for path in paths
+    }
+    best = max(tried, key=tried.__getitem__)
+    while len(best) < _MOST_TOGETHER:
+        larger = {
+            (*best, path): share_skipped_by((*best, path)) for path in paths if path not in best
+        }
+        if not larger:
+            break
+        next_best = max(larger, key=larger.__getitem__)
+        if larger[next_best] < tried[best] + _LEAST_GAIN:
+            break
+        tried[next_best] = larger[next_best]
+        best = next_best
+    ordered = sorted(tried.items(), key=lambda each: (-each[1], len(each[0])))
+    return tuple(
+        AdvisedLayout(columns=tuple(map(name_of_path, columns)), skipped=skipped)
+        for columns, skipped in ordered
+    )
+
+
+def _skipped_today(snapshot: Snapshot, reads: Sequence[Predicate]) -> float:
+    files = pa.concat_tables(snapshot.stream_live(["path", "partitionValues", "stats"]))
+    step = -(-len(files) // _JUDGED_FILES) or 1
+    files = files.take(pa.array(range(0, len(files), step), pa.int64())).combine_chunks()
+    matching = (len(match_files(files, read, snapshot.definition, snapshot.uri)) for read in reads)
+    return _share_skipped(len(files), matching)
+
+
+def _share_skipped(num_files: int, matching: Iterable[int]) -> float:
+    return 1 - mean(number / num_files for number in matching) if num_files else 0.0
