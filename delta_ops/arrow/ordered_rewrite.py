@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from delta_ops.arrow.scan import num_live_rows, read_kept
 from delta_ops.arrow.written_files import WrittenFiles, all_or_none
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
 
 MEMORY_BYTES = 256 << 20
@@ -61,7 +62,7 @@ def write_in_order(
             partial(_sample, snapshot, group.files, sorting, num_rows),
             num_files * _PIECES,
         )
-        writer = _PieceWriter(files, write_file, group, -(-num_rows // num_files))
+        writer = _PieceWriter(files, write_file, snapshot, group, -(-num_rows // num_files))
         writes = (
             (_bytes_to_write(run, memory_bytes), partial(writer.write, run))
             for run in _runs(pieces, lambda: writer.file_rows, len(order.columns))
@@ -74,11 +75,17 @@ class _PieceWriter:
     """Writes pieces to files of about the size that is wanted, for several threads."""
 
     def __init__(
-        self, files: WrittenFiles, write_file: WriteFile, group: RewriteGroup, file_rows: int
+        self,
+        files: WrittenFiles,
+        write_file: WriteFile,
+        snapshot: Snapshot,
+        group: RewriteGroup,
+        file_rows: int,
     ) -> None:
         self._files, self._write_file = files, write_file
         self._target, self._expected = group.target_size_bytes, file_rows
         self._num_axes = len(group.order.columns) if group.order else 1
+        self._split = _plan_split(snapshot, group)
         self._num_rows = self._num_bytes = 0
         self._lock = threading.Lock()
 
@@ -94,17 +101,50 @@ class _PieceWriter:
         num_rows, file_rows = sum(piece.num_rows for piece in pieces), self.file_rows
         num_files = max(1, round(num_rows / file_rows))
         rows = (each for piece in pieces for each in piece.tables())
-        adds = []
-        for batches in _files(rows, file_rows, num_files, self._num_axes):
-            if self._files.is_over:
-                break
-            add = self._write_file(batches)
-            self._files.keep([add])
-            adds.append(add)
+        adds: list[AddFile] = []
+        for part in self._split(rows):
+            for batches in _files(part, file_rows, num_files, self._num_axes):
+                if self._files.is_over:
+                    return adds
+                add = self._write_file(batches)
+                self._files.keep([add])
+                adds.append(add)
         with self._lock:
             self._num_rows += num_rows
             self._num_bytes += sum(add.size for add in adds)
         return adds
+
+
+def _plan_split(
+    snapshot: Snapshot, group: RewriteGroup
+) -> Callable[[Iterator[SortedRows]], Iterator[Iterator[SortedRows]]]:
+    """How to part sorted rows where those begin that the group wants apart."""
+    if group.apart is None:
+        return lambda rows: iter([rows])
+    is_apart = to_arrow(resolve(group.apart, snapshot.schema), snapshot.schema)
+
+    def split(rows: Iterator[SortedRows]) -> Iterator[Iterator[SortedRows]]:
+        rest: list[SortedRows] = []
+
+        def first_part() -> Iterator[SortedRows]:
+            for each in rows:
+                cut = len(each.rows) - len(each.rows.filter(is_apart))
+                if cut:
+                    yield SortedRows(rows=each.rows.slice(0, cut), places=each.places[:cut])
+                if cut < len(each.rows):
+                    rest.append(SortedRows(rows=each.rows.slice(cut), places=each.places[cut:]))
+                    return
+
+        yield first_part()
+        if rest:
+            yield chain(_giving_up(rest), rows)
+
+    return split
+
+
+def _giving_up(rows: list[SortedRows]) -> Iterator[SortedRows]:
+    while rows:
+        yield rows.pop()
 
 
 def _runs(

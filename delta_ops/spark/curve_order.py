@@ -23,6 +23,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.arrow.axis_ranks import bounds_and_ranks
 from delta_ops.arrow.curve import Places, axis_bits, best_cut, places
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -43,7 +44,7 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.stats import ColumnPath
 from delta_ops.spark import jobs
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
-from delta_ops.spark.expressions import named_column
+from delta_ops.spark.expressions import matches, named_column
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _SAMPLE_ROWS = 1 << 17
@@ -222,7 +223,12 @@ class _Axis(NamedTuple):
 
 
 def sort_along(
-    rows: DataFrame, order: CurveOrder, schema: StructType, num_rows: int, num_files: int
+    rows: DataFrame,
+    order: CurveOrder,
+    schema: StructType,
+    num_rows: int,
+    num_files: int,
+    apart: Predicate | None = None,
 ) -> DataFrame:
     """The rows in as many partitions as files are wanted, about, each sorted.
 
@@ -232,6 +238,7 @@ def sort_along(
         schema: The columns of the rows.
         num_rows: How many there are, about.
         num_files: How many files they shall make.
+        apart: As for `RewriteGroup`.
 
     Raises:
         CurveUnavailableError: It cannot be had here; nothing was read.
@@ -253,6 +260,9 @@ def sort_along(
     known = np.sort(_known_places(sample, axes, order))
     cuts, parts = _cut(known, num_files, len(axes))
     file, num_partitions = _file_of(curves, cuts, parts, schema)
+    if apart is not None:
+        file = file * 2 + matches(apart, schema).cast("int")
+        num_partitions *= 2
     placed = rows.withColumn(_PLACE, place).withColumn(_FILE, file)
     together = placed.repartitionById(num_partitions, named_column(_FILE))
     # By one column, plainly by its values.

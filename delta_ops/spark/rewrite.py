@@ -7,14 +7,11 @@ order are sorted along its curve.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import validate
@@ -56,7 +53,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
             if group.order is None:
                 rows = rows.coalesce(num_files)
             else:
-                rows = _sort(rows, group.order, stored.schema, snapshot, group.files, num_files)
+                rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
             written = rewrite_rows(
                 rows,
                 checks,
@@ -86,15 +83,15 @@ def _sort(
     order: CurveOrder,
     schema: StructType,
     snapshot: Snapshot,
-    files: Sequence[AddFile],
+    group: RewriteGroup,
     num_files: int,
 ) -> DataFrame:
-    known = [num_live_rows(add) for add in files]
+    known = [num_live_rows(add) for add in group.files]
     # A sample need not be exact: of files that do not tell, as if they had as many as the others.
     told = [each for each in known if each is not None]
     num_rows = sum(told) * len(known) // len(told) if told else 0
     try:
-        return sort_along(rows, order, schema, num_rows or _UNKNOWN_ROWS, num_files)
+        return sort_along(rows, order, schema, num_rows or _UNKNOWN_ROWS, num_files, group.apart)
     except CurveUnavailableError as error:
         raise InvalidRequestError(
             f"{snapshot.uri}: this session cannot lay rows out along a curve ({error}); take a "

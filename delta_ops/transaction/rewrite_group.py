@@ -11,6 +11,7 @@ from typing import Literal
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.stats import ColumnPath, StatsSettings
 from delta_ops.transaction.staging import Staged
 
@@ -45,6 +46,10 @@ class RewriteGroup:
     """About how large each output file should be."""
     order: CurveOrder | None = None
     """The order of the rows over all output files; None: that of the input."""
+
+    apart: Predicate | None = None
+    """Rows for which it is true are in files of their own: of an order by one column the last ones,
+    so that what continues the table and what lies beside older data do not share a file."""
 
     @property
     def size_bytes(self) -> int:

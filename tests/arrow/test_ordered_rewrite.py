@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, begin
+from delta_ops import DeltaLog, begin, col
 from delta_ops.arrow.scan import read_files
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.transaction import CurveOrder, RewriteGroup, Staged, cluster_by
 from delta_ops.transaction.rewrite_group import Curve
@@ -28,7 +29,13 @@ UTC = pa.timestamp("us", "UTC")
 
 
 def put_in_order(
-    root: Path, columns: Sequence[str], *, files: int, memory_bytes: int, curve: Curve = "zorder"
+    root: Path,
+    columns: Sequence[str],
+    *,
+    files: int,
+    memory_bytes: int,
+    curve: Curve = "zorder",
+    apart: Predicate | None = None,
 ) -> Staged:
     """Rewrite all files of a table and commit."""
     log = DeltaLog(root)
@@ -37,6 +44,7 @@ def put_in_order(
         files=tuple(snapshot.add_files()),
         target_size_bytes=max(1, snapshot.size_bytes // files),
         order=CurveOrder(columns=tuple(tuple(name.split(".")) for name in columns), curve=curve),
+        apart=apart,
     )
     staged = da.rewrite(snapshot, group, memory_bytes=memory_bytes)
     transaction = begin(log)
@@ -73,6 +81,25 @@ def test_by_one_column_no_two_files_overlap(tmp_path: Path, memory_bytes: int) -
         batches = read_files(DeltaLog(tmp_path).snapshot(), [add], ["id"])
         ids = pa.Table.from_batches(batches)["id"].to_pylist()
         assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("memory_bytes", MEMORIES)
+@pytest.mark.parametrize("last", [-1.0, 100.0, 19_000.0, 19_999.0, 10.0**9])
+def test_rows_that_are_wanted_apart_share_no_file_with_others(
+    tmp_path: Path, memory_bytes: int, last: float
+) -> None:
+    numbers = random.Random(1).sample([None, nan, *map(float, range(20_000))], 20_002)
+    for part in range(10):
+        da.write(tmp_path, pa.table({"v": numbers[part::10]}, pa.schema([("v", pa.float64())])))
+    before = sorted(map(repr, da.to_table(tmp_path)["v"].to_pylist()))
+    apart = col("v") > last
+    staged = put_in_order(tmp_path, ["v"], files=5, memory_bytes=memory_bytes, apart=apart)
+    assert len(staged.adds) <= 8
+    snapshot = DeltaLog(tmp_path).snapshot()
+    for add in staged.adds:
+        values = pa.Table.from_batches(read_files(snapshot, [add], ["v"]))["v"].to_pylist()
+        assert len({v is not None and not v <= last for v in values}) == 1
+    assert sorted(map(repr, da.to_table(tmp_path)["v"].to_pylist())) == before
 
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])

@@ -19,6 +19,8 @@ from delta_ops import DeltaLog, col
 from delta_ops.arrow.scan import read_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
+from delta_ops.protocol.predicate import resolve, to_arrow
+from delta_ops.transaction import CurveOrder, RewriteGroup
 from tests.tables import rows
 
 pytestmark = pytest.mark.spark
@@ -97,6 +99,29 @@ def test_every_kind_of_value_has_its_place(spark: SparkSession, tmp_path: Path, 
         assert len(log.snapshot().add_files(col("v") == smallest)) == 1
     optimize(log, engine=ds.rewrite(spark), zorder_by=["w", "v"], target_size=size // 3)
     assert shown(log) == before
+
+
+@pytest.mark.parametrize("kind", ["numbers", "doubles", "texts", "times"])
+def test_rows_that_are_wanted_apart_share_no_file_with_others(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    da.write(tmp_path, pa.table({"v": VALUES[kind] * 20}))
+    snapshot = DeltaLog(tmp_path).snapshot()
+    apart = col("v") > sorted(v for v in VALUES[kind] if v is not None and not _is_nan(v))[60]
+    group = RewriteGroup(
+        files=tuple(snapshot.add_files()),
+        target_size_bytes=snapshot.size_bytes // 3,
+        order=CurveOrder(columns=(("v",),)),
+        apart=apart,
+    )
+    staged = ds.rewrite(spark)(snapshot, group)
+    assert 2 <= len(staged.adds) <= 6
+    of_files = [pa.Table.from_batches(read_kept(snapshot, [add], ["v"])) for add in staged.adds]
+    is_apart = to_arrow(resolve(apart, snapshot.schema), snapshot.schema)
+    counts = [(len(each.filter(is_apart)), len(each)) for each in of_files]
+    assert {found in (0, count) for found, count in counts} == {True}
+    assert 0 < sum(found for found, _ in counts) < 20 * len(VALUES[kind])
+    assert sum(count for _, count in counts) == 20 * len(VALUES[kind])
 
 
 def shown(log: DeltaLog) -> list[str]:

@@ -20,6 +20,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.optimize.depth import OrderColumn
 from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
@@ -141,6 +142,7 @@ def optimize(
             min_files=min_files,
             full=full,
             max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
+            column=OrderColumn(snapshot, order) if len(order.columns) == 1 else None,
         )
         is_clustered = bool(snapshot.clustering_columns)
         return planned.fit_groups(max_bytes), partial(_lay_out, is_clustered=is_clustered)

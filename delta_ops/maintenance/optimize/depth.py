@@ -12,16 +12,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.due import Clustering
 from delta_ops.maintenance.optimize.cubes import PROVIDER, cube_of
 from delta_ops.maintenance.optimize.order import clustering_order
+from delta_ops.maintenance.optimize.overlaps import Ranges
 from delta_ops.maintenance.optimize.small_files import own_files
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.file_bounds import lower_bound, upper_bound
-from delta_ops.protocol.schema import DataType, leaves
+from delta_ops.protocol.file_domains import domains_at_once, domains_one_by_one
+from delta_ops.protocol.predicate import Comparison, Predicate
+from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, DataType, leaves
 from delta_ops.protocol.stats import ColumnPath, FileStats, parse_stats
 from delta_ops.transaction.rewrite_group import CurveOrder
 
@@ -64,6 +69,48 @@ def boxes_of(files: Iterable[AddFile], axes: Sequence[tuple[ColumnPath, DataType
         [(lower_bound(stats, path, kind), upper_bound(stats, path, kind)) for path, kind in axes]
         for stats in (parse_stats(add.stats) or nothing for add in files)
     ]
+
+
+class OrderColumn:
+    """The column of an order by one, as files tell of it.
+
+    Args:
+        snapshot: The table.
+        order: An order by one column.
+    """
+
+    def __init__(self, snapshot: Snapshot, order: CurveOrder) -> None:
+        (self._path,) = order.columns
+        ((self._stored, self._type),) = axes_of(snapshot, order)
+
+    def ranges(self, files: Sequence[AddFile]) -> Ranges:
+        """The ranges of files; of those without bounds, all there is."""
+        stats = pa.array([add.stats for add in files], pa.string())
+        wanted = {self._stored: self._type}
+        found = domains_at_once(stats, wanted) or domains_one_by_one(stats, wanted)
+        domain = found[self._stored]
+        high = domain.high
+        if self._type in (TIMESTAMP, TIMESTAMP_NTZ):  # as it was written: neighbours would overlap
+            high = pc.subtract(high, pa.scalar(1000, pa.duration("us")))
+        lows, highs = _rank_keys(domain.low, high)
+        highs[pc.invert(domain.has_values).to_numpy(zero_copy_only=False)] = 0
+        return Ranges(lows, np.maximum(lows, highs))
+
+    def is_beyond(self, add: AddFile) -> Predicate | None:
+        """Whether a row has a greater value than all of a file; None: that is not known."""
+        stats = parse_stats(add.stats) or FileStats()
+        bound = upper_bound(stats, self._stored, self._type)
+        return None if bound is None else Comparison(self._path, ">", bound)
+
+
+def _rank_keys(low: pa.Array, high: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Bounds of files as ranks from 1; what has none goes beyond all."""
+    known = [each.drop_null().to_numpy(zero_copy_only=False) for each in (low, high)]
+    values, ranks = np.unique(np.concatenate(known), return_inverse=True)
+    lows, highs = np.zeros(len(low), np.int64), np.full(len(high), len(values) + 1, np.int64)
+    lows[low.is_valid().to_numpy(zero_copy_only=False)] = ranks[: len(known[0])] + 1
+    highs[high.is_valid().to_numpy(zero_copy_only=False)] = ranks[len(known[0]) :] + 1
+    return lows, highs
 
 
 def max_depth(boxes: Sequence[Box]) -> int:
