@@ -31,6 +31,8 @@ BENCHMARKS = (
     "checkpoints",
     "vacuum",
     "layout",
+    "late_data",
+    "large_zorder",
     "log_cleanup",
     "health",
     "dagster_fleet",

@@ -8,10 +8,12 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
+from tests.instances import new_instance
+
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as real:
+    with new_instance() as real:
         yield real
 
 

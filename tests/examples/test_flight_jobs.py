@@ -17,6 +17,7 @@ from examples.flights.settings import first_day
 from examples.flights.sources import InputError, list_inputs
 from examples.flights.weather import HOURS, append_hours
 from tests.examples.flights_location import evaluate, load_definitions
+from tests.instances import new_instance
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_files_are_asked_for_once_and_then_it_is_said_what_became_of_them(
     location: Any, status: dg.DagsterRunStatus, said: str
 ) -> None:
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         ((request,), _, _) = evaluate(location, instance, "arrivals")
         assert request.tags["dagster/asset_partition_range_start"] == "2026-01-02"
         assert request.tags["dagster/asset_partition_range_end"] == "2026-01-03"
@@ -59,7 +60,7 @@ def test_files_are_asked_for_once_and_then_it_is_said_what_became_of_them(
 
 
 def test_late_records_waits_for_the_ingestion(location: Any) -> None:
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         assert evaluate(location, instance, "late_records")[:2] == ([], "no day is late")
         run = dg.DagsterRun(job_name="ingest_flights", status=dg.DagsterRunStatus.STARTED)
         instance.add_run(run)

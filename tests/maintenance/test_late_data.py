@@ -82,9 +82,9 @@ def test_late_data_cost_little_and_leave_few_files_to_a_value(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.05, 0.2])
-@pytest.mark.parametrize("target_size", [20_000, 80_000, 400_000])
-@pytest.mark.parametrize("kind", ["number", "time", "text"])
+@pytest.mark.parametrize("share", [0.05, 0.2])
+@pytest.mark.parametrize("target_size", [20_000, 400_000])
+@pytest.mark.parametrize("kind", ["number", "time"])
 def test_a_thousand_commits_with_late_data(
     tmp_path: Path, kind: str, target_size: int, share: float
 ) -> None:

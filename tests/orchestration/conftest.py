@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from tests.instances import new_instance
+
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as real:
+    with new_instance() as real:
         yield real

@@ -17,6 +17,7 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     maintenance_config,
 )
+from tests.instances import new_instance
 
 LAKE, KILLED = "DELTA_OPS_TEST_LAKE", "DELTA_OPS_TEST_KILLED"
 """Variables of the environment: where the tables are, and a file: while it is there, the step of an
@@ -69,7 +70,7 @@ def maintain_side_by_side(uris: Sequence[str]) -> list[tuple[bool, str]]:
 
 def _maintain_each(uris: Sequence[str], barrier: Any, said: Any) -> None:
     operations = ["vacuum", "optimize", "checkpoint", "clean_up_log"]
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         for uri in uris:
             job = build_maintenance_job([TableRef(asset_key=dg.AssetKey("t"), uri=uri)])
             barrier.wait()

@@ -22,6 +22,7 @@ from delta_ops.orchestration import (
     build_row_count_checks,
     external_table,
 )
+from tests.instances import new_instance
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
 
 FOUR = pa.table({"x": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
@@ -39,7 +40,7 @@ WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
     """One for all tests, whose tables have different names."""
-    with dg.instance_for_test() as real:
+    with new_instance() as real:
         yield real
 
 

@@ -17,6 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.orchestration import TableRef, build_freshness_checks, external_table
+from tests.instances import new_instance
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HOUR = timedelta(hours=1)
@@ -26,7 +27,7 @@ WARN, ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
     """One for all tests: these checks remember nothing."""
-    with dg.instance_for_test() as real:
+    with new_instance() as real:
         yield real
 
 

@@ -15,6 +15,7 @@ import pytest
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart, TableRef, build_commit_sensor
+from tests.instances import new_instance
 from tests.tables import rows_by_deltalake
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "merging.md"
@@ -37,7 +38,7 @@ def to_rows(request: pytest.FixtureRequest) -> ToRows:
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as real:
+    with new_instance() as real:
         yield real
 
 

@@ -15,6 +15,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.swap_in import dagster_delta, dagster_deltalake
+from tests.instances import new_instance
 from tests.tables import rows_by_deltalake
 
 NEW_YORK = dg.DailyPartitionsDefinition("2026-03-07", timezone="America/New_York")
@@ -22,7 +23,7 @@ NEW_YORK = dg.DailyPartitionsDefinition("2026-03-07", timezone="America/New_York
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as one:
+    with new_instance() as one:
         yield one
 
 

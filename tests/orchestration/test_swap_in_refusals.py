@@ -26,6 +26,7 @@ from delta_ops.orchestration.swap_in.storage_configs import (
     S3Config,
     StorageConfig,
 )
+from tests.instances import new_instance
 
 Make = Callable[..., DeltaIOManager]
 DELTALAKE: Make = dagster_deltalake.DeltaLakePyarrowIOManager
@@ -36,7 +37,7 @@ ICEBERG: Make = dagster_iceberg.DeltaLakeIOManager
 
 @pytest.fixture(scope="module")
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as one:
+    with new_instance() as one:
         yield one
 
 

@@ -148,7 +148,7 @@ def test_each_row_is_there_once_whatever_happens_to_tasks(cluster: Cluster, tmp_
 @pytest.mark.parametrize(
     "points",
     [
-        pytest.param(["in a file", "twice in one split"], id="two points"),
+        pytest.param(["twice in one split"], id="one point"),
         pytest.param(list(EXECUTOR_DEATHS), id="all points", marks=pytest.mark.long),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from tests.instances import new_instance
 from tests.orchestration.killed_reruns import AFTER, BEFORE, BETWEEN
 from tests.orchestration.test_killed_reruns import AFTERWARDS, OF_README, execute, run_again
 from tests.spark.killed_merges import MERGES, merge_all, merge_by_clauses
@@ -69,7 +70,7 @@ def kill_and_run_again(
 
 def test_a_merge_that_was_killed_after_its_commit_is_not_done_twice(tmp_path: Path) -> None:
     make_tables(tmp_path, IN_PLACE)
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         kill_and_run_again(instance, tmp_path, "re-execute from failure", BETWEEN, merge_by_clauses)
     assert codes(tmp_path, "merge_by_clauses") == {"a.csv": "made first", "b.csv": "made"}
     assert DeltaLog(tmp_path / "merge_by_clauses").snapshot().version == 1
@@ -89,7 +90,7 @@ def test_a_killed_merge_that_is_run_again_leaves_what_the_readme_says(
     tmp_path: Path, configuration: Mapping[str, str], point: str, rerun: str
 ) -> None:
     make_tables(tmp_path, configuration)
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         kill_and_run_again(instance, tmp_path, rerun, point, merge_all)
         for way in MERGES:
             assert (tmp_path / f"{way}.killed").exists()

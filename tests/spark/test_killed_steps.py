@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from tests.instances import new_instance
 from tests.spark import killed_steps
 from tests.tables import rows_by_deltalake
 
@@ -31,7 +32,7 @@ def check_kills(lake: Path, points: Sequence[str]) -> None:
     """Execute the job and, after each kill, execute it again."""
     job = dg.reconstructable(killed_steps.write_lines)
     again: dg.ReexecutionOptions | None = None
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         for point in points:
             with dg.execute_job(job, instance=instance, reexecution_options=again) as killed:
                 assert not killed.success

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager
+from tests.instances import new_instance
 from tests.spark.lineage_location import LAKE, prepare, write
 
 pytestmark = pytest.mark.spark
@@ -24,7 +25,7 @@ ORDERS = dg.AssetKey("orders")
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as real:
+    with new_instance() as real:
         yield real
 
 

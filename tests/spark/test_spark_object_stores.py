@@ -39,6 +39,7 @@ from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop_options import hadoop_store
 from tests.arrow.foreign_table import create, data_file, inline_vector, stored_vector
 from tests.clones import prefix_naming, shallow_clone
+from tests.instances import new_instance
 from tests.servers.azure import OTHER_ACCOUNT, AzureServer
 from tests.servers.connectors import connector_jars
 from tests.servers.s3 import ACCESS_KEY, SECRET_KEY, Request, S3Server, kinds
@@ -522,7 +523,7 @@ def test_the_options_of_the_io_manager_are_those_of_spark(
     manager = DeltaIOManager(
         root=root, storage_options=variables, spark=LazyPySparkResource(spark_config={})
     )
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         ran = dg.materialize(
             [numbers, doubled], instance=instance, resources={"io_manager": manager}
         )
@@ -539,6 +540,7 @@ from delta_ops.errors import MissingDependencyError
 from delta_ops.spark import places, stores
 from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop_options import hadoop_store
+from tests.instances import new_instance
 
 spark = (
     SparkSession.builder.master("local[1]")

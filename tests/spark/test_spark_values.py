@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.orchestration import DeltaIOManager
+from tests.instances import new_instance
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_a_frame_goes_through_a_table(tmp_path: Path, spark: SparkSession, annot
 
     doubled.__annotations__.update({"numbers": annotation, "return": annotation})
     manager = DeltaIOManager(root=str(tmp_path), spark=LazyPySparkResource(spark_config={}))
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         assets = [numbers, dg.asset(doubled)]
         resources = {"io_manager": manager}
         assert dg.materialize(assets, instance=instance, resources=resources).success

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.orchestration import DeltaIOManager
+from tests.instances import new_instance
 from tests.spark.frames import files_under
 
 pytestmark = pytest.mark.spark
@@ -31,7 +32,7 @@ def test_the_log_says_how_far_a_write_is(
         slowly = sf.udf(lambda x: (threading.Event().wait(1), x)[1], "long", useArrow=False)
         return spark.range(0, 4, 1, 4).select(slowly("id").alias("id"))
 
-    with dg.instance_for_test() as instance:
+    with new_instance() as instance:
         resources = {"io_manager": DeltaIOManager(root=str(tmp_path))}
         result = dg.materialize([slow], instance=instance, resources=resources)
         said = [entry.user_message for entry in instance.all_logs(result.run_id)]

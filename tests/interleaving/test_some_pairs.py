@@ -1,4 +1,4 @@
-"""Some orders of every pair of operations; all of them are in `tests/long`."""
+"""Some orders of every third pair of operations; all orders of all pairs are in `tests/long`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from tests.interleaving.search import pairs, searching
 
 SEED = 16
 OF_EACH = 1
+EVERY = 3
 
 
-def test_some_orders_of_every_pair_keep_every_promise(report: Callable[[str], None]) -> None:
+def test_some_orders_of_some_pairs_keep_every_promise(report: Callable[[str], None]) -> None:
     counts = Counts()
     chance = Random(SEED)
+    some = pairs()[::EVERY]
     with searching() as search:
-        for pair in pairs():
+        for pair in some:
             counts += search.draw(pair, OF_EACH, chance)
-        report(search.report(f"{len(pairs())} pairs, drawn", counts))
+        report(search.report(f"{len(some)} of {len(pairs())} pairs, drawn", counts))
         assert not search.failures, search.verdict()

@@ -1,0 +1,95 @@
+"""Z-order of a table far larger than its memory, under a limit that the kernel sets.
+
+    python -m benchmarks.large_zorder [--rows 100000000] [--memory-mb 1024] [--minutes 30]
+        [--folder DIR]
+
+A tenth of the rows is laid out first, and then all of them, each by two columns in a process of its
+own within a control group of the memory. The same is asked of deltalake, which is given so many
+minutes. Files that the kernel caches count for the limit, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.layout import CHILD, COLUMNS, WORK, make_table
+from delta_ops import DeltaLog
+from delta_ops.arrow import count_rows
+from tests.memory_limits import memory_limit
+
+TARGET_BYTES = 64 << 20
+FILE_ROWS = 100_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000_000)
+    parser.add_argument("--memory-mb", type=int, default=1024)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
+    given = parser.parse_args()
+    print(f"{given.memory_mb} MB of memory.\n")
+    print("| rows | MB | delta_ops | rows a second | deltalake |")
+    print("|---|---|---|---|---|")
+    for num_rows in (given.rows // 10, given.rows):
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            table = Path(folder) / "t"
+            make_table(table, num_rows, max(1, num_rows // FILE_ROWS))
+            megabytes = DeltaLog(table).snapshot().size_bytes >> 20
+            ours, peer = (
+                run(table, side, given.memory_mb << 20, given.minutes * 60, num_rows)
+                for side in WORK["Z-order"]
+            )
+            rate = "" if isinstance(ours, str) else f"{num_rows / ours:,.0f}"
+            print(
+                f"| {num_rows:,} | {megabytes:,} | {shown(ours)} | {rate} | {shown(peer)} |",
+                flush=True,
+            )
+
+
+def run(
+    table: Path, side: tuple[str, str], limit: int, timeout_s: float, num_rows: int
+) -> float | str:
+    """Seconds; or what became of it."""
+    imports, work = side
+    copy = table.with_name("copy")
+    shutil.copytree(table, copy)
+    child = CHILD.format(imports=imports, work=work)
+    arguments = [str(copy), ",".join(COLUMNS), str(TARGET_BYTES)]
+    with memory_limit(limit) as group:
+        enter = f'echo $$ > {group}/cgroup.procs && exec "$@"'
+        command = ["/bin/sh", "-c", enter, "sh", sys.executable, "-c", child, *arguments]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output = "late"
+        process.wait()
+        time.sleep(1)  # until the kernel has forgotten the process
+    if output == "late":
+        found: float | str = f"not done in {timeout_s / 60:g} minutes"
+    elif process.returncode:
+        found = f"killed ({process.returncode})"
+    else:
+        found = json.loads(output)[0]
+        assert count_rows(copy) == num_rows
+    shutil.rmtree(copy)
+    return found
+
+
+def shown(result: float | str) -> str:
+    return result if isinstance(result, str) else f"{result:,.1f} s"
+
+
+if __name__ == "__main__":
+    main()

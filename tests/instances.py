@@ -1,0 +1,33 @@
+"""Instances of Dagster for tests: each its own, on SQLite as a user's is by default."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import dagster as dg
+
+
+@contextmanager
+def new_instance() -> Iterator[dg.DagsterInstance]:
+    """An instance that nobody has used; its tables are copied, since to make them takes long."""
+    with TemporaryDirectory(prefix="dagster-") as folder:
+        home = Path(folder) / "home"
+        shutil.copytree(_unused_home().name, home)
+        with dg.instance_for_test(temp_dir=str(home)) as instance:
+            yield instance
+
+
+@cache
+def _unused_home() -> TemporaryDirectory[str]:
+    folder = TemporaryDirectory(prefix="dagster-")
+    with dg.instance_for_test(temp_dir=folder.name) as instance:
+        # Each makes the tables that it reads.
+        instance.get_runs(limit=1)
+        instance.fetch_materializations(dg.AssetKey("none"), limit=1)
+        instance.all_instigator_state()
+    return folder
