@@ -124,6 +124,23 @@ def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) 
     return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW)
 
 
+def read_parted(
+    spark: SparkSession, snapshot: Snapshot, add: AddFile, num_rows: int, num_parts: int
+) -> DataFrame:
+    """The rows of `read_kept` of one file, in partitions that follow each other in it.
+
+    Args:
+        num_rows: How many the file has, deleted ones included.
+        num_parts: How many partitions, of about as many rows.
+    """
+    rows = _read_with_places(spark, snapshot, [add])
+    part = sf.floor(named_column(ROW) * num_parts / sf.lit(max(1, num_rows))).cast("int")
+    together = rows.withColumn(NUMBER.name, part).repartitionById(
+        num_parts, named_column(NUMBER.name)
+    )
+    return together.sortWithinPartitions(named_column(ROW)).drop(NUMBER.name, ROW)
+
+
 def read_numbered(
     spark: SparkSession,
     snapshot: Snapshot,

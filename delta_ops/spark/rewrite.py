@@ -7,17 +7,21 @@ order are sorted along its curve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.curve_order import CurveUnavailableError, sort_along
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
-from delta_ops.spark.read import read_kept
+from delta_ops.spark.read import read_kept, read_parted
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session import overriding
 from delta_ops.transaction import RewriteGroup, Staged
@@ -48,10 +52,10 @@ def rewrite(spark: SparkSession) -> Rewriter:
         total = sum(add.size for add in group.files)
         task_bytes = min(group.target_size_bytes, _LARGEST_TASK_BYTES)
         with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
-            rows = read_kept(spark, snapshot, group.files)
             num_files = max(1, round(total / group.target_size_bytes))
+            rows = read_kept(spark, snapshot, group.files)
             if group.order is None:
-                rows = rows.coalesce(num_files)
+                rows = _in_files(spark, rows, snapshot, group.files, num_files)
             else:
                 rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
             written = rewrite_rows(
@@ -76,6 +80,21 @@ def rewrite(spark: SparkSession) -> Rewriter:
         )
 
     return rewrite_group
+
+
+def _in_files(
+    spark: SparkSession,
+    rows: DataFrame,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    num_files: int,
+) -> DataFrame:
+    """The rows in as many partitions, in their order."""
+    known = parse_stats(files[0].stats)
+    if len(files) > 1 or num_files == 1 or known is None or not known.num_records:
+        return rows.coalesce(num_files)
+    # Spark reads a row group by one task, and some files have only one.
+    return read_parted(spark, snapshot, files[0], known.num_records, num_files)
 
 
 def _sort(

@@ -124,6 +124,54 @@ def test_rows_that_are_wanted_apart_share_no_file_with_others(
     assert sum(count for _, count in counts) == 20 * len(VALUES[kind])
 
 
+@pytest.mark.parametrize("has_vectors", [False, True])
+def test_a_large_file_is_cut_and_its_rows_keep_their_order_and_ids(
+    spark: SparkSession, tmp_path: Path, has_vectors: bool
+) -> None:
+    numbers = np.random.default_rng(1).permutation(20_000)
+    settings = {
+        "delta.enableRowTracking": "true",
+        "delta.enableDeletionVectors": str(has_vectors).lower(),
+    }
+    da.write(tmp_path, pa.table({"v": numbers, "w": numbers * 3}), configuration=settings)
+    log = DeltaLog(tmp_path)
+    if has_vectors:
+        da.delete(log, col("v") < 2_000)
+    before, size = ids_of(log), log.snapshot().size_bytes
+    result = optimize(
+        log, engine=ds.rewrite(spark), target_size=size // 4, max_size=size // 2, min_size=1
+    )
+    assert (result.files_removed, result.files_added) == (1, 4)
+    assert ids_of(log) == before
+    in_files = [each["v"] for each in files_in_order(log)]
+    assert [v for values in in_files for v in values] == [
+        n for n in numbers.tolist() if n in before
+    ]
+
+
+def files_in_order(log: DeltaLog) -> list[dict[str, list[int]]]:
+    """The rows of each file, by the id of its first row."""
+    snapshot = log.snapshot()
+    tables = [
+        pa.Table.from_batches(read_kept(snapshot, [add])).to_pydict()
+        for add in snapshot.add_files()
+    ]
+    return sorted(tables, key=lambda rows: rows[id_column(log)][0])
+
+
+def ids_of(log: DeltaLog) -> dict[int, int]:
+    name = id_column(log)
+    return {
+        v: row_id
+        for rows in files_in_order(log)
+        for v, row_id in zip(rows["v"], rows[name], strict=True)
+    }
+
+
+def id_column(log: DeltaLog) -> str:
+    return log.snapshot().metadata.configuration["delta.rowTracking.materializedRowIdColumnName"]
+
+
 def shown(log: DeltaLog) -> list[str]:
     """The rows as texts, in which NaN equals NaN."""
     return sorted(map(repr, rows(da.to_table(log))))
