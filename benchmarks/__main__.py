@@ -17,6 +17,7 @@ BENCHMARKS = (
     "spark_appends_s3",
     "spark_beside_delta",
     "spark_dml_beside_delta",
+    "spark_layout_beside_delta",
     "spark_streams_beside_delta",
     "spark_vectors",
     "open_table",
