@@ -49,7 +49,7 @@ def main() -> None:
             )
             rate = "" if isinstance(ours, str) else f"{num_rows / ours:,.0f}"
             print(
-                f"| {num_rows:,} | {megabytes:,} | {shown(ours)} | {rate} | {shown(peer)} |",
+                f"| {num_rows:,} | {megabytes:,} | {text_of(ours)} | {rate} | {text_of(peer)} |",
                 flush=True,
             )
 
@@ -87,7 +87,7 @@ def run(
     return found
 
 
-def shown(result: float | str) -> str:
+def text_of(result: float | str) -> str:
     return result if isinstance(result, str) else f"{result:,.1f} s"
 
 

@@ -55,7 +55,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
             num_files = max(1, round(total / group.target_size_bytes))
             rows = read_kept(spark, snapshot, group.files)
             if group.order is None:
-                rows = _in_files(spark, rows, snapshot, group.files, num_files)
+                rows = _coalesce(spark, rows, snapshot, group.files, num_files)
             else:
                 rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
             written = rewrite_rows(
@@ -82,7 +82,7 @@ def rewrite(spark: SparkSession) -> Rewriter:
     return rewrite_group
 
 
-def _in_files(
+def _coalesce(
     spark: SparkSession,
     rows: DataFrame,
     snapshot: Snapshot,
