@@ -50,7 +50,7 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
         return writer.write(groups, partition_values, data_change=False)
 
     names = file_schema.names
-    # Who has less memory than usual pays for it with time, a sixth of that of a compaction.
+    # Who has less memory than usual pays for it with time: pages are asked for again and again.
     with giving_memory_back() if memory_bytes < MEMORY_BYTES else nullcontext():
         adds, num_rows = (
             _write_neighbours(snapshot, group, write_file, names, memory_bytes)

@@ -207,3 +207,5 @@ def test_a_run_of_an_asset_and_of_what_follows_it_starts_no_other(
         cursor = result.cursor
         asked.append(result.total_requested)
     assert asked == [0, 0, 1, 0]
+    job.execute_in_process(instance=instance)  # as a schedule does, of no named assets
+    assert evaluate(defs, instance, cursor).total_requested == 1

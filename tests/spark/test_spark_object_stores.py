@@ -540,7 +540,6 @@ from delta_ops.errors import MissingDependencyError
 from delta_ops.spark import places, stores
 from delta_ops.storage import open_storage
 from delta_ops.storage.hadoop_options import hadoop_store
-from tests.instances import new_instance
 
 spark = (
     SparkSession.builder.master("local[1]")

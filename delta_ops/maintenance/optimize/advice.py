@@ -68,11 +68,7 @@ class LayoutAdvice:
     """Each column by itself, and the best of several together; best first."""
 
 
-def advise(
-    log: TableOrPlace,
-    *,
-    target_size: int | None = None,
-) -> LayoutAdvice:
+def advise(log: TableOrPlace) -> LayoutAdvice:
     """Say by which columns the table should be laid out, and what share of files that would spare.
 
     Reads are recorded where the table's property `delta_ops.recordReads` is true. Nothing is
@@ -80,7 +76,6 @@ def advise(
 
     Args:
         log: The table, by its handle, its path or URI.
-        target_size: As for `optimize`.
 
     Raises:
         InvalidRequestError: No read is recorded that could say anything.
@@ -99,7 +94,7 @@ def advise(
         raise InvalidRequestError(_nothing_recorded(snapshot, len(recorded)))
     paths = _frequent_columns(reads, axes)
     files = own_files(snapshot)
-    samples = sample_partitions(snapshot, files, paths, target_size_bytes(snapshot, target_size))
+    samples = sample_partitions(snapshot, files, paths, target_size_bytes(snapshot, None))
     schema = project(snapshot.schema, sorted({path[0] for path in paths}))
 
     def share_skipped_by(columns: tuple[ColumnPath, ...]) -> float:
