@@ -27,13 +27,16 @@ import numpy as np
 import pyarrow as pa
 
 import delta_ops.arrow as da
+from benchmarks.open_table import WITHOUT_PANDAS
 from delta_ops import DeltaLog, begin, col
 from delta_ops.protocol.predicate import Predicate
 
 COLUMNS = ("item", "customer")
 VALUES = 1_000_000
-CHILD = """
-import sys, time, json
+CHILD = (
+    WITHOUT_PANDAS
+    + """
+import time, json
 path, columns, target = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])
 {imports}
 started = time.perf_counter()
@@ -43,6 +46,7 @@ with open("/proc/self/status") as status:
     peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
 print(json.dumps([took, int(peak) // 1024]))
 """
+)
 OURS = "from delta_ops.maintenance import optimize"
 PEER = "from deltalake import DeltaTable"
 WORK = {

@@ -25,7 +25,7 @@ from pyarrow._acero import Declaration, ProjectNodeOptions, TableSourceNodeOptio
 from pyarrow._parquet import ParquetReader
 from pyroaring import BitMap64
 
-from delta_ops.arrow.dictionary_pages import decoded_bytes
+from delta_ops.arrow.dictionary_pages import decoded_bytes, repeated_texts
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.legacy_days import LegacyCalendarError
 from delta_ops.arrow.nesting import convert_in_pieces
@@ -74,6 +74,13 @@ class RowIds:
     commit_version: int
 
 
+class Numbered(NamedTuple):
+    """Rows by their numbers in the file, but those of a vector."""
+
+    rows: BitMap64
+    deleted: DeletionVector | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
     """A data file, and what the log says of its rows."""
@@ -84,7 +91,7 @@ class StoredFile:
     """Bytes."""
     values: Mapping[str, pa.Scalar]
     """Values of columns that are the same in all its rows, by name."""
-    rows: Deleted | Difference | None = None
+    rows: Deleted | Difference | Numbered | None = None
     """Which of them are wanted; None: all."""
     row_ids: RowIds | None = None
     """The ids of its rows; None where nobody asks for them."""
@@ -166,7 +173,9 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
             asked = _leaves_to_ask(file.metadata, leaves)
             validate_chunks(file.metadata, source.size(), asked, _all_groups(file.metadata))
             groups = _row_groups(scan, file.metadata)
-            yield from _rows_of_groups(file, source, leaves, asked, groups, use_threads)
+            texts = repeated_texts(file.metadata, leaves, groups)
+            rows = open_parquet(source, file.metadata, texts) if texts else file
+            yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads)
         return
     # Without a time: a cache for what the log is read by is none for the rows.
     info = FileInfo(path, stored.size or storage.stat(path).size, modified_ms=0)
@@ -175,9 +184,10 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
     asked = _leaves_to_ask(footer.metadata, leaves)
     groups = _row_groups(scan, footer.metadata)
+    texts = repeated_texts(footer.metadata, leaves, groups)
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))
-        with closing(open_parquet(source, footer.metadata)) as file:
+        with closing(open_parquet(source, footer.metadata, texts)) as file:
             yield from _rows_of_groups(file, source, leaves, asked, window.row_groups, use_threads)
 
 
@@ -303,6 +313,8 @@ def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | 
         case Difference(vector, other):
             rows = load(vector)
             return partial(chosen_rows, rows - load(other) if other else rows)
+        case Numbered(rows, vector):
+            return partial(chosen_rows, rows - load(vector) if vector else rows)
     return None
 
 

@@ -11,14 +11,14 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.dictionary_choice import choose_dictionaries
+from delta_ops.arrow.dictionary_choice import MANY_ROWS, choose_dictionaries
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
 from delta_ops.arrow.stored_names import rename_stored, stored_schema
@@ -45,6 +45,8 @@ _QUICK_COLUMN_BYTES = 1024
 _ENCODER_ERRORS = (pa.ArrowException, OSError)
 _ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
+_ALIKE_FILES = 8
+"""Files of one write for which a sample of rows is taken once."""
 _LONG_BYTES = 16 * 1024 * 1024
 """Row groups from here on are encoded while the next one is read."""
 _TINY_ROWS = 16
@@ -82,6 +84,8 @@ class DataFileWriter:
         # Rows come without the partition columns, which files of some tables have all the same.
         self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
+        self._large_files = count()
+        self._dictionaries: list[int] | None = None
 
     def write(
         self,
@@ -113,7 +117,7 @@ class DataFileWriter:
             raise _encoding_error(error, self._storage.uri) from error
         num_bytes = first[0].nbytes if first else 0
         codec = self._codec_of(num_bytes)
-        dictionaries = choose_dictionaries(first[0]) if first else True
+        dictionaries = self._choose_dictionaries(first[0]) if first else True
 
         def write(sink: IO[bytes]) -> None:
             checked = self._validate_tables(chain(_give_up(first), remaining))
@@ -224,6 +228,15 @@ class DataFileWriter:
         if not self._definition.is_mapped:
             return paths
         return {physical_path(path, self._definition.schema) for path in paths}
+
+    def _choose_dictionaries(self, rows: pa.Table) -> bool | list[int]:
+        """The choice for a file, looked at anew for some only: a table's files are much alike."""
+        if self._is_nested or len(rows) < MANY_ROWS:
+            return True
+        number = next(self._large_files)
+        if number % _ALIKE_FILES == 0 or self._dictionaries is None:
+            self._dictionaries = choose_dictionaries(rows)
+        return self._dictionaries
 
     def _dictionary_columns(self, dictionaries: bool | list[int]) -> bool | list[str]:
         """The columns as files call them; those of one value, which come last, are among them."""

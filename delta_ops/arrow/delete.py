@@ -15,6 +15,7 @@ from delta_ops.arrow.changed_files import Rewriter, tell_rows, write_again
 from delta_ops.arrow.conditions import Condition, condition_of
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.matching import find_rows, find_touched
+from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.scan import plan_reading_kept, read_files
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
@@ -77,6 +78,7 @@ def delete(
     return commit_change(transaction, change, partial(_delete, snapshot, condition), discard)
 
 
+@sparing_memory()
 def _delete(snapshot: Snapshot, condition: Condition, changed: Changed) -> dict[str, int]:
     transaction = changed.transaction
     transaction.read_to_change(condition.implied)

@@ -10,20 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _SAMPLE_ROWS = 4096
-_MANY_ROWS = 8 * _SAMPLE_ROWS
+MANY_ROWS = 8 * _SAMPLE_ROWS
 """With fewer rows a dictionary takes little time, and a sample would tell little."""
 _MOST_REPEATED = 0.95
 """Share of values in a sample that differ, from which on a dictionary does not pay."""
 
 
-def choose_dictionaries(rows: pa.Table) -> bool | list[int]:
-    """The columns to write with a dictionary, by their places; True: all.
+def choose_dictionaries(rows: pa.Table) -> list[int]:
+    """The columns to write with a dictionary, by their places.
 
     Args:
-        rows: The first of a file.
+        rows: The first of a file, many; no column is nested.
     """
-    if len(rows) < _MANY_ROWS or any(pa.types.is_nested(each.type) for each in rows.schema):
-        return True
     places = pc.multiply(pa.arange(0, _SAMPLE_ROWS), len(rows) // _SAMPLE_ROWS)
     # Of sorted rows, those that are far apart differ, and neighbours repeat.
     samples = rows.take(places), rows.slice(0, _SAMPLE_ROWS)

@@ -13,6 +13,7 @@ from delta_ops.arrow.change_files import mark_files
 from delta_ops.arrow.changed_files import Rewriter, go_through, tell_rows, write_again
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.matching import number_rows
+from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.merge_clauses import PlannedClause
 from delta_ops.arrow.merge_matching import FileMatches, match_file
 from delta_ops.arrow.merge_planning import MergePlan, plan_merge
@@ -51,6 +52,7 @@ class ArrowMerge:
         """See `MergeEngine`."""
         return discard
 
+    @sparing_memory()
     def execute(
         self,
         request: MergeRequest,

@@ -36,7 +36,8 @@ class MergeKeys:
     pads: Sequence[Callable[[Any], Any]]
     """Makes of stored keys what readers see, which is longer for CHAR."""
     table: pa.Table
-    """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`."""
+    """Keys of the source, `key0` and so on, with the numbers of their rows as `source_row`; in the
+    order of `key0`, nulls last."""
     covering: Predicate
     """True of every row of the target that can meet one of the source."""
 
@@ -52,9 +53,9 @@ class MergeKeys:
             return self.table  # NaN equals NaN, and has no place among the others
         bounds = pc.min_max(values)
         first = self.table["key0"]
-        lowest, highest = bounds["min"], bounds["max"]
-        is_near = pc.and_(pc.greater_equal(first, lowest), pc.less_equal(first, highest))
-        return self.table.filter(is_near)
+        start = pc.sum(pc.less(first, bounds["min"])).as_py() or 0
+        end = pc.sum(pc.less_equal(first, bounds["max"])).as_py() or 0
+        return self.table.slice(start, end - start)
 
 
 def load_keys(
@@ -94,9 +95,8 @@ def load_keys(
         covering = covering & implied_predicate(condition, columns.target)
     names = [*(f"key{i}" for i in range(len(values))), "source_row"]
     normalized = [*map(normalize_key, values), pa.arange(0, len(source))]
-    return MergeKeys(
-        paths=paths, pads=pads, table=pa.table(normalized, names=names), covering=covering
-    )
+    rows_by_key = pa.table(normalized, names=names).sort_by("key0")
+    return MergeKeys(paths=paths, pads=pads, table=rows_by_key, covering=covering)
 
 
 def _conjuncts(condition: Node | None) -> Sequence[Node]:

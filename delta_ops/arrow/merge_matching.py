@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 # See `data_file_read`.
 from pyarrow._acero import Declaration, HashJoinNodeOptions, TableSourceNodeOptions
@@ -158,17 +160,50 @@ def _join(matching: Matching, group: pa.Table) -> _Pairs:
         normalize_key(pad(_target_values(group, path)))
         for path, pad in zip(matching.keys.paths, matching.keys.pads, strict=True)
     ]
+    near = matching.keys.near(keys[0])
+    if len(keys) == 1 and _is_number(keys[0].type) and not keys[0].null_count:
+        return _join_numbers(keys[0], near)
     left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
     join = HashJoinNodeOptions("inner", names, names, ["row"], ["source_row"])
-    inputs = [
-        Declaration("table_source", TableSourceNodeOptions(each))
-        for each in (left, matching.keys.near(keys[0]))
-    ]
+    inputs = [Declaration("table_source", TableSourceNodeOptions(each)) for each in (left, near)]
     # Here and now: files are matched beside each other.
     joined = Declaration("hashjoin", join, inputs).to_table(use_threads=False)
     rows, source_rows = (join_chunks(joined[name]) for name in ("row", "source_row"))
     order = pc.sort_indices(rows)
     return _Pairs(rows.take(order), source_rows.take(order))
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    """Whether values are told apart, and put in order, by whole numbers."""
+    kinds = (pt.is_integer, pt.is_date, pt.is_timestamp)
+    return any(is_kind(data_type) for is_kind in kinds)
+
+
+def _join_numbers(values: pa.Array, near: pa.Table) -> _Pairs:
+    """The pairs as `_join` gives them; a search takes a quarter of the time of a hash table.
+
+    Args:
+        values: Keys of the target, none of them null.
+        near: Keys of the source in their order, none of them null, with the numbers of their rows.
+    """
+    wanted, keys = _numbers(values), _numbers(join_chunks(near["key0"]))
+    source_rows = _numbers(join_chunks(near["source_row"]))
+    starts = np.searchsorted(keys, wanted)
+    rows = np.flatnonzero(np.append(keys, 0)[starts] == wanted) if len(keys) else starts[:0]
+    rows = rows[starts[rows] < len(keys)]
+    starts, ends = starts[rows], np.searchsorted(keys, wanted[rows], "right")
+    counts = ends - starts
+    if len(rows) != counts.sum():  # keys stand several times in the source
+        firsts = np.repeat(starts - np.append(0, counts[:-1].cumsum()), counts)
+        rows, starts = np.repeat(rows, counts), firsts + np.arange(counts.sum())
+    return _Pairs(pa.array(rows), pa.array(source_rows[starts]))
+
+
+_OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
+
+def _numbers(values: pa.Array) -> Any:
+    return values.view(_OF_WIDTH[values.type.bit_width]).to_numpy()
 
 
 def _target_values(group: pa.Table, path: ColumnPath) -> Any:

@@ -16,6 +16,7 @@ from typing import Literal
 import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
+from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.partitioning import split, validate_no_nan
 from delta_ops.arrow.row_checks import validate_rows
 from delta_ops.arrow.written_files import WrittenFiles, all_or_none
@@ -52,6 +53,7 @@ def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
     return transaction.definition
 
 
+@sparing_memory()
 def write_rows(
     transaction: Transaction, batches: Iterable[pa.RecordBatch], rows: Rows = "new"
 ) -> tuple[AddFile, ...]:

@@ -30,6 +30,7 @@ _LOCAL_READ_FILES = 8
 """Files that one thread reads in turn: to hand over a file costs as much as to read it."""
 _LOCAL_READ_BYTES = 1 << 19
 """Size of these files together."""
+_GATHERED_ROWS = 1 << 13
 
 
 def read_all(
@@ -56,6 +57,25 @@ def read_all(
         run_ahead(calls, ahead_bytes, _LOCAL_READS if is_local else MAX_CONCURRENCY)
     ) as read:
         yield from chain.from_iterable(read)
+
+
+def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Neighbours together, where a few rows of each file are left; without those of no row.
+
+    What is done for a batch would take longer than for its rows.
+    """
+    pending: list[pa.RecordBatch] = []
+    num_rows = num_bytes = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        pending.append(batch)
+        num_rows, num_bytes = num_rows + len(batch), num_bytes + batch.nbytes
+        if num_rows >= _GATHERED_ROWS or num_bytes >= _SMALL_BYTES:
+            yield pa.concat_batches(pending)
+            pending, num_rows, num_bytes = [], 0, 0
+    if pending:
+        yield pa.concat_batches(pending)
 
 
 def _groups(

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
+from delta_ops.arrow.memory_pools import giving_memory_back, sparing_memory
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
-from delta_ops.arrow.parquet_file import giving_memory_back
 from delta_ops.arrow.scan import num_live_rows, read_kept
 from delta_ops.arrow.written_files import all_or_none
 from delta_ops.log import Snapshot
@@ -51,7 +51,8 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
 
     names = file_schema.names
     # Who has less memory than usual pays for it with time: pages are asked for again and again.
-    with giving_memory_back() if memory_bytes < MEMORY_BYTES else nullcontext():
+    is_short = memory_bytes < MEMORY_BYTES
+    with sparing_memory(), giving_memory_back() if is_short else nullcontext():
         adds, num_rows = (
             _write_neighbours(snapshot, group, write_file, names, memory_bytes)
             if group.order is None

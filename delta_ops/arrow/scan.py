@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
-from delta_ops.arrow.data_file_read import FileScan, RowIds, StoredFile, num_rows
+from delta_ops.arrow.data_file_read import FileScan, Numbered, RowIds, StoredFile, num_rows
 from delta_ops.arrow.file_columns import FileColumns
 from delta_ops.arrow.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.projection import drop_columns, plan_selection, project, unite
@@ -188,6 +190,27 @@ def read_kept(
     return plan_reading_kept(snapshot, columns, predicate, ahead_bytes)(files)
 
 
+def read_numbered(
+    snapshot: Snapshot, files: Iterable[tuple[AddFile, BitMap64 | None]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of these numbers with all that `read_kept` gives of a row.
+
+    Args:
+        files: Numbers count from 0 in the order of a file, and may name deleted rows too; None: all
+            rows that are live.
+    """
+    stored = tracked_definition(snapshot.definition, snapshot.uri)
+    validate(stored, "read", table=snapshot.uri)
+    read = _plan_scan(snapshot, stored.schema, None, "UTC", stored)
+
+    def choose_rows(add: AddFile, rows: BitMap64 | None) -> StoredFile:
+        file = read.stored_file(add)
+        return file if rows is None else replace(file, rows=Numbered(rows, add.deletion_vector))
+
+    chosen = ((read.scan, choose_rows(add, rows)) for add, rows in files)
+    return map(read.select, read_all(snapshot.storage, chosen))
+
+
 def plan_reading(
     snapshot: Snapshot,
     columns: Sequence[str],
@@ -242,6 +265,30 @@ def _plan_batches(
     definition: TableDefinition,
     ahead_bytes: int = AHEAD_BYTES,
 ) -> ReadFiles:
+    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, definition)
+
+    def read(files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
+        stored = ((planned.scan, planned.stored_file(add)) for add in files)
+        return map(planned.select, read_all(snapshot.storage, stored, ahead_bytes))
+
+    return read
+
+
+class _PlannedScan(NamedTuple):
+    scan: FileScan
+    stored_file: Callable[[AddFile], StoredFile]
+    """All live rows of a file."""
+    select: Callable[[pa.RecordBatch], pa.RecordBatch]
+    """Leaves the columns that are wanted of those that are read."""
+
+
+def _plan_scan(
+    snapshot: Snapshot,
+    wanted: StructType,
+    predicate: Predicate | None,
+    partition_time_zone: str,
+    definition: TableDefinition,
+) -> _PlannedScan:
     schema, condition = plan_condition(definition.schema, wanted, predicate)
     mode = definition.mapping_mode
     partitioning = plan_partitioning(schema, definition, partition_time_zone)
@@ -256,13 +303,12 @@ def _plan_batches(
     tracked = row_columns(definition, snapshot.uri)
     if tracked is not None and tracked.row_id not in schema.fields_by_lower_name:
         tracked = None
+
+    def stored_file(add: AddFile) -> StoredFile:
+        return _stored_file(add, partitioning, snapshot.uri, tracked)
+
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
-
-    def read(files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
-        stored = ((scan, _stored_file(add, partitioning, snapshot.uri, tracked)) for add in files)
-        return map(select, read_all(snapshot.storage, stored, ahead_bytes))
-
-    return read
+    return _PlannedScan(scan, stored_file, select)
 
 
 def plan_condition(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,9 +19,11 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.expressions import rows_of_batch
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.matching import find_rows, find_touched
+from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.new_files import write_rows
+from delta_ops.arrow.reading import gather
 from delta_ops.arrow.row_checks import Checks, plan_checks
-from delta_ops.arrow.scan import plan_reading_kept, read_files, read_kept
+from delta_ops.arrow.scan import plan_reading_kept, read_files, read_numbered
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -33,6 +36,7 @@ from delta_ops.transaction.changeable import validate_assigned
 from delta_ops.transaction.row_changes import (
     Changed,
     RowChange,
+    Touched,
     commit_change,
     num_live_rows,
     open_for_change,
@@ -117,6 +121,7 @@ def update(
     return commit_change(transaction, change, partial(_update, snapshot, planned), discard)
 
 
+@sparing_memory()
 def _update(snapshot: Snapshot, planned: _Update, changed: Changed) -> dict[str, int]:
     transaction = changed.transaction
     transaction.read_to_change(planned.condition.implied)
@@ -143,7 +148,7 @@ def _update_by_vectors(snapshot: Snapshot, planned: _Update, changed: Changed) -
     transaction = changed.transaction
     touched = find_rows(snapshot, planned.condition)
     files = touched.files
-    adds = write_rows(transaction, _new_rows(snapshot, planned, files), "kept")
+    adds = write_rows(transaction, _new_rows(snapshot, planned, touched), "kept")
     changed.add(adds, planned.checks)
     changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)
@@ -168,17 +173,13 @@ def _images(snapshot: Snapshot, planned: _Update, file: AddFile) -> Iterator[pa.
             yield mark_rows(after, "update_postimage")
 
 
-def _new_rows(
-    snapshot: Snapshot, planned: _Update, files: Sequence[AddFile]
-) -> Iterator[pa.RecordBatch]:
+def _new_rows(snapshot: Snapshot, planned: _Update, touched: Touched) -> Iterator[pa.RecordBatch]:
     """The rows that match, with their new values."""
-    condition = planned.condition
-    # A predicate is asked by the threads that read.
-    predicate = condition.implied if condition.is_implied else None
-    for batch in read_kept(snapshot, files, predicate=predicate):
-        matching = batch if predicate is not None else batch.filter(condition.mask(batch))
-        if len(matching):
-            yield _update_batch(planned, matching, pa.repeat(True, len(matching)))
+    whole = ((file, None) for file in touched.matched)
+    # Deleted rows among those that are gone are left out by who reads.
+    some = ((each.file, each.gone) for each in touched.mixed)
+    for batch in gather(read_numbered(snapshot, chain(whole, some))):
+        yield _update_batch(planned, batch, pa.repeat(True, len(batch)))
 
 
 def _changed_rows(

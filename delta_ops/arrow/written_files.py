@@ -59,7 +59,11 @@ class WrittenFiles:
         discard(self._storage, adds)
 
     def write_all(
-        self, writes: Iterable[tuple[int, Callable[[], R]]], max_bytes: int, max_calls: int
+        self,
+        writes: Iterable[tuple[int, Callable[[], R]]],
+        max_bytes: int,
+        max_calls: int,
+        on_written: Callable[[R], object] | None = None,
     ) -> list[R]:
         """What the writes return, in their order; of several failures the first to happen.
 
@@ -68,10 +72,16 @@ class WrittenFiles:
                 threads, and none any more after a failure.
             max_bytes: Bound of what is held at once; see `run_ahead`.
             max_calls: How many are under way at once, two at least.
+            on_written: Told of what each returns, in their order, until one has failed.
         """
         calls = ((num_bytes, partial(self._attempt, write)) for num_bytes, write in writes)
         with closing(run_ahead(calls, max_bytes, max_calls)) as results:
-            returned = [each[0] for each in results if each is not None]
+            returned = []
+            for each in results:
+                if each is not None:
+                    returned.append(each[0])
+                    if on_written is not None and not self.is_over:
+                        on_written(each[0])
         if self._failures:
             raise self._failures[0]
         return returned

@@ -7,6 +7,7 @@ import importlib
 import json
 import random
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -319,6 +320,51 @@ def test_an_engine_that_fails_leaves_nothing_behind(
 
     with pytest.raises(error):
         optimize(table.log, target_size=SMALL, engine=engine)
+    assert table.files() == before
+
+
+def in_four_partitions(root: Path) -> Table:
+    """Two files in each."""
+    table = Table(root)
+    for part in range(8):
+        table.write([part], str(part % 4), partition_by=["p"])
+    return table
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_of_groups_written_beside_each_other_none_stays_if_one_fails(
+    tmp_path: Path, number: int
+) -> None:
+    table = in_four_partitions(tmp_path / "t")
+    (lost, *_) = table.log.snapshot().add_files(col("p") == str(number))
+    (table.root / lost.path).unlink()
+    before = table.files()
+    with pytest.raises(DataFileError, match="is gone"):
+        optimize(table.log)
+    assert table.files() == before
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_an_interrupt_while_groups_are_written_beside_each_other(
+    tmp_path: Path, number: int
+) -> None:
+    table = in_four_partitions(tmp_path / "t")
+    before = table.files()
+    done: list[int] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Progress):
+            done.append(event.done)
+            if event.done == number:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        optimize(table.log, on_event=listen)
+    assert done == list(range(1, number + 1))
+    # A file that is finished late is deleted by the thread that wrote it.
+    end = time.monotonic() + 60
+    while table.files() != before and time.monotonic() < end:
+        time.sleep(0.01)
     assert table.files() == before
 
 

@@ -8,13 +8,18 @@ Every round leaves fewer files, so it ends; what an engine cannot make into fewe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.data_file_write import discard
+from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES
+from delta_ops.arrow.rewrite import rewrite
+from delta_ops.arrow.written_files import all_or_none
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
@@ -26,6 +31,12 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.rewrite_group import Rewriter
 from delta_ops.transaction.write_rules import num_rows
+
+_AT_ONCE = max(2, os.cpu_count() or 1)
+_HELD_BYTES = MEMORY_BYTES // 3
+"""Rows that one thread holds, about, however large its group is."""
+_DECODED = 4
+"""How many times larger rows are in memory than in files, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +87,16 @@ class Rewriting:
             DataFileError: A file does not hold the rows that the log says, or cannot be read.
         """
         loose = {add.path: add for add in files}
+
+        def note(group: RewriteGroup, staged: Staged) -> None:
+            for add in group.files:
+                loose.pop(add.path, None)
+            loose.update((add.path, add) for add in self._note(group, staged))
+
         done = 0
         while plan.has_work:
-            total = done + len(plan.groups)
-            for group in plan.groups:
-                for add in group.files:
-                    loose.pop(add.path, None)
-                loose.update((add.path, add) for add in self._execute(group))
-                done += 1
-                self._tell(done, total)
+            self._rewrite_all(plan.groups, note, done)
+            done += len(plan.groups)
             plan = plan_optimize(
                 loose.values(),
                 target_size_bytes=plan.target_size_bytes,
@@ -98,13 +110,14 @@ class Rewriting:
         Raises:
             DataFileError: A file does not hold the rows that the log says, or cannot be read.
         """
-        for done, group in enumerate(plan.groups, 1):
-            staged = self._rewrite(group)
+
+        def note(group: RewriteGroup, staged: Staged) -> None:
             if group.order is not None:
                 adds = mark_cube(staged.adds, group.order, is_clustered=is_clustered)
                 staged = replace(staged, adds=adds)
             self._final.append(Rewrite(inputs=group.files, staged=staged))
-            self._tell(done, len(plan.groups))
+
+        self._rewrite_all(plan.groups, note)
 
     def keep_what_lives(self, new: Snapshot) -> bool:
         """Give up the groups of which somebody removed a file; whether the others can be committed.
@@ -130,42 +143,82 @@ class Rewriting:
         """Delete what was written, which no version names or can come to name."""
         discard(self._transaction.log.storage, self.outputs)
 
-    def _execute(self, group: RewriteGroup) -> Sequence[AddFile]:
-        """Rewrite one group; the files to plan with in the next round."""
-        earlier = [self._drafts[add.path] for add in group.files if add.path in self._drafts]
+    def _rewrite_all(
+        self,
+        groups: Sequence[RewriteGroup],
+        note: Callable[[RewriteGroup, Staged], None],
+        done: int = 0,
+    ) -> None:
+        """Rewrite groups that share no file; each is noted in its turn.
+
+        Args:
+            done: Groups of earlier rounds, for who looks on.
+        """
+        total = done + len(groups)
+
+        def take(written: tuple[int, Staged]) -> None:
+            number, staged = written
+            note(groups[number], staged)
+            self._tell(done + number + 1, total)
+
+        if not self._goes_beside(groups):
+            for number, group in enumerate(groups):
+                take((number, self._rewrite(self._replace_drafts(group))))
+            return
+        with all_or_none(self._snapshot.storage) as files:
+
+            def write(number: int) -> tuple[int, Staged]:
+                staged = self._rewrite(self._replace_drafts(groups[number]))
+                files.keep(staged.adds)
+                return number, staged
+
+            writes = (
+                (min(group.size_bytes * _DECODED, _HELD_BYTES), partial(write, number))
+                for number, group in enumerate(groups)
+            )
+            files.write_all(writes, MEMORY_BYTES, _AT_ONCE, take)
+
+    def _goes_beside(self, groups: Sequence[RewriteGroup]) -> bool:
+        """Whether groups are written beside each other.
+
+        Each has a thread for itself then, which neither waits for another nor hands rows over. To
+        put rows in order takes all the memory there is, and Spark or another engine its own ways.
+        """
+        is_plain = all(group.order is None for group in groups)
+        return self._engine is rewrite and len(groups) > 1 and is_plain
+
+    def _replace_drafts(self, group: RewriteGroup) -> RewriteGroup:
+        """The group with live files in the place of drafts."""
+        if not any(add.path in self._drafts for add in group.files):
+            return group
         inputs = tuple(
             live
             for add in group.files
             for live in (self._drafts[add.path].inputs if add.path in self._drafts else (add,))
         )
-        if len(group.files) == 1:
-            self._split(group)
-            return ()
         # The plan goes by the sizes of drafts; by those of the inputs, one file would be too small.
         target = max(group.target_size_bytes, sum(add.size for add in inputs))
-        staged = self._rewrite(RewriteGroup(files=inputs, target_size_bytes=target))
+        return RewriteGroup(files=inputs, target_size_bytes=target)
+
+    def _note(self, group: RewriteGroup, staged: Staged) -> Sequence[AddFile]:
+        """Keep what came of a group, if it is of use; the files to plan with in the next round."""
         adds = staged.adds
-        if len(adds) >= len(group.files):
+        # A single file was to be cut: what an engine cannot cut stays.
+        is_useful = len(adds) > 1 if len(group.files) == 1 else len(adds) < len(group.files)
+        if not is_useful:
             discard(self._transaction.log.storage, adds)
             return ()
-        rewrite = Rewrite(inputs=inputs, staged=staged)
+        earlier = [self._drafts[add.path] for add in group.files if add.path in self._drafts]
+        made = Rewrite(inputs=self._replace_drafts(group).files, staged=staged)
         # Noted before what it replaces is deleted: an interrupt in between must not lose it.
         if len(adds) == 1:
-            self._drafts[adds[0].path] = rewrite
+            self._drafts[adds[0].path] = made
         else:
-            self._final.append(rewrite)
+            self._final.append(made)
         for each in earlier:
             discard(self._transaction.log.storage, each.staged.adds)
             del self._drafts[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
-
-    def _split(self, group: RewriteGroup) -> None:
-        """Cut a file; what an engine cannot cut stays."""
-        staged = self._rewrite(group)
-        if len(staged.adds) < 2:
-            discard(self._transaction.log.storage, staged.adds)
-        else:
-            self._final.append(Rewrite(inputs=group.files, staged=staged))
 
     def _rewrite(self, group: RewriteGroup) -> Staged:
         """What an engine makes of a group, with the tags that all its files have."""

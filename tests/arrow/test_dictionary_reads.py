@@ -1,0 +1,105 @@
+"""Texts that stand in dictionaries of a file, read by their numbers, are the texts they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog, col
+from delta_ops.arrow.dictionary_pages import repeated_texts
+from delta_ops.protocol.arrow_types import schema_from_arrow
+from tests.arrow.foreign_table import create, data_file, inline_vector
+
+ROWS = 20_000
+
+
+def chosen(path: Path) -> list[str]:
+    metadata = pq.read_metadata(path)
+    leaves = range(len(metadata.schema))
+    found = repeated_texts(metadata, leaves, range(metadata.num_row_groups))
+    return [metadata.schema.column(i).path for i in found]
+
+
+def table_of(root: Path, rows: pa.Table, **changes: Any) -> DeltaLog:
+    return create(
+        root, schema_from_arrow(rows.schema), [data_file(root, "a.parquet", rows, **changes)]
+    )
+
+
+def test_texts_that_repeat_are_chosen_and_no_others(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "few": [f"value {i % 100}" for i in range(ROWS)],
+            "bytes": pa.array([b"x" * (i % 7) for i in range(ROWS)], pa.binary()),
+            "unique": [f"value {i}" for i in range(ROWS)],
+            "number": [i % 3 for i in range(ROWS)],
+            "inner": [{"few": "a"}] * ROWS,
+            "list": [["a", "b"]] * ROWS,
+            "a.b": ["dotted"] * ROWS,
+        }
+    )
+    log = table_of(tmp_path, rows)
+    assert chosen(tmp_path / "a.parquet") == ["few", "bytes", "a.b"]
+    assert da.to_table(log).equals(rows)
+
+
+def test_small_row_groups_are_read_together(tmp_path: Path) -> None:
+    rows = pa.table({"few": [f"value {i % 10}" for i in range(ROWS)]})
+    log = table_of(tmp_path, rows, options={"row_group_size": 1000})
+    assert not chosen(tmp_path / "a.parquet")
+    assert [len(batch) for batch in da.to_batches(log)] == [ROWS]
+
+
+def test_a_dictionary_that_the_writer_gave_up(tmp_path: Path) -> None:
+    few, many = ["few"] * 300_000, [f"another {i}" for i in range(2000)]
+    rows = pa.table({"text": [None, *few, *many]})
+    log = table_of(tmp_path, rows, options={"dictionary_pagesize_limit": 1000})
+    assert chosen(tmp_path / "a.parquet") == ["text"]
+    assert da.to_table(log).equals(rows)
+    assert da.to_table(log, predicate=col("text") == "another 1999").num_rows == 1
+
+
+@given(
+    values=st.lists(st.none() | st.sampled_from(["", "a", "ß", "\U0001f600" * 9]), min_size=1),
+    deleted=st.sets(st.integers(0, 9999), max_size=50),
+    group_rows=st.sampled_from([4096, 6000, 20_000]),
+)
+@settings(max_examples=25)
+def test_rows_are_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    values: list[str | None],
+    deleted: set[int],
+    group_rows: int,
+) -> None:
+    root = tmp_path_factory.mktemp("t")
+    texts = (values * (10_000 // len(values) + 1))[:10_000]
+    rows = pa.table(
+        {"id": pa.array(range(10_000), pa.int64()), "text": pa.array(texts, pa.string())}
+    )
+    vector = inline_vector(deleted) if deleted else None
+    log = table_of(root, rows, deletion_vector=vector, options={"row_group_size": group_rows})
+    kept = rows.filter(pa.array([i not in deleted for i in range(10_000)]))
+    assert da.to_table(log).equals(kept)
+    wanted = da.to_table(log, ["id"], predicate=col("text") == "ß")
+    pairs = zip(*kept.to_pydict().values(), strict=True)
+    assert wanted["id"].to_pylist() == [number for number, text in pairs if text == "ß"]
+
+
+def test_texts_that_swell_come_in_small_batches(tmp_path: Path) -> None:
+    """Two values of 600 KB, 2.4 GB in all rows."""
+    large = ["a" * 600_000, "b" * 600_000]
+    numbers = pa.array([i % 2 for i in range(4096)], pa.int32())
+    rows = pa.table({"text": pa.DictionaryArray.from_arrays(numbers, large)})
+    plain = pa.schema([("text", pa.string())])
+    file = data_file(tmp_path, "a.parquet", rows, options={"store_schema": False})
+    log = create(tmp_path, schema_from_arrow(plain), [file])
+    lengths = [len(batch) for batch in da.to_batches(log)]
+    assert sum(lengths) == 4096
+    assert max(lengths) * 600_000 <= 64 << 20
