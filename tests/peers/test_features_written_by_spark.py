@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog, col
+from delta_ops import DeltaLog, begin, col
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.schema import LONG, STRING, StructField
 from tests.peers.delta_spark import DeltaSpark
@@ -194,3 +195,39 @@ def test_variants_are_written_in_turn(
         said = delta_spark.sql(f"SELECT id, to_json(v) AS v FROM delta.`{root}` ORDER BY id")
         assert [row["v"] for row in said] == ['{"a":[1,2]}', '{"a":[1,2]}', None, "7"]
         assert delta_spark.validate(root)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_null_counts_of_variants_are_the_same(
+    tmp_path: Path, spark: SparkSession, delta_spark: DeltaSpark, seed: int
+) -> None:
+    by_spark, by_arrow, theirs = (tmp_path / name for name in ("spark", "arrow", "theirs"))
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{theirs}` (id BIGINT, v VARIANT, s STRUCT<w: VARIANT>) USING delta"
+    )
+    chance = random.Random(seed)
+    texts = [None, "null", "7", '"x"', "[1, null]", '{"a": {"b": null}}', "{}"]
+    given = [
+        (number, chance.choice(texts), chance.choice(texts), chance.random() < 0.5)
+        for number in range(chance.randrange(1, 40))
+    ]
+    texts_of = spark.createDataFrame(given, "id long, t string, u string, has_s boolean")
+    inner = sf.when(sf.col("has_s"), sf.struct(sf.parse_json("u").alias("w")))
+    rows = texts_of.select("id", sf.parse_json("t").alias("v"), inner.alias("s"))
+    ds.write(rows.coalesce(1), by_spark)
+    transaction = begin(DeltaLog(by_arrow))
+    transaction.create_table(DeltaLog(by_spark).snapshot().schema)
+    transaction.stage(da.stage_write(transaction, da.to_table(by_spark)))
+    transaction.commit(operation="WRITE")
+    delta_spark.sql(f"INSERT INTO delta.`{theirs}` SELECT * FROM delta.`{by_spark}`")
+    said = [
+        json.loads(add["stats"])["nullCount"]
+        for root, version in ((by_spark, 0), (by_arrow, 0), (theirs, 1))
+        for add in actions(root, version, "add")
+    ]
+    nulls = {
+        "id": 0,
+        "v": sum(text is None for _, text, _, _ in given),
+        "s": {"w": sum(not has_s or text is None for _, _, text, has_s in given)},
+    }
+    assert said == [nulls] * 3
