@@ -114,7 +114,7 @@ def unregister(spark: SparkSession) -> None:
                 setattr(each.owner, each.name, each.original)
         _registration.replaced = {}
         _registration.storage_options = None
-        withdraw()
+        withdraw(spark)
 
 
 def _provide_sql(spark: SparkSession) -> None:

@@ -1,9 +1,11 @@
 """The SQL source: tables by the provider "delta" in Spark's own SQL, to be read.
 
-`CREATE TABLE ... USING delta LOCATION` and temporary views. Spark looks for the class
-`delta.DefaultSource`; ours is compiled in the driver (`compiled`) and asks Python for the table. It
-counts as a format of files, so that a path in a query comes here and is refused with our sentence,
-and every method of such a format refuses: Spark reads the relation that the class makes. That hands
+`CREATE TABLE ... USING delta LOCATION`, temporary views, and paths in queries. Spark looks for the
+class `delta.DefaultSource`; ours is compiled in the driver (`compiled`) and asks Python for the
+table. A path comes from a catalog with the name `delta`, which makes of it a table of that
+provider. Where there is no such catalog, the path
+comes to the class as to a format of files and is refused with our sentence; every method of such a
+format refuses, for Spark reads the relation that the class makes. That hands
 Spark the rows of the newest version when a query is planned, as a plan over our own file index, to
 which it has given the query's columns and filters. So columns are pruned, partitions and files left
 out, and no Python worker is used. All else that SQL might do with a table is refused.
@@ -32,9 +34,11 @@ from delta_ops.spark.session import is_connect
 logger = logging.getLogger(__name__)
 
 _CLASS = "delta.DefaultSource"
+_CATALOG, _CATALOG_CLASS = "spark.sql.catalog.delta", "delta.PathCatalog"
 _JAVA = """
 package delta;
 
+import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.function.Function;
@@ -45,6 +49,11 @@ import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -52,6 +61,12 @@ import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.sources.BaseRelation;
@@ -61,6 +76,7 @@ import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.Function1;
 import scala.Option;
@@ -87,14 +103,14 @@ public class DefaultSource
   }
 
   // As an error of analysis, the only one that Spark lets through with its text.
-  private static RuntimeException refuse(String reason) {
+  static RuntimeException refuse(String reason) {
     Platform.throwException(new AnalysisException(
         reason, Option.empty(), Option.empty(), Option.empty(), Option.empty(),
         JavaConverters.mapAsScalaMap(new HashMap()).toMap(null), new QueryContext[0]));
     return null;
   }
 
-  private static RuntimeException refuseWrite() {
+  static RuntimeException refuseWrite() {
     return refuse(python == null ? UNREGISTERED :
         "SQL with delta_ops reads Delta tables, and does no more; write by "
         + "df.write.format(\\"delta\\").save(path) or DeltaTable of delta_ops.tables, and read "
@@ -107,12 +123,13 @@ public class DefaultSource
 
   // The columns are those of the catalog, or of who creates a table there.
   public BaseRelation createRelation(SQLContext context, Map options, StructType known) {
-    Object asked = new Object[] {
-      context.sparkSession(),
-      JavaConverters.mapAsJavaMap(options),
-      known == null ? null : known.json()
-    };
-    return new LogRelation(context, (Function) ask(python, asked));
+    return new LogRelation(
+        context, open(context.sparkSession(), JavaConverters.mapAsJavaMap(options), known));
+  }
+
+  static Function open(Object session, java.util.Map options, StructType known) {
+    Object asked = new Object[] {session, options, known == null ? null : known.json()};
+    return (Function) ask(python, asked);
   }
 
   // Before Spark would take a format of files at its word.
@@ -130,6 +147,92 @@ public class DefaultSource
   }
 
   public String toString() { return "delta"; }
+}
+
+// Makes of a path in a query a table of the provider, as a name of Spark's own catalog would be.
+public class PathCatalog implements TableCatalog {
+  public PathCatalog() {}
+
+  public void initialize(String name, CaseInsensitiveStringMap options) {}
+
+  public String name() { return "delta"; }
+
+  public Identifier[] listTables(String[] namespace) { return new Identifier[0]; }
+
+  // Spark has no versions of tables of this kind.
+  public Table loadTable(Identifier table, String version) { throw refuseVersion(); }
+
+  public Table loadTable(Identifier table, long micros) { throw refuseVersion(); }
+
+  private static RuntimeException refuseVersion() {
+    return DefaultSource.refuse(
+        "write the version or the time at the end of the path, delta.`/path@v3` or "
+        + "delta.`/path@20260131120000000`, in the place of VERSION AS OF or TIMESTAMP AS OF");
+  }
+
+  public Table loadTable(Identifier table) {
+    String path = table.name();
+    if (table.namespace().length > 0 || path.indexOf('/') < 0) {
+      Platform.throwException(new NoSuchTableException(table));
+    }
+    HashMap options = new HashMap();
+    options.put("path", path);
+    org.apache.spark.sql.classic.SparkSession session =
+        org.apache.spark.sql.classic.SparkSession.active();
+    DefaultSource.open(session, options, null);
+    TableIdentifier name = new TableIdentifier(
+        path, Option.apply("delta"), Option.apply("spark_catalog"));
+    // Spark would keep the relation, with the columns of today, until somebody refreshes it.
+    session.sessionState().catalog().invalidateCachedTable(name);
+    try {
+      return new V1Table(tableOf(name, options));
+    } catch (ReflectiveOperationException error) {
+      throw new UnsupportedOperationException(error);
+    }
+  }
+
+  // Versions of Spark differ in how many more there are, all of which have defaults.
+  private static CatalogTable tableOf(TableIdentifier name, HashMap options)
+      throws ReflectiveOperationException {
+    Constructor constructor = CatalogTable.class.getConstructors()[0];
+    Object[] given = new Object[constructor.getParameterCount()];
+    given[0] = name;
+    given[1] = CatalogTableType.EXTERNAL();
+    given[2] = storageOf(options);
+    given[3] = new StructType();
+    given[4] = Option.apply("delta");
+    Class companion = Class.forName(
+        CatalogTable.class.getName() + "$", true, CatalogTable.class.getClassLoader());
+    Object defaults = companion.getField("MODULE$").get(null);
+    for (int i = 5; i < given.length; i++) {
+      given[i] = companion.getMethod("apply$default$" + (i + 1), new Class[0])
+          .invoke(defaults, new Object[0]);
+    }
+    return (CatalogTable) constructor.newInstance(given);
+  }
+
+  private static CatalogStorageFormat storageOf(HashMap options)
+      throws ReflectiveOperationException {
+    Constructor constructor = CatalogStorageFormat.class.getConstructors()[0];
+    Class[] types = constructor.getParameterTypes();
+    Object[] given = new Object[types.length];
+    for (int i = 0; i < types.length; i++) {
+      if (types[i] == Option.class) given[i] = Option.empty();
+      else if (types[i] == boolean.class) given[i] = Boolean.FALSE;
+      else given[i] = JavaConverters.mapAsScalaMap(options).toMap(null);
+    }
+    return (CatalogStorageFormat) constructor.newInstance(given);
+  }
+
+  public Table createTable(Identifier table, TableInfo info) { throw DefaultSource.refuseWrite(); }
+
+  public Table alterTable(Identifier table, TableChange[] changes) {
+    throw DefaultSource.refuseWrite();
+  }
+
+  public boolean dropTable(Identifier table) { throw DefaultSource.refuseWrite(); }
+
+  public void renameTable(Identifier from, Identifier to) { throw DefaultSource.refuseWrite(); }
 }
 
 class LogRelation extends BaseRelation implements CatalystScan {
@@ -218,8 +321,27 @@ def provide(spark: SparkSession, open_table: Open) -> None:
         source = instance_on_executors(spark, _CLASS, _JAVA)
         source.use(_Answers(_Opened(context, open_table).answer, context))
         _provided[context] = source
+        _name_catalog(spark)
     except OBSTACLES as error:
         raise SqlUnavailableError(first_line(error)) from error
+
+
+def _name_catalog(spark: SparkSession) -> None:
+    """Let this session, and those that begin later, find paths in queries.
+
+    A catalog comes before a database of its name, and before what somebody else calls so.
+    """
+    named = spark.conf.get(_CATALOG, None)
+    if named == _CATALOG_CLASS or (named is None and not spark.catalog.databaseExists("delta")):
+        context: Any = spark.sparkContext
+        context._jsc.sc().conf().set(_CATALOG, _CATALOG_CLASS)
+        spark.conf.set(_CATALOG, _CATALOG_CLASS)
+
+
+def _forget_catalog(context: Any) -> None:
+    settings = context._jsc.sc().conf()
+    if settings.get(_CATALOG, "") == _CATALOG_CLASS:
+        settings.remove(_CATALOG)
 
 
 def is_provided(spark: SparkSession) -> bool:
@@ -227,11 +349,18 @@ def is_provided(spark: SparkSession) -> bool:
     return not is_connect(spark) and spark.sparkContext in _provided
 
 
-def withdraw() -> None:
-    """Let SQL know the provider no longer; the class stays, and says so."""
-    for source in _provided.values():
+def withdraw(spark: SparkSession) -> None:
+    """Let SQL know the provider no longer; the classes stay, and say so.
+
+    Args:
+        spark: A session that shall forget the catalog; others that know it find it, and are told.
+    """
+    if not is_connect(spark) and spark.conf.get(_CATALOG, None) == _CATALOG_CLASS:
+        spark.conf.unset(_CATALOG)
+    for context, source in _provided.items():
         with contextlib.suppress(*OBSTACLES):  # an application that has ended
             source.use(None)
+            _forget_catalog(context)
     _provided.clear()
 
 

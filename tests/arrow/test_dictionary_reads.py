@@ -68,8 +68,8 @@ def test_a_dictionary_that_the_writer_gave_up(tmp_path: Path) -> None:
 
 @given(
     values=st.lists(st.none() | st.sampled_from(["", "a", "ß", "\U0001f600" * 9]), min_size=1),
-    deleted=st.sets(st.integers(0, 9999), max_size=50),
-    group_rows=st.sampled_from([4096, 6000, 20_000]),
+    deleted=st.sets(st.integers(0, 49_999), max_size=50),
+    group_rows=st.sampled_from([20_000, 30_000, 50_000]),
 )
 @settings(max_examples=25)
 def test_rows_are_what_was_written(
@@ -79,13 +79,13 @@ def test_rows_are_what_was_written(
     group_rows: int,
 ) -> None:
     root = tmp_path_factory.mktemp("t")
-    texts = (values * (10_000 // len(values) + 1))[:10_000]
+    texts = (values * (50_000 // len(values) + 1))[:50_000]
     rows = pa.table(
-        {"id": pa.array(range(10_000), pa.int64()), "text": pa.array(texts, pa.string())}
+        {"id": pa.array(range(50_000), pa.int64()), "text": pa.array(texts, pa.string())}
     )
     vector = inline_vector(deleted) if deleted else None
     log = table_of(root, rows, deletion_vector=vector, options={"row_group_size": group_rows})
-    kept = rows.filter(pa.array([i not in deleted for i in range(10_000)]))
+    kept = rows.filter(pa.array([i not in deleted for i in range(50_000)]))
     assert da.to_table(log).equals(kept)
     wanted = da.to_table(log, ["id"], predicate=col("text") == "ß")
     pairs = zip(*kept.to_pydict().values(), strict=True)
@@ -93,13 +93,13 @@ def test_rows_are_what_was_written(
 
 
 def test_texts_that_swell_come_in_small_batches(tmp_path: Path) -> None:
-    """Two values of 600 KB, 2.4 GB in all rows."""
-    large = ["a" * 600_000, "b" * 600_000]
-    numbers = pa.array([i % 2 for i in range(4096)], pa.int32())
+    """Two values of 60 KB, 1 GB in all rows."""
+    large = ["a" * 60_000, "b" * 60_000]
+    numbers = pa.array([i % 2 for i in range(1 << 14)], pa.int32())
     rows = pa.table({"text": pa.DictionaryArray.from_arrays(numbers, large)})
     plain = pa.schema([("text", pa.string())])
     file = data_file(tmp_path, "a.parquet", rows, options={"store_schema": False})
     log = create(tmp_path, schema_from_arrow(plain), [file])
     lengths = [len(batch) for batch in da.to_batches(log)]
-    assert sum(lengths) == 4096
-    assert max(lengths) * 600_000 <= 64 << 20
+    assert sum(lengths) == 1 << 14
+    assert max(lengths) * 60_000 <= 32 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,53 @@ def test_save_as_table_makes_a_table_at_its_path(delta: SparkSession, tmp_path: 
     assert delta.table("items").count() == 12
 
 
+def test_a_path_in_a_query_is_the_newest_version(delta: SparkSession, table: Path) -> None:
+    query = f"SELECT id, T2.s FROM delta.`{table}` WHERE id BETWEEN 3 AND 6 AND p < 2"
+    assert found(delta.sql(query)) == [(3, "3"), (5, "5"), (6, "6")]
+    assert delta.table(f"delta.`{table}`").schema == ds.read(delta, table).schema
+    ds.delete(delta, table, "id = 5")
+    assert found(delta.sql(query)) == [(3, "3"), (6, "6")]
+    rename_column(table, "T2", "t3")
+    renamed = delta.sql(f"SELECT x.t3.s FROM delta.`{table}` x WHERE x.id = 3")
+    assert found(renamed) == [("3",)]
+    delta.sql(f"CREATE TEMPORARY VIEW v AS SELECT * FROM delta.`file:{table}`")
+    ds.delete(delta, table, "id = 3")
+    assert delta.sql("SELECT count(*) FROM v").head() == (7,)
+
+
+def test_versions_of_a_path_in_one_query(delta: SparkSession, table: Path) -> None:
+    *_, first = DeltaLog(table).history()
+    moment = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC).strftime("%Y%m%d%H%M%S%f")
+    counts = delta.sql(
+        f"SELECT (SELECT count(*) FROM delta.`{table}`) AS newest, "
+        f"(SELECT count(*) FROM delta.`{table}@v0`) AS first, "
+        f"(SELECT count(*) FROM delta.`{table}@v1`) AS second, "
+        f"(SELECT count(*) FROM delta.`{table}@{moment[:-3]}`) AS early"
+    )
+    assert found(counts) == [(9, 10, 9, 10)]
+    with pytest.raises(AnalysisException, match="at the end of the path"):
+        delta.sql(f"SELECT * FROM delta.`{table}` VERSION AS OF 0")
+    with pytest.raises(AnalysisException, match="at the end of the path"):
+        delta.sql(f"SELECT * FROM delta.`{table}` TIMESTAMP AS OF '2026-01-01'")
+
+
+def test_a_database_of_that_name_keeps_its_tables(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql(f"CREATE DATABASE delta LOCATION '{tmp_path}/d'")
+    try:
+        ds.register(spark)
+        session = spark.newSession()
+        session.sql(
+            f"CREATE TABLE delta.plain USING parquet LOCATION '{tmp_path}/p' AS SELECT 1 AS a"
+        )
+        assert found(session.table("delta.plain")) == [(1,)]
+        with pytest.raises(AnalysisException, match="by names, not by paths"):
+            session.sql(f"SELECT * FROM delta.`{tmp_path}/t`")
+    finally:
+        ds.unregister(spark)
+        spark.conf.unset("spark.sql.catalog.delta")
+        spark.sql("DROP DATABASE delta CASCADE")
+
+
 REFUSED = [
     "INSERT INTO delta.`{}` SELECT 1, 1, null",
     "INSERT OVERWRITE delta.`{}` SELECT 1, 1, null",
@@ -126,8 +174,19 @@ REFUSED = [
     "CREATE TABLE other (a INT) USING delta LOCATION '{}'",
     "CREATE TABLE other USING delta AS SELECT 1 AS a",
     "CREATE TABLE other USING delta LOCATION '{}' AS SELECT 1 AS a",
-    "SELECT * FROM delta.`{}` VERSION AS OF 0",
+    "CREATE TABLE delta.`{}/new` (a INT) USING delta",
+    "CREATE TABLE IF NOT EXISTS delta.`{}/new` (a INT) USING delta",
+    "CREATE OR REPLACE TABLE delta.`{}` (a INT) USING delta",
+    "CREATE OR REPLACE TABLE delta.`{}` USING delta AS SELECT 1 AS a",
+    "DROP TABLE delta.`{}`",
+    "ALTER TABLE delta.`{}` ADD COLUMNS (z INT)",
+    "ALTER TABLE delta.`{}` RENAME TO delta.`{}2`",
+    "TRUNCATE TABLE delta.`{}`",
+    "UPDATE delta.`{}` SET id = 1",
+    "MERGE INTO delta.`{}` t USING items s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "SELECT * FROM delta.`{}@v99`",
     "SELECT * FROM delta.`{}/none`",
+    "SELECT * FROM delta.none",
 ]
 
 
@@ -138,7 +197,7 @@ def test_what_sql_cannot_do_is_refused_and_changes_nothing(
     before, carried_out = files_under(table), []
     for statement in REFUSED:
         with contextlib.suppress(PySparkException):
-            delta.sql(statement.format(table)).collect()
+            delta.sql(statement.format(table, table)).collect()
             carried_out.append(statement)
     assert carried_out == []
     assert files_under(table) == before
@@ -155,8 +214,7 @@ def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: 
 
 
 def test_nothing_is_read_once_the_format_is_given_back(delta: SparkSession, table: Path) -> None:
-    with pytest.raises(AnalysisException, match="by names, not by paths"):
-        delta.sql(f"SELECT * FROM delta.`{table}`")
+    assert delta.sql(f"SELECT * FROM delta.`{table}`").count() == 9
     ds.unregister(delta)
     with pytest.raises(AnalysisException, match="is not registered"):
         delta.sql(f"SELECT * FROM delta.`{table}`")
