@@ -173,7 +173,7 @@ def _stored_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Itera
             asked = _leaves_to_ask(file.metadata, leaves)
             validate_chunks(file.metadata, source.size(), asked, _all_groups(file.metadata))
             groups = _row_groups(scan, file.metadata)
-            texts = repeated_texts(file.metadata, leaves, groups)
+            texts = repeated_texts(file.metadata, asked, groups)
             rows = open_parquet(source, file.metadata, texts) if texts else file
             yield from _rows_of_groups(rows, source, leaves, asked, groups, use_threads)
         return

@@ -33,6 +33,9 @@ def repeated_texts(
     """The leaves, of some, whose texts stand in dictionaries in all of these row groups.
 
     Of a leaf with nulls some may stand by themselves; it is only read more slowly then.
+
+    Args:
+        leaves: Those that `validate_chunks` has looked at.
     """
     groups = [metadata.row_group(i) for i in row_groups]
     if any(group.num_rows < _MANY_ROWS for group in groups):
