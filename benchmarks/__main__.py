@@ -32,6 +32,7 @@ BENCHMARKS = (
     "checkpoints",
     "vacuum",
     "layout",
+    "layout_plan",
     "late_data",
     "large_zorder",
     "log_cleanup",

@@ -35,7 +35,7 @@ def repeated_texts(
     Of a leaf with nulls some may stand by themselves; it is only read more slowly then.
 
     Args:
-        leaves: Those that `validate_chunks` has looked at.
+        leaves: Looked at by `validate_chunks` before.
     """
     groups = [metadata.row_group(i) for i in row_groups]
     if any(group.num_rows < _MANY_ROWS for group in groups):

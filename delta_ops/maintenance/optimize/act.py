@@ -20,6 +20,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.optimize.candidates import find_candidates
 from delta_ops.maintenance.optimize.depth import OrderColumn
 from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
@@ -134,7 +135,8 @@ def optimize(
             )
         if target < 1:  # asked before all files are
             return plan_order([], order, target_size_bytes=target), _lay_out
-        files = own_files(snapshot, predicate)
+        find = own_files if full else partial(find_candidates, order=order)
+        files = find(snapshot, predicate=predicate)
         planned = plan_order(
             files,
             order,

@@ -10,8 +10,14 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_schemas import ADD
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import CurveOrder
 
@@ -26,6 +32,49 @@ def cube_of(add: AddFile, order: CurveOrder) -> str | None:
     if tags.get(_COLUMNS) != _columns_text(order) or tags.get(_CURVE) != order.curve:
         return None
     return tags.get(_ID)
+
+
+def are_loose(adds: pa.Table, order: CurveOrder) -> Any:
+    """Which files were not laid out in this order, and are not another provider's.
+
+    Args:
+        adds: Rows with the columns `tags` and `clusteringProvider`, as far as files have them.
+    """
+    providers = _column(adds, "clusteringProvider", pa.string())
+    is_ours = pc.fill_null(pc.equal(providers, PROVIDER), True)
+    tags = _column(adds, "tags", ADD.field("tags").type)
+    chunks = tags.chunks if isinstance(tags, pa.ChunkedArray) else [tags]
+    laid_out = [_are_laid_out(chunk, order) for chunk in chunks]
+    is_laid_out = pa.chunked_array(laid_out, pa.bool_())
+    return pc.and_(is_ours, pc.invert(is_laid_out))
+
+
+def _are_laid_out(tags: pa.MapArray, order: CurveOrder) -> pa.BooleanArray:
+    """Whether all three tags are there; to look each up by its key takes three times as long."""
+    names, values = tags.keys, tags.items
+    wanted = {
+        _COLUMNS: pc.equal(values, _columns_text(order)),
+        _CURVE: pc.equal(values, order.curve),
+    }
+    wanted[_ID] = pc.is_valid(values)
+    is_one = np.zeros(len(names), dtype=bool)
+    for name, is_wanted in wanted.items():
+        found = pc.and_(pc.equal(names, name), pc.fill_null(is_wanted, False))
+        is_one |= found.to_numpy(zero_copy_only=False)
+    counted = np.append(0, np.cumsum(is_one))
+    ends = tags.offsets.to_numpy()
+    has_all = counted[ends[1:]] - counted[ends[:-1]] == len(wanted)
+    return pc.and_(pa.array(has_all), pc.is_valid(tags))
+
+
+def cubes_of(adds: pa.Table, order: CurveOrder) -> Any:
+    """The cube of each file, null for those that were not laid out in this order."""
+    tags = _column(adds, "tags", ADD.field("tags").type)
+    return pc.if_else(are_loose(adds, order), None, pc.map_lookup(tags, _ID, "first"))
+
+
+def _column(adds: pa.Table, name: str, data_type: pa.DataType) -> Any:
+    return adds[name] if name in adds.column_names else pa.nulls(len(adds), data_type)
 
 
 def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:

@@ -12,7 +12,8 @@ the partition's bytes, and a row is written again as many times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +129,8 @@ def _choose(
     by_overlap = _choose_by_overlap(taken, laid_out, limit, column) if column else None
     if by_overlap is not None and _size(by_overlap.files) <= max(max_bytes, size):
         return by_overlap
-    return _Chosen([*taken, *_choose_by_size(size, cubes.values(), max_bytes)])
+    chosen = choose_cubes({cube: _size(of) for cube, of in cubes.items()}, size, max_bytes)
+    return _Chosen([*taken, *(add for cube in chosen for add in cubes[cube])])
 
 
 def _choose_by_overlap(
@@ -150,15 +152,25 @@ def _choose_by_overlap(
     )
 
 
-def _choose_by_size(
-    size: int, cubes: Iterable[Sequence[AddFile]], max_bytes: int
-) -> Iterable[AddFile]:
-    for cube in sorted(cubes, key=_size):
-        of_cube = _size(cube)
-        if of_cube > _GROWTH * size or size + of_cube > max_bytes:
-            return
-        yield from cube
+def choose_cubes(
+    sizes: Mapping[str, int], loose_bytes: int, max_bytes: int | None = None
+) -> list[str]:
+    """The cubes of a partition that new files are put together with.
+
+    Args:
+        sizes: Bytes of each cube.
+        loose_bytes: Bytes of the new files. With more of them, or without a bound, no fewer cubes
+            are chosen.
+        max_bytes: Bound of all that is rewritten.
+    """
+    chosen: list[str] = []
+    size = loose_bytes
+    for cube, of_cube in sorted(sizes.items(), key=itemgetter(1)):
+        if of_cube > _GROWTH * size or (max_bytes is not None and size + of_cube > max_bytes):
+            break
+        chosen.append(cube)
         size += of_cube
+    return chosen
 
 
 def _size(files: Iterable[AddFile]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,20 +47,28 @@ def small_files(
         InvalidRequestError: The predicate is about other than partition columns.
     """
     if predicate is not None:
-        _validate_predicate(predicate, snapshot)
+        validate_predicate(predicate, snapshot)
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
     return _files_beyond(snapshot, limit, predicate, ADD.names, max_size_bytes)
 
 
-def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
+def own_files(
+    snapshot: Snapshot,
+    predicate: Predicate | None = None,
+    choose: Callable[[pa.Table], Any] | None = None,
+) -> list[AddFile]:
     """The live files that may be laid out anew, of whatever size; those outside are left out.
+
+    Args:
+        predicate: Only these partitions.
+        choose: Tells which of some files, with all their columns, are wanted; None: all.
 
     Raises:
         InvalidRequestError: The predicate is about other than partition columns.
     """
     if predicate is not None:
-        _validate_predicate(predicate, snapshot)
-    return _files_beyond(snapshot, None, predicate, ADD.names)
+        validate_predicate(predicate, snapshot)
+    return _files_beyond(snapshot, None, predicate, ADD.names, choose=choose)
 
 
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
@@ -78,17 +87,18 @@ def _files_beyond(
     predicate: Predicate | None,
     names: Sequence[str],
     max_size: int | None = None,
+    choose: Callable[[pa.Table], Any] | None = None,
 ) -> list[AddFile]:
-    """Live files below a limit, or above another one."""
+    """Live files below a limit, or above another one, as far as they are chosen."""
     found: list[AddFile] = []
     for table in snapshot.stream_live(names):
-        small = table
+        small = table if choose is None else table.filter(choose(table))
         if limit is not None:
-            wanted = pc.less(table["size"], min(limit, _MAX_SIZE_BYTES))
+            wanted = pc.less(small["size"], min(limit, _MAX_SIZE_BYTES))
             if max_size is not None:
-                too_large = pc.greater(table["size"], min(max_size, _MAX_SIZE_BYTES))
+                too_large = pc.greater(small["size"], min(max_size, _MAX_SIZE_BYTES))
                 wanted = pc.or_(wanted, too_large)
-            small = table.filter(wanted)
+            small = small.filter(wanted)
         if predicate is not None:
             small = match_files(small, predicate, snapshot.definition, snapshot.uri)
         found += add_files(_add_missing_columns(small))
@@ -97,7 +107,12 @@ def _files_beyond(
     return [add for path, add in by_path.items() if not is_absolute(path)]
 
 
-def _validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
+def validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
+    """Refuse a predicate over other than partition columns.
+
+    Raises:
+        InvalidRequestError: With one of them.
+    """
     others = columns(resolve(predicate, snapshot.schema)) - set(snapshot.partition_columns)
     if others:
         raise InvalidRequestError(
