@@ -35,19 +35,24 @@ class _Sparing:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._num_users = 0
+        self._usual: pa.MemoryPool | None = None
 
     def enter(self, pool: pa.MemoryPool) -> None:
         with self._lock:
             self._num_users += 1
-            if self._num_users == 1:
+            usual = pa.default_memory_pool()
+            if self._num_users == 1 and usual.backend_name == _SLOW_POOL:
+                self._usual = usual
                 pa.set_memory_pool(pool)
 
     def leave(self) -> None:
         with self._lock:
             self._num_users -= 1
             # Whoever has chosen another one meanwhile keeps it.
-            if not self._num_users and pa.default_memory_pool().backend_name == _FAST_POOL:
-                pa.set_memory_pool(pa.mimalloc_memory_pool())
+            if not self._num_users and self._usual is not None:
+                usual, self._usual = self._usual, None
+                if pa.default_memory_pool().backend_name == _FAST_POOL:
+                    pa.set_memory_pool(usual)
 
 
 _sparing = _Sparing()

@@ -69,11 +69,12 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not len(batch):
             continue
+        if num_rows >= _GATHERED_ROWS or num_bytes + batch.nbytes > _SMALL_BYTES:
+            if pending:
+                yield pa.concat_batches(pending)
+            pending, num_rows, num_bytes = [], 0, 0
         pending.append(batch)
         num_rows, num_bytes = num_rows + len(batch), num_bytes + batch.nbytes
-        if num_rows >= _GATHERED_ROWS or num_bytes >= _SMALL_BYTES:
-            yield pa.concat_batches(pending)
-            pending, num_rows, num_bytes = [], 0, 0
     if pending:
         yield pa.concat_batches(pending)
 

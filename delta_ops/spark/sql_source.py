@@ -41,6 +41,7 @@ package delta;
 import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.Set;
 import java.util.function.Function;
 import org.apache.hadoop.mapreduce.Job;
 import org.apache.spark.QueryContext;
@@ -49,6 +50,7 @@ import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.QualifiedTableName;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
@@ -183,7 +185,8 @@ public class PathCatalog implements TableCatalog {
     TableIdentifier name = new TableIdentifier(
         path, Option.apply("delta"), Option.apply("spark_catalog"));
     // Spark would keep the relation, with the columns of today, until somebody refreshes it.
-    session.sessionState().catalog().invalidateCachedTable(name);
+    session.sessionState().catalog().invalidateCachedTable(
+        new QualifiedTableName("spark_catalog", "delta", path));
     try {
       return new V1Table(tableOf(name, options));
     } catch (ReflectiveOperationException error) {
@@ -223,6 +226,9 @@ public class PathCatalog implements TableCatalog {
     }
     return (CatalogStorageFormat) constructor.newInstance(given);
   }
+
+  // Who is about to write.
+  public Table loadTable(Identifier table, Set privileges) { throw DefaultSource.refuseWrite(); }
 
   public Table createTable(Identifier table, TableInfo info) { throw DefaultSource.refuseWrite(); }
 
@@ -355,13 +361,14 @@ def withdraw(spark: SparkSession) -> None:
     Args:
         spark: A session that shall forget the catalog; others that know it find it, and are told.
     """
-    if not is_connect(spark) and spark.conf.get(_CATALOG, None) == _CATALOG_CLASS:
-        spark.conf.unset(_CATALOG)
     for context, source in _provided.items():
         with contextlib.suppress(*OBSTACLES):  # an application that has ended
             source.use(None)
             _forget_catalog(context)
     _provided.clear()
+    with contextlib.suppress(*OBSTACLES):
+        if not is_connect(spark) and spark.conf.get(_CATALOG, None) == _CATALOG_CLASS:
+            spark.conf.unset(_CATALOG)
 
 
 class _Opened(NamedTuple):

@@ -50,6 +50,17 @@ def test_texts_that_repeat_are_chosen_and_no_others(tmp_path: Path) -> None:
     assert da.to_table(log).equals(rows)
 
 
+def test_dictionaries_of_other_writers_are_read_as_texts(tmp_path: Path) -> None:
+    """They may have a value twice, by which Arrow's numbers go wrong."""
+    rows = pa.table({"few": [f"value {i % 10}" for i in range(ROWS)]})
+    log = table_of(tmp_path, rows)
+    place = tmp_path / "a.parquet"
+    place.write_bytes(place.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-by-others"))
+    assert pq.read_metadata(place).created_by.startswith("parquet-by-others")
+    assert not chosen(place)
+    assert da.to_table(log).equals(rows)
+
+
 def test_small_row_groups_are_read_together(tmp_path: Path) -> None:
     rows = pa.table({"few": [f"value {i % 10}" for i in range(ROWS)]})
     log = table_of(tmp_path, rows, options={"row_group_size": 1000})

@@ -48,6 +48,18 @@ def test_a_pool_that_its_owner_chooses_meanwhile_stays(usual: pa.MemoryPool) -> 
         pa.set_memory_pool(usual)
 
 
+@pytest.mark.parametrize("name", ["system", "jemalloc"])
+def test_a_pool_that_its_owner_has_chosen_stays(usual: pa.MemoryPool, name: str) -> None:
+    chosen = {"system": pa.system_memory_pool, "jemalloc": pa.jemalloc_memory_pool}[name]()
+    pa.set_memory_pool(chosen)
+    try:
+        with sparing_memory():
+            assert pa.default_memory_pool().backend_name == name
+        assert pa.default_memory_pool().backend_name == name
+    finally:
+        pa.set_memory_pool(usual)
+
+
 def test_verbs_leave_it_as_it_was(tmp_path: Path, usual: pa.MemoryPool) -> None:
     rows = pa.table({"id": [1, 2, 3], "x": [1, 1, 1]})
     da.write(tmp_path, rows)

@@ -34,7 +34,7 @@ def delta(spark: SparkSession) -> Iterator[SparkSession]:
 @pytest.fixture
 def table(delta: SparkSession, tmp_path: Path) -> Path:
     """Rows 0 to 9 but 4, of two partitions, with a vector and a renamed column."""
-    root = tmp_path / "a table"
+    root = tmp_path / "A table"
     rows = delta.sql("SELECT id, id % 2 AS p, named_struct('s', string(id)) AS t FROM range(10)")
     properties = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
     ds.write(rows.coalesce(1), root, partition_by=["p"], configuration=properties)
