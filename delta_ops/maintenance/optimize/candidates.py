@@ -34,23 +34,19 @@ def find_candidates(
     """
     if predicate is not None:
         validate_predicate(predicate, snapshot)
-    is_by_size = len(order.columns) > 1 and not snapshot.partition_columns
-    columns = _COLUMNS if is_by_size else _COLUMNS[2:]
-    loose_bytes, sizes, has_loose = 0, [], False
-    has_absolute = False
-    for adds in snapshot.stream_live(columns):
-        is_loose = are_loose(adds, order)
-        has_loose |= bool(pc.any(is_loose, min_count=0).as_py())
-        if is_by_size:
-            # They may lie outside, or inside by another name, and to tell takes each by itself.
-            has_absolute |= bool(absolute_paths(adds["path"]))
-            loose_bytes += pc.sum(adds["size"].filter(is_loose), min_count=0).as_py()
-            in_cubes = pa.table({"cube": cubes_of(adds, order), "size": adds["size"]})
-            sizes.append(in_cubes.group_by("cube").aggregate([("size", "sum")]))
-    if not has_loose:
+    if not _has_loose_files(snapshot, order):
         return []
-    if not is_by_size or has_absolute:
+    if len(order.columns) == 1 or snapshot.partition_columns:
         return own_files(snapshot, predicate)
+    loose_bytes, sizes = 0, []
+    for adds in snapshot.stream_live(_COLUMNS):
+        if absolute_paths(adds["path"]):
+            # They may lie outside, or inside by another name, and to tell takes each by itself.
+            return own_files(snapshot, predicate)
+        loose = adds["size"].filter(are_loose(adds, order))
+        loose_bytes += pc.sum(loose, min_count=0).as_py()
+        in_cubes = pa.table({"cube": cubes_of(adds, order), "size": adds["size"]})
+        sizes.append(in_cubes.group_by("cube").aggregate([("size", "sum")]))
     of_cubes = pa.concat_tables(sizes).group_by("cube").aggregate([("size_sum", "sum")])
     known = {
         cube: size
@@ -64,3 +60,11 @@ def find_candidates(
         return pc.or_(are_loose(adds, order), pc.fill_null(is_in_chosen, False))
 
     return own_files(snapshot, predicate, may_be_chosen)
+
+
+def _has_loose_files(snapshot: Snapshot, order: CurveOrder) -> bool:
+    """Whether there is anything to do at all, by as little as tells it."""
+    return any(
+        pc.any(are_loose(adds, order), min_count=0).as_py()
+        for adds in snapshot.stream_live(_COLUMNS[2:])
+    )
