@@ -6,7 +6,6 @@ memory of each.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
@@ -17,7 +16,8 @@ import pyarrow as pa
 
 from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.new_files import Rows, definition_of_rows, write_rows
-from delta_ops.arrow.written_files import WrittenFiles, all_or_none
+from delta_ops.arrow.reading import DECODED
+from delta_ops.arrow.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import change_files
@@ -28,10 +28,6 @@ from delta_ops.transaction.row_changes import Changed
 
 _AHEAD_BYTES = 512 << 20
 """Rows of files that are written again at once."""
-_DECODED = 4
-"""How many times larger rows are in memory than in files, about."""
-_LOCAL_WRITES = max(2, os.cpu_count() or 1)
-"""Files of a disk that are written again at once: encoding takes longest."""
 
 R = TypeVar("R")
 
@@ -101,11 +97,11 @@ def go_through(
 
 
 def _held_bytes(add: AddFile) -> int:
-    return add.size * _DECODED
+    return add.size * DECODED
 
 
 def _max_calls(transaction: Transaction) -> int:
-    return _LOCAL_WRITES if transaction.log.storage.has_native_input else MAX_CONCURRENCY
+    return LOCAL_WRITES if transaction.log.storage.has_native_input else MAX_CONCURRENCY
 
 
 class Rewriter:

@@ -7,7 +7,6 @@ enough; then each partition gets a file, several at a time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -19,7 +18,7 @@ from delta_ops.arrow.data_file_write import DataFileWriter, row_groups
 from delta_ops.arrow.memory_pools import sparing_memory
 from delta_ops.arrow.partitioning import split, validate_no_nan
 from delta_ops.arrow.row_checks import validate_rows
-from delta_ops.arrow.written_files import WrittenFiles, all_or_none
+from delta_ops.arrow.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.change_data import feed_definition
@@ -40,7 +39,6 @@ _HELD_BYTES = 192 * 1024 * 1024
 _PIECE_BYTES = 16 * 1024 * 1024
 _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
-_LOCAL_WRITES = max(2, os.cpu_count() or 1)
 
 
 def definition_of_rows(transaction: Transaction, rows: Rows) -> TableDefinition:
@@ -104,7 +102,7 @@ def _write_held(
         files.keep([write_file()])
 
     writes = ((num_bytes, partial(write, each)) for num_bytes, each in held)
-    max_calls = _LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
+    max_calls = LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
     files.write_all(writes, _AHEAD_BYTES, max_calls)
 
 

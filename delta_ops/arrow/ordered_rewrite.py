@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ import pyarrow as pa
 from delta_ops.arrow.curve import best_cut
 from delta_ops.arrow.ordered_rows import Piece, SortedRows, Sorting, sample_of, sorted_pieces
 from delta_ops.arrow.scan import num_live_rows, read_kept
-from delta_ops.arrow.written_files import WrittenFiles, all_or_none
+from delta_ops.arrow.written_files import LOCAL_WRITES, WrittenFiles, all_or_none
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import resolve, to_arrow
@@ -22,7 +21,6 @@ from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
 
 MEMORY_BYTES = 256 << 20
 """Rows that are in memory at once, about; more of them wait in files of the temporary folder."""
-_WRITES = max(2, os.cpu_count() or 1)
 _SAMPLED_FILES = 256
 _PIECES = 8
 """Pieces that make a file, so that its size can be met."""
@@ -67,7 +65,7 @@ def write_in_order(
             (_bytes_to_write(run, memory_bytes), partial(writer.write, run))
             for run in _runs(pieces, lambda: writer.file_rows, len(order.columns))
         )
-        adds = [add for each in files.write_all(writes, memory_bytes, _WRITES) for add in each]
+        adds = [add for each in files.write_all(writes, memory_bytes, LOCAL_WRITES) for add in each]
     return adds, sum(piece.num_rows for piece in pieces)
 
 

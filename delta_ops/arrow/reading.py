@@ -16,9 +16,9 @@ from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
 
 _SMALL_BYTES = 16 << 20
 """A file up to this is read beside others, of a larger one the columns beside each other."""
-_DECODED = 4
+DECODED = 4
 """How many times larger rows are in memory than in files, about."""
-_READ_BYTES = _SMALL_BYTES * _DECODED
+_READ_BYTES = _SMALL_BYTES * DECODED
 """Rows that one thread reads ahead: some files have a thousand times larger rows."""
 _READS_AHEAD = 2
 """How many are under way beside the one whose rows are taken, though little may be ahead."""
@@ -96,7 +96,7 @@ def _groups(
 
 
 def _bytes_ahead(group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int) -> int:
-    return min(sum(file.size for _, file in group) * _DECODED, read_bytes)
+    return min(sum(file.size for _, file in group) * DECODED, read_bytes)
 
 
 def _read_group(

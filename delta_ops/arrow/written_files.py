@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -12,6 +13,9 @@ from delta_ops.arrow.data_file_write import discard
 from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import run_ahead
+
+LOCAL_WRITES = max(2, os.cpu_count() or 1)
+"""Files of a disk that are written at once: encoding takes longest."""
 
 R = TypeVar("R")
 

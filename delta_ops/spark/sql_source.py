@@ -3,12 +3,12 @@
 `CREATE TABLE ... USING delta LOCATION`, temporary views, and paths in queries. Spark looks for the
 class `delta.DefaultSource`; ours is compiled in the driver (`compiled`) and asks Python for the
 table. A path comes from a catalog with the name `delta`, which makes of it a table of that
-provider. Where there is no such catalog, the path
-comes to the class as to a format of files and is refused with our sentence; every method of such a
-format refuses, for Spark reads the relation that the class makes. That hands
-Spark the rows of the newest version when a query is planned, as a plan over our own file index, to
-which it has given the query's columns and filters. So columns are pruned, partitions and files left
-out, and no Python worker is used. All else that SQL might do with a table is refused.
+provider. Where there is no such catalog, the path comes to the class as to a format of files and is
+refused with our sentence; every method of such a format refuses, for Spark reads the relation that
+the class makes. That hands Spark the rows of the newest version when a query is planned, as a plan
+over our own file index, to which it has given the query's columns and filters. So columns are
+pruned, partitions and files left out, and no Python worker is used. All else that SQL might do with
+a table is refused.
 
 The classes depend on internals of Spark, as the file index does.
 """
@@ -161,6 +161,9 @@ public class PathCatalog implements TableCatalog {
 
   public Identifier[] listTables(String[] namespace) { return new Identifier[0]; }
 
+  // Who is about to write.
+  public Table loadTable(Identifier table, Set privileges) { throw DefaultSource.refuseWrite(); }
+
   // Spark has no versions of tables of this kind.
   public Table loadTable(Identifier table, String version) { throw refuseVersion(); }
 
@@ -226,9 +229,6 @@ public class PathCatalog implements TableCatalog {
     }
     return (CatalogStorageFormat) constructor.newInstance(given);
   }
-
-  // Who is about to write.
-  public Table loadTable(Identifier table, Set privileges) { throw DefaultSource.refuseWrite(); }
 
   public Table createTable(Identifier table, TableInfo info) { throw DefaultSource.refuseWrite(); }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.arrow.dictionary_pages import repeated_texts
+from delta_ops.errors import DataFileError
 from delta_ops.protocol.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create, data_file, inline_vector
 
@@ -114,3 +116,22 @@ def test_texts_that_swell_come_in_small_batches(tmp_path: Path) -> None:
     lengths = [len(batch) for batch in da.to_batches(log)]
     assert sum(lengths) == 1 << 14
     assert max(lengths) * 60_000 <= 32 << 20
+
+
+def test_a_damaged_footer_is_an_error_and_no_end_of_the_process(tmp_path: Path) -> None:
+    """Arrow aborts where it is asked about a column of a footer that contradicts itself."""
+    rows = pa.table({"few": [f"value {i % 50}" for i in range(ROWS)], "number": list(range(ROWS))})
+    log = table_of(tmp_path, rows)
+    place = tmp_path / "a.parquet"
+    sound = place.read_bytes()
+    footer = int.from_bytes(sound[-8:-4], "little")
+    chance, failed = random.Random(0), 0
+    for _ in range(300):
+        damaged = bytearray(sound)
+        damaged[-9 - chance.randrange(footer)] = chance.randrange(256)
+        place.write_bytes(damaged)
+        try:
+            da.to_table(log)
+        except DataFileError:
+            failed += 1
+    assert failed > 100

@@ -8,7 +8,6 @@ Every round leaves fewer files, so it ends; what an engine cannot make into fewe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,8 +17,9 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.data_file_write import discard
 from delta_ops.arrow.ordered_rewrite import MEMORY_BYTES
+from delta_ops.arrow.reading import DECODED
 from delta_ops.arrow.rewrite import rewrite
-from delta_ops.arrow.written_files import all_or_none
+from delta_ops.arrow.written_files import LOCAL_WRITES, all_or_none
 from delta_ops.errors import DataFileError
 from delta_ops.events import Progress
 from delta_ops.log import Snapshot
@@ -32,11 +32,8 @@ from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.rewrite_group import Rewriter
 from delta_ops.transaction.write_rules import num_rows
 
-_AT_ONCE = max(2, os.cpu_count() or 1)
 _HELD_BYTES = MEMORY_BYTES // 3
 """Rows that one thread holds, about, however large its group is."""
-_DECODED = 4
-"""How many times larger rows are in memory than in files, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +170,10 @@ class Rewriting:
                 return number, staged
 
             writes = (
-                (min(group.size_bytes * _DECODED, _HELD_BYTES), partial(write, number))
+                (min(group.size_bytes * DECODED, _HELD_BYTES), partial(write, number))
                 for number, group in enumerate(groups)
             )
-            files.write_all(writes, MEMORY_BYTES, _AT_ONCE, take)
+            files.write_all(writes, MEMORY_BYTES, LOCAL_WRITES, take)
 
     def _goes_beside(self, groups: Sequence[RewriteGroup]) -> bool:
         """Whether groups are written beside each other.
