@@ -63,7 +63,12 @@ def is_absolute(path: str) -> bool:
 
 def absolute_paths(paths: pa.ChunkedArray) -> list[str]:
     """The canonical paths that lie outside of the table."""
-    return list(paths.filter(pc.match_substring_regex(paths, _ABSOLUTE)).to_pylist())
+    return list(paths.filter(are_absolute(paths)).to_pylist())
+
+
+def are_absolute(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`is_absolute` of each."""
+    return pc.match_substring_regex(paths, _ABSOLUTE)
 
 
 def depend_on_root(log_paths: pa.Array) -> bool:

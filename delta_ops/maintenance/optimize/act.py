@@ -20,15 +20,13 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.maintenance.optimize.candidates import find_candidates
-from delta_ops.maintenance.optimize.depth import OrderColumn
 from delta_ops.maintenance.optimize.estimate import VERSIONS_LOOKED_AT, Estimate, estimate
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
 from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.optimize.run import Ran, Rewrite, Work, run
-from delta_ops.maintenance.optimize.small_files import own_files, small_files, target_size_bytes
+from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.protocol.predicate import Predicate
@@ -133,18 +131,14 @@ def optimize(
                 f"{snapshot.uri}: files that are laid out in an order are cut by it; leave out "
                 "max_size, or ask for all files to be laid out anew (full)"
             )
-        if target < 1:  # asked before all files are
-            return plan_order([], order, target_size_bytes=target), _lay_out
-        find = own_files if full else partial(find_candidates, order=order)
-        files = find(snapshot, predicate=predicate)
         planned = plan_order(
-            files,
+            snapshot,
             order,
             target_size_bytes=target,
+            predicate=predicate,
             min_files=min_files,
             full=full,
             max_group_bytes=min(MAX_GROUP_BYTES, max_bytes or MAX_GROUP_BYTES),
-            column=OrderColumn(snapshot, order) if len(order.columns) == 1 else None,
         )
         is_clustered = bool(snapshot.clustering_columns)
         return planned.fit_groups(max_bytes), partial(_lay_out, is_clustered=is_clustered)

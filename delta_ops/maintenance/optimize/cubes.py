@@ -10,14 +10,13 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.log.pruning import values_of
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import ADD
 from delta_ops.protocol.column_names import name_of_path
 from delta_ops.transaction.rewrite_group import CurveOrder
 
@@ -26,27 +25,25 @@ PROVIDER = "liquid"
 _ID, _COLUMNS, _CURVE = "ZCUBE_ID", "ZCUBE_ZORDER_BY", "ZCUBE_ZORDER_CURVE"
 
 
-def cube_of(add: AddFile, order: CurveOrder) -> str | None:
-    """The cube that a file belongs to; None if it was not laid out in this order."""
-    tags = add.tags or {}
-    if tags.get(_COLUMNS) != _columns_text(order) or tags.get(_CURVE) != order.curve:
-        return None
-    return tags.get(_ID)
-
-
-def are_loose(adds: pa.Table, order: CurveOrder) -> Any:
-    """Which files were not laid out in this order, and are not another provider's.
+def are_foreign(adds: pa.RecordBatch) -> pa.BooleanArray:
+    """Which files another provider clusters.
 
     Args:
-        adds: Rows with the columns `tags` and `clusteringProvider`, as far as files have them.
+        adds: With `tags` and `clusteringProvider`, for this function and the next two.
     """
-    providers = _column(adds, "clusteringProvider", pa.string())
-    is_ours = pc.fill_null(pc.equal(providers, PROVIDER), True)
-    tags = _column(adds, "tags", ADD.field("tags").type)
-    chunks = tags.chunks if isinstance(tags, pa.ChunkedArray) else [tags]
-    laid_out = [_are_laid_out(chunk, order) for chunk in chunks]
-    is_laid_out = pa.chunked_array(laid_out, pa.bool_())
-    return pc.and_(is_ours, pc.invert(is_laid_out))
+    return pc.fill_null(pc.not_equal(adds["clusteringProvider"], PROVIDER), False)
+
+
+def are_loose(adds: pa.RecordBatch, order: CurveOrder) -> pa.BooleanArray:
+    """Which files were not laid out in this order, and are not another provider's."""
+    return pc.invert(pc.or_(are_foreign(adds), _are_laid_out(adds["tags"], order)))
+
+
+def cubes_of(adds: pa.RecordBatch, order: CurveOrder) -> pa.StringArray:
+    """The cube of each file, null for those that were not laid out in this order."""
+    is_laid_out = _are_laid_out(adds["tags"], order)
+    cubes = values_of(adds["tags"].filter(is_laid_out), _ID)
+    return pc.replace_with_mask(pa.nulls(len(adds), pa.string()), is_laid_out, cubes)
 
 
 def _are_laid_out(tags: pa.MapArray, order: CurveOrder) -> pa.BooleanArray:
@@ -65,16 +62,6 @@ def _are_laid_out(tags: pa.MapArray, order: CurveOrder) -> pa.BooleanArray:
     ends = tags.offsets.to_numpy()
     has_all = counted[ends[1:]] - counted[ends[:-1]] == len(wanted)
     return pc.and_(pa.array(has_all), pc.is_valid(tags))
-
-
-def cubes_of(adds: pa.Table, order: CurveOrder) -> Any:
-    """The cube of each file, null for those that were not laid out in this order."""
-    tags = _column(adds, "tags", ADD.field("tags").type)
-    return pc.if_else(are_loose(adds, order), None, pc.map_lookup(tags, _ID, "first"))
-
-
-def _column(adds: pa.Table, name: str, data_type: pa.DataType) -> Any:
-    return adds[name] if name in adds.column_names else pa.nulls(len(adds), data_type)
 
 
 def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:

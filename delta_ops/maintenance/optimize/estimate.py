@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.log.history import HistoryEntry
-from delta_ops.maintenance.optimize.depth import Box, axes_of, boxes_of, max_depth
-from delta_ops.maintenance.optimize.plan import OptimizePlan, split_by_partition
-from delta_ops.maintenance.optimize.small_files import own_files
-from delta_ops.protocol.actions import AddFile
+from delta_ops.maintenance.optimize.depth import depth_of
+from delta_ops.maintenance.optimize.file_columns import FileColumns, load_file_columns
+from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
+from delta_ops.maintenance.optimize.plan import OptimizePlan
+from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.transaction import RewriteGroup
 
 VERSIONS_LOOKED_AT = 200
@@ -83,29 +87,37 @@ def _num_files(group: RewriteGroup, rates: Rates) -> int:
 
 def _depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
     assert plan.order
-    axes = axes_of(snapshot, plan.order)
-    group_of = {add.path: at for at, group in enumerate(plan.groups) for add in group.files}
-
-    def depth(files: Sequence[AddFile]) -> int:
-        boxes: list[Box] = []
-        rewritten: dict[int, list[Box]] = {}
-        for add, box in zip(files, boxes_of(files, axes), strict=True):
-            group = group_of.get(add.path)
-            (boxes if group is None else rewritten.setdefault(group, [])).append(box)
-        return max_depth([*boxes, *map(_hull, rewritten.values())])
-
-    return max(map(depth, split_by_partition(own_files(snapshot))), default=0)
+    files = load_file_columns(snapshot, plan.order, with_ranges=True)
+    paths, groups = [], []
+    for number, group in enumerate(plan.groups):
+        paths += canonical_texts((add.path for add in group.files), snapshot.uri)
+        groups += [number] * len(group.files)
+    places = pc.index_in(files.paths, value_set=pa.array(paths, pa.string()))
+    group_of = pa.array(groups, pa.int64()).take(places).fill_null(-1).to_numpy()
+    return depth_of(_put_together(files, group_of))
 
 
-def _hull(boxes: Sequence[Box]) -> Box:
-    return [
-        (_outermost(min, [low for low, _ in axis]), _outermost(max, [high for _, high in axis]))
-        for axis in zip(*boxes, strict=True)
-    ]
+def _put_together(files: FileColumns, group_of: Ints) -> FileColumns:
+    """Each group as one file that reaches as far as its files together.
 
+    Args:
+        group_of: By file, from 0; -1: it is in none.
+    """
+    grouped = np.flatnonzero(group_of >= 0)
+    _, firsts, group = np.unique(group_of[grouped], return_index=True, return_inverse=True)
+    first_of_each = grouped[firsts]
 
-def _outermost(choose: Any, bounds: Sequence[Any]) -> Any:
-    return None if any(bound is None for bound in bounds) else choose(bounds)
+    def hull(values: Ints, outermost: np.ufunc) -> Ints:
+        reached = values[first_of_each]
+        outermost.at(reached, group, values[grouped])
+        together = values.copy()
+        together[first_of_each] = reached
+        return together
+
+    ranges = [Ranges(hull(r.lows, np.minimum), hull(r.highs, np.maximum)) for r in files.ranges]
+    is_counted = group_of < 0
+    is_counted[first_of_each] = True
+    return replace(files, ranges=tuple(ranges)).take(np.flatnonzero(is_counted))
 
 
 def _is_ordered(entry: HistoryEntry) -> bool:

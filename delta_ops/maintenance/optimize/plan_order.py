@@ -12,79 +12,85 @@ the partition's bytes, and a row is written again as many times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.maintenance.optimize.cubes import PROVIDER, cube_of
-from delta_ops.maintenance.optimize.depth import OrderColumn
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.optimize.file_columns import (
+    FileColumns,
+    axes_of,
+    has_loose_files,
+    load_file_columns,
+)
 from delta_ops.maintenance.optimize.overlaps import (
+    Ints,
+    Ranges,
     choose_overlapping,
     choose_small,
     find_last_in_place,
 )
-from delta_ops.maintenance.optimize.plan import (
-    OptimizePlan,
-    age_key,
-    small_file_limit,
-    split_by_partition,
-)
+from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, small_file_limit
+from delta_ops.maintenance.optimize.small_files import own_files_by_path, validate_predicate
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.file_bounds import upper_bound
+from delta_ops.protocol.predicate import Comparison, Predicate
+from delta_ops.protocol.stats import FileStats, parse_stats
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
 MAX_GROUP_BYTES = 100 << 30
 _GROWTH = 2
 """A cube is put together with new files until it has so many times their bytes."""
+_LEAST_FILES = 2
+_NONE: Ints = np.array([], np.int64)
 
 
 def plan_order(
-    files: Iterable[AddFile],
+    snapshot: Snapshot,
     order: CurveOrder,
     *,
     target_size_bytes: int,
-    min_files: int = 2,
+    predicate: Predicate | None = None,
+    min_files: int = _LEAST_FILES,
     full: bool = False,
     max_group_bytes: int = MAX_GROUP_BYTES,
-    column: OrderColumn | None = None,
 ) -> OptimizePlan:
     """Choose the files to lay out, a group to a partition.
 
     Args:
-        files: Live files.
         target_size_bytes: About how large files should become.
+        predicate: Only these partitions.
         min_files: Fewer are not worth a rewrite, unless they are large together.
         full: All files of a partition, unless they are one cube already; of whatever size.
         max_group_bytes: How much is laid out at once; what is left of a partition waits for the
             next run.
-        column: What an order by one column goes by; None: laid-out files are chosen by size.
 
     Raises:
-        InvalidRequestError: The target is not positive, or a group may be a single file.
+        InvalidRequestError: The target is not positive, a group may be a single file, or the
+            predicate is about other than partition columns.
     """
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
-    if min_files < 2:
-        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+    if min_files < _LEAST_FILES:
+        raise InvalidRequestError(f"min_files must be at least {_LEAST_FILES}, not {min_files}")
+    if predicate is not None:
+        validate_predicate(predicate, snapshot)
+    if not full and not has_loose_files(snapshot, order):
+        return OptimizePlan(target_size_bytes=target_size_bytes, order=order)
     limit = small_file_limit(target_size_bytes)
-    ours = (add for add in files if add.clustering_provider in (None, PROVIDER))
-    chosen = (
-        _choose(of_partition, order, full, max_group_bytes, limit, column)
-        for of_partition in split_by_partition(ours)
-    )
-    groups = [
-        RewriteGroup(
-            files=tuple(sorted(files, key=age_key)),
-            target_size_bytes=target_size_bytes,
-            order=order,
-            apart=apart,
-        )
-        for files, apart in chosen
-        if len(files) >= min_files or _size(files) >= (1 if full else limit)
+    by_overlap = not full and len(order.columns) == 1
+    files = load_file_columns(snapshot, order, predicate, with_ranges=by_overlap)
+    least_bytes = 1 if full else limit
+    chosen = [
+        each
+        for each in choose_files(files, limit=limit, full=full, max_group_bytes=max_group_bytes)
+        if len(each.files) >= min_files or _size(files, each.files) >= least_bytes
     ]
+    groups = _load_groups(snapshot, order, files, chosen, target_size_bytes)
     return OptimizePlan(
         target_size_bytes=target_size_bytes,
         groups=tuple(sorted(groups, key=lambda group: group.files[0].path)),
@@ -92,86 +98,140 @@ def plan_order(
     )
 
 
-class _Chosen(NamedTuple):
-    """The files of a partition to lay out."""
+class Chosen(NamedTuple):
+    """The files of a partition to lay out, by number."""
 
-    files: Sequence[AddFile]
-    apart: Predicate | None = None
-    """As `RewriteGroup.apart`."""
+    files: Ints
+    last_in_place: Ints = _NONE
+    """Rows beyond this file, if any, are kept apart, as by `RewriteGroup.apart`."""
 
 
-def _choose(
-    files: Iterable[AddFile],
-    order: CurveOrder,
-    full: bool,
-    max_bytes: int,
-    limit: int,
-    column: OrderColumn | None,
-) -> _Chosen:
-    loose: list[AddFile] = []
-    cubes: dict[str, list[AddFile]] = {}
-    for add in files:
-        cube = cube_of(add, order)
-        (loose if cube is None else cubes.setdefault(cube, [])).append(add)
-    laid_out = [add for cube in cubes.values() for add in cube]
+def choose_files(
+    files: FileColumns, *, limit: int, full: bool = False, max_group_bytes: int = MAX_GROUP_BYTES
+) -> list[Chosen]:
+    """What `plan_order` chooses, partition by partition; none may be empty.
+
+    Args:
+        files: With their ranges by one column: where they overlap, that is what it goes by.
+        limit: The size in bytes from which on a file is large enough.
+    """
+    return [
+        _choose(files, numbers[~files.is_foreign[numbers]], limit, full, max_group_bytes)
+        for numbers in files.by_partition()
+    ]
+
+
+def _choose(files: FileColumns, ours: Ints, limit: int, full: bool, max_bytes: int) -> Chosen:
+    is_loose = files.cubes[ours] < 0
+    loose, laid_out = ours[is_loose], ours[~is_loose]
+    cubes, cube_of = np.unique(files.cubes[laid_out], return_inverse=True)
     if full:
-        is_done = not loose and len(cubes) == 1
-        return _Chosen([] if is_done else [*loose, *laid_out])
-    taken: list[AddFile] = []
-    size = 0
-    for add in sorted(loose, key=age_key):
-        if len(taken) > 1 and size + add.size > max_bytes:
-            return _Chosen(taken)
-        taken.append(add)
-        size += add.size
-    if not taken or not cubes:
-        return _Chosen(taken)
-    by_overlap = _choose_by_overlap(taken, laid_out, limit, column) if column else None
-    if by_overlap is not None and _size(by_overlap.files) <= max(max_bytes, size):
+        is_done = not len(loose) and len(cubes) == 1
+        return Chosen(_NONE if is_done else ours)
+    taken = _oldest(files, loose, max_bytes)
+    if len(taken) < len(loose) or not len(taken) or not len(laid_out):
+        return Chosen(taken)
+    size = _size(files, taken)
+    by_overlap = _choose_by_overlap(files, taken, laid_out, limit) if files.ranges else None
+    if by_overlap is not None and _size(files, by_overlap.files) <= max(max_bytes, size):
         return by_overlap
-    chosen = choose_cubes({cube: _size(of) for cube, of in cubes.items()}, size, max_bytes)
-    return _Chosen([*taken, *(add for cube in chosen for add in cubes[cube])])
+    cube_sizes = np.zeros(len(cubes), np.int64)
+    np.add.at(cube_sizes, cube_of, files.sizes[laid_out])
+    chosen = _choose_cubes(cube_sizes, size, max_bytes)
+    return Chosen(np.concatenate([taken, laid_out[np.isin(cube_of, chosen)]]))
+
+
+def _oldest(files: FileColumns, numbers: Ints, max_bytes: int) -> Ints:
+    """Files in the order of their age, as many as fit; two at least, if there are."""
+    if _size(files, numbers) <= max_bytes:
+        return numbers
+    keys = pa.table({"time": files.times[numbers], "path": files.paths.take(pa.array(numbers))})
+    by_age: Ints = numbers[pc.sort_indices(keys, [("time", "ascending"), ("path", "ascending")])]
+    num_fitting = int(np.searchsorted(np.cumsum(files.sizes[by_age]), max_bytes, "right"))
+    return by_age[: max(num_fitting, _LEAST_FILES)]
 
 
 def _choose_by_overlap(
-    loose: Sequence[AddFile], laid_out: Sequence[AddFile], limit: int, column: OrderColumn
-) -> _Chosen | None:
-    files = [*laid_out, *loose]
-    sizes = np.array([add.size for add in files], np.int64)
-    is_rewritten = np.arange(len(files)) >= len(laid_out)
+    files: FileColumns, loose: Ints, laid_out: Ints, limit: int
+) -> Chosen | None:
+    numbers = np.concatenate([laid_out, loose])
+    sizes = files.sizes[numbers]
+    is_rewritten = np.arange(len(numbers)) >= len(laid_out)
     is_rewritten[choose_small(sizes[: len(laid_out)], limit)] = True
-    ranges = column.ranges(files)
+    ranges = _ranges_among(files, numbers)
     overlapping = choose_overlapping(ranges, sizes, is_rewritten)
     if overlapping is None:
         return None
     is_rewritten[overlapping] = True
     last = find_last_in_place(ranges, ~is_rewritten)
-    return _Chosen(
-        [files[number] for number in np.flatnonzero(is_rewritten)],
-        apart=None if last is None else column.is_beyond(files[last]),
-    )
+    return Chosen(numbers[is_rewritten], _NONE if last is None else numbers[[last]])
 
 
-def choose_cubes(
-    sizes: Mapping[str, int], loose_bytes: int, max_bytes: int | None = None
-) -> list[str]:
+def _ranges_among(files: FileColumns, numbers: Ints) -> Ranges:
+    """The ranges of some files, as ranks among theirs."""
+    (of_all,) = files.ranges
+    ends = np.concatenate([of_all.lows[numbers], of_all.highs[numbers]])
+    if len(numbers) < len(of_all.lows):
+        _, ends = np.unique(ends, return_inverse=True)
+    return Ranges(*np.split(ends, 2))
+
+
+def _choose_cubes(sizes: Ints, loose_bytes: int, max_bytes: int) -> list[int]:
     """The cubes of a partition that new files are put together with.
 
     Args:
         sizes: Bytes of each cube.
-        loose_bytes: Bytes of the new files. With more of them, or without a bound, no fewer cubes
-            are chosen.
+        loose_bytes: Bytes of the new files.
         max_bytes: Bound of all that is rewritten.
     """
-    chosen: list[str] = []
+    chosen: list[int] = []
     size = loose_bytes
-    for cube, of_cube in sorted(sizes.items(), key=itemgetter(1)):
-        if of_cube > _GROWTH * size or (max_bytes is not None and size + of_cube > max_bytes):
+    for cube in np.argsort(sizes, kind="stable"):
+        if sizes[cube] > _GROWTH * size or size + sizes[cube] > max_bytes:
             break
-        chosen.append(cube)
-        size += of_cube
+        chosen.append(int(cube))
+        size += int(sizes[cube])
     return chosen
 
 
-def _size(files: Iterable[AddFile]) -> int:
-    return sum(add.size for add in files)
+def _load_groups(
+    snapshot: Snapshot,
+    order: CurveOrder,
+    files: FileColumns,
+    chosen: Sequence[Chosen],
+    target_size_bytes: int,
+) -> list[RewriteGroup]:
+    """What was chosen, with all that the log says of these files."""
+    if not chosen:
+        return []
+    wanted = np.concatenate([numbers for each in chosen for numbers in each])
+    by_path = own_files_by_path(snapshot, files.paths.take(pa.array(wanted)))
+
+    def adds_of(numbers: Ints) -> list[AddFile]:
+        # A checkpoint may name a file twice; its rows are there once.
+        paths = dict.fromkeys(files.paths.take(pa.array(numbers)).to_pylist())
+        return [by_path[path] for path in paths]
+
+    return [
+        RewriteGroup(
+            files=tuple(sorted(adds_of(each.files), key=age_key)),
+            target_size_bytes=target_size_bytes,
+            order=order,
+            apart=_beyond(snapshot, order, adds_of(each.last_in_place)),
+        )
+        for each in chosen
+    ]
+
+
+def _beyond(snapshot: Snapshot, order: CurveOrder, last: Sequence[AddFile]) -> Predicate | None:
+    """Whether a row has a greater value than all of a file; None: there is none, or no bound."""
+    for add in last:
+        ((stored, data_type),) = axes_of(snapshot, order).items()
+        bound = upper_bound(parse_stats(add.stats) or FileStats(), stored, data_type)
+        if bound is not None:
+            return Comparison(order.columns[0], ">", bound)
+    return None
+
+
+def _size(files: FileColumns, numbers: Ints) -> int:
+    return int(files.sizes[numbers].sum())

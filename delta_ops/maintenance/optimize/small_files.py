@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +13,7 @@ from delta_ops.log.pruning import match_files
 from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_file_limit
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import ADD, add_files
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate, columns, resolve
 
@@ -52,23 +51,29 @@ def small_files(
     return _files_beyond(snapshot, limit, predicate, ADD.names, max_size_bytes)
 
 
-def own_files(
-    snapshot: Snapshot,
-    predicate: Predicate | None = None,
-    choose: Callable[[pa.Table], Any] | None = None,
-) -> list[AddFile]:
+def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
     """The live files that may be laid out anew, of whatever size; those outside are left out.
 
     Args:
         predicate: Only these partitions.
-        choose: Tells which of some files, with all their columns, are wanted; None: all.
 
     Raises:
         InvalidRequestError: The predicate is about other than partition columns.
     """
     if predicate is not None:
         validate_predicate(predicate, snapshot)
-    return _files_beyond(snapshot, None, predicate, ADD.names, choose=choose)
+    return _files_beyond(snapshot, None, predicate, ADD.names)
+
+
+def own_files_by_path(snapshot: Snapshot, paths: pa.Array) -> dict[str, AddFile]:
+    """Some of the live files, by their canonical paths."""
+    found: dict[str, AddFile] = {}
+    for adds in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
+        wanted = adds.filter(pc.is_in(adds[CANONICAL_PATH], value_set=paths))
+        found |= zip(
+            wanted[CANONICAL_PATH].to_pylist(), add_files(wanted.select(ADD.names)), strict=True
+        )
+    return found
 
 
 def small_file_sizes(snapshot: Snapshot, target_size_bytes: int) -> list[AddFile]:
@@ -87,12 +92,11 @@ def _files_beyond(
     predicate: Predicate | None,
     names: Sequence[str],
     max_size: int | None = None,
-    choose: Callable[[pa.Table], Any] | None = None,
 ) -> list[AddFile]:
-    """Live files below a limit, or above another one, as far as they are chosen."""
+    """Live files below a limit, or above another one."""
     found: list[AddFile] = []
-    for table in snapshot.stream_live(names):
-        small = table if choose is None else table.filter(choose(table))
+    for adds in snapshot.stream_live(names):
+        small = adds
         if limit is not None:
             wanted = pc.less(small["size"], min(limit, _MAX_SIZE_BYTES))
             if max_size is not None:

@@ -1,0 +1,193 @@
+"""Live files as columns: what a layout is planned and judged by.
+
+Of a million files a run rewrites a few, so only those become values of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.log import Snapshot
+from delta_ops.log.pruning import match_files, values_of
+from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of
+from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
+from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
+from delta_ops.protocol.column_mapping import physical_path
+from delta_ops.protocol.file_domains import domains_at_once, domains_one_by_one
+from delta_ops.protocol.file_paths import are_absolute
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, DataType, leaves
+from delta_ops.protocol.stats import ColumnPath
+from delta_ops.transaction.rewrite_group import CurveOrder
+
+_TAGS = ["tags", "clusteringProvider"]
+_COLUMNS = [CANONICAL_PATH, "path", "partitionValues", "size", "modificationTime", *_TAGS]
+_CUT_US = pa.scalar(1000, pa.duration("us"))
+"""What pruning adds to the end of a file's times."""
+
+Axes = Mapping[ColumnPath, DataType]
+"""Columns by physical names, with their types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileColumns:
+    """The live files that may be laid out anew: in each column an entry for each file.
+
+    One that a checkpoint names twice has two.
+    """
+
+    paths: pa.Array
+    """Canonical."""
+    sizes: Ints
+    """In bytes."""
+    times: Ints
+    """Of modification, in milliseconds."""
+    partitions: Ints
+    """By number."""
+    cubes: Ints
+    """By number; -1: the file was not laid out in the order."""
+    is_foreign: npt.NDArray[np.bool_]
+    """Whether another provider clusters the file."""
+    ranges: tuple[Ranges, ...] = ()
+    """For each column of the order; none if they were not asked for."""
+
+    def by_partition(self) -> list[Ints]:
+        """The numbers of the files of each partition."""
+        if not len(self.partitions):
+            return []
+        numbers = np.argsort(self.partitions, kind="stable")
+        return np.split(numbers, np.flatnonzero(np.diff(self.partitions[numbers])) + 1)
+
+    def take(self, numbers: Ints) -> FileColumns:
+        """Some of the files."""
+        return FileColumns(
+            paths=self.paths.take(numbers),
+            sizes=self.sizes[numbers],
+            times=self.times[numbers],
+            partitions=self.partitions[numbers],
+            cubes=self.cubes[numbers],
+            is_foreign=self.is_foreign[numbers],
+            ranges=tuple(Ranges(each.lows[numbers], each.highs[numbers]) for each in self.ranges),
+        )
+
+
+def has_loose_files(snapshot: Snapshot, order: CurveOrder) -> bool:
+    """Whether a file was not laid out in the order, by as little as tells it."""
+    return any(
+        pc.any(are_loose(batch, order), min_count=0).as_py()
+        for adds in snapshot.stream_live(_TAGS)
+        for batch in merge_chunks(adds).to_batches()
+    )
+
+
+def load_file_columns(
+    snapshot: Snapshot,
+    order: CurveOrder,
+    predicate: Predicate | None = None,
+    *,
+    with_ranges: bool = False,
+) -> FileColumns:
+    """The live files of a table, without those outside of it.
+
+    Args:
+        predicate: Only these partitions.
+    """
+    partition_names = tuple(snapshot.definition.partition_names.values())
+    axes = axes_of(snapshot, order) if with_ranges else {}
+
+    def columns_of(adds: pa.RecordBatch) -> list[pa.Array]:
+        return [
+            adds[CANONICAL_PATH],
+            adds["size"],
+            pc.fill_null(adds["modificationTime"], 0),
+            are_foreign(adds),
+            cubes_of(adds, order),
+            *(values_of(adds["partitionValues"], name) for name in partition_names),
+            *(_bounds(adds["stats"], axes) if axes else ()),
+        ]
+
+    columns = [columns_of(adds) for adds in _own_files(snapshot, predicate, with_stats=bool(axes))]
+    paths, sizes, times, is_foreign, cubes, *others = map(
+        pa.concat_arrays, zip(*columns, strict=True)
+    )
+    partition_values, bounds = others[: len(partition_names)], others[len(partition_names) :]
+    return FileColumns(
+        paths=paths,
+        sizes=sizes.to_numpy(),
+        times=times.to_numpy(),
+        partitions=_number_partitions(partition_values, len(paths)),
+        cubes=np.where(_bools(cubes.is_null()), -1, _codes(cubes)),
+        is_foreign=_bools(is_foreign),
+        ranges=tuple(_ranges(*bounds[n : n + 3]) for n in range(0, len(bounds), 3)),
+    )
+
+
+def axes_of(snapshot: Snapshot, order: CurveOrder) -> Axes:
+    """The columns of an order."""
+    types = dict(leaves(snapshot.schema))
+    return {physical_path(path, snapshot.schema): types[path] for path in order.columns}
+
+
+def _own_files(
+    snapshot: Snapshot, predicate: Predicate | None, *, with_stats: bool
+) -> Iterator[pa.RecordBatch]:
+    """Live files inside the table; one batch at least."""
+    columns = [*_COLUMNS, "stats"] if with_stats else _COLUMNS
+    for adds in snapshot.stream_live(columns):
+        own = adds.filter(pc.invert(are_absolute(adds[CANONICAL_PATH])))
+        if predicate is not None:
+            own = match_files(own, predicate, snapshot.definition, snapshot.uri)
+        yield from merge_chunks(own).to_batches() or [pa.RecordBatch.from_pylist([], own.schema)]
+
+
+def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
+    """For each column its lowest and its highest value, as sort keys, and whether it has any."""
+    domains = dict(domains_at_once(stats, axes))
+    missing = {path: data_type for path, data_type in axes.items() if path not in domains}
+    domains |= domains_one_by_one(stats, missing) if missing else {}
+    for path, data_type in axes.items():
+        domain = domains[path]
+        yield domain.low
+        # As it was written: neighbours would overlap.
+        is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
+        yield pc.subtract(domain.high, _CUT_US) if is_time else domain.high
+        yield domain.has_values
+
+
+def _ranges(low: pa.Array, high: pa.Array, has_values: pa.Array) -> Ranges:
+    """Bounds as ranks from 1; what has none goes beyond all, and a file without values is before.
+
+    Files that hold nothing but nulls lie beside each other, at 0.
+    """
+    codes = pc.rank(pa.concat_arrays([low, high]), "ascending", tiebreaker="dense").to_numpy()
+    lows = np.where(_bools(low.is_null()), 0, codes[: len(low)].astype(np.int64))
+    highs = codes[len(low) :].astype(np.int64)
+    highs[_bools(high.is_null())] = codes.max(initial=0) + 1
+    highs[~_bools(has_values)] = 0
+    return Ranges(lows, np.maximum(lows, highs))
+
+
+def _number_partitions(values: Sequence[pa.Array], num_files: int) -> Ints:
+    numbers = np.zeros(num_files, np.int64)
+    for each in values:
+        codes = _codes(each)
+        both = numbers * (codes.max(initial=0) + 1) + codes
+        _, numbers = np.unique(both, return_inverse=True)
+    return numbers
+
+
+def _codes(texts: pa.Array) -> Ints:
+    """Equal texts by the same number, from 0."""
+    codes: Ints = texts.dictionary_encode(null_encoding="encode").indices.cast("int64").to_numpy()
+    return codes
+
+
+def _bools(values: pa.Array) -> npt.NDArray[np.bool_]:
+    bools: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
+    return bools
