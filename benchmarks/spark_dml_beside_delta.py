@@ -1,11 +1,12 @@
 """Delete and merge by delta_ops.spark beside delta-spark: the same commands on the same rows.
 
     python benchmarks/spark_dml_beside_delta.py [--rows 10000000] [--files 100] [--rounds 3]
-        [--folder DIR] [--json]
+        [--only TEXT] [--folder DIR] [--json]
 
 Sessions as in `spark_beside_delta`. Before each case its table is made anew, of files that lie side
-by side in the key. A merge changes a row in a hundred and brings a tenth of that number anew; the
-first round warms up and does not count.
+by side in the key. A merge changes a row in a hundred and brings a tenth of that number anew,
+behind the last key of the table, or before its first one where the keys shall be a tenth of all.
+The first round warms up and does not count.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.spark_beside_delta import ask, side
 
 CASES = (
     "upsert: 5% of the files",
+    "upsert: a tenth of the keys",
     "upsert: half of the files",
     "upsert: all files",
     "upsert: all files, by vectors",
@@ -41,23 +43,25 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--files", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="the cases that have this text in their names")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        report = measure(Path(folder), given.rows, given.files, given.rounds)
+        report = measure(Path(folder), given.rows, given.files, given.rounds, given.only)
     print(json.dumps(report, indent=2) if given.json else render_markdown(report))
 
 
-def measure(folder: Path, rows: int, files: int, rounds: int) -> dict[str, Any]:
-    seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in CASES}
+def measure(folder: Path, rows: int, files: int, rounds: int, only: str) -> dict[str, Any]:
+    cases = [name for name in CASES if only in name]
+    seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in cases}
     given = (str(folder), str(rows), str(files))
     with (
         side("delta_ops", _PROGRAM, *given) as ours,
         side("delta", _PROGRAM, *given) as peer,
     ):
         for number in range(rounds + 1):
-            for name in CASES:
+            for name in cases:
                 for index in (0, 1) if number % 2 else (1, 0):
                     took = ask((ours, peer)[index], name)
                     if number:

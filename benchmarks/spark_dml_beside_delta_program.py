@@ -66,7 +66,11 @@ def _case(
         return kept
 
     changed = rows // 100
-    in_files = {"5% of the files": files // 20, "half of the files": files // 2}
+    in_files = {
+        "5% of the files": files // 20,
+        "a tenth of the keys": files // 10,
+        "half of the files": files // 2,
+    }
     match name.partition(": "):
         case ("upsert", _, "all files"):
             rows_of = source(0, rows // changed, changed + changed // 10)
@@ -74,7 +78,8 @@ def _case(
         case ("upsert", _, where):
             width = rows // files * in_files[where]
             rows_of = source(0, max(1, width // changed), min(changed, width))
-            new = source(rows, 1, changed // 10)
+            num_new = changed // 10
+            new = source(-num_new if where == "a tenth of the keys" else rows, 1, num_new)
             both = rows_of.union(new)
             return lambda: merge(table, both, "upsert")
         case ("insert-only merge", _, _):

@@ -69,7 +69,7 @@ class WrittenFiles:
         max_calls: int,
         on_written: Callable[[R], object] | None = None,
     ) -> list[R]:
-        """What the writes return, in their order; of several failures the first to happen.
+        """What the writes return, in their order; of several failures an interrupt, or the first.
 
         Args:
             writes: How many bytes a write will hold, and what writes and keeps its files; called in
@@ -87,7 +87,9 @@ class WrittenFiles:
                     if on_written is not None and not self.is_over:
                         on_written(each[0])
         if self._failures:
-            raise self._failures[0]
+            # An interrupt of this thread may be the end of what others have under way.
+            interrupts = (each for each in self._failures if not isinstance(each, Exception))
+            raise next(interrupts, self._failures[0])
         return returned
 
     def give_up(self) -> None:

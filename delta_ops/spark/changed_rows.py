@@ -41,7 +41,11 @@ _MISFIT = "delta_ops misfit "
 
 
 def assign(
-    rows: DataFrame, values: Mapping[str, Column], misfits: Sequence[Misfit], *kept: Column
+    rows: DataFrame,
+    values: Mapping[str, Column],
+    misfits: Sequence[Misfit],
+    *kept: Column,
+    first_misfit: int = 0,
 ) -> DataFrame:
     """The rows with these columns, and what `misfit_checks` looks at.
 
@@ -50,17 +54,18 @@ def assign(
         values: By column, in order.
         misfits: Whether one of them does not fit.
         kept: Columns that stand behind them.
+        first_misfit: How many misfits other rows have that are written with them.
     """
     columns = [value.alias(name) for name, value in values.items()]
-    told = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits)]
+    told = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits, first_misfit)]
     return rows.select(*columns, *kept, *told)
 
 
-def misfit_checks(misfits: Sequence[Misfit]) -> list[RowCheck]:
+def misfit_checks(misfits: Sequence[Misfit], first_misfit: int = 0) -> list[RowCheck]:
     """Checks of rows that `assign` gave new values."""
     return [
         RowCheck(num_broken=sf.count_if(named_column(f"{_MISFIT}{i}")), message=message)
-        for i, (_, message) in enumerate(misfits)
+        for i, (_, message) in enumerate(misfits, first_misfit)
     ]
 
 

@@ -14,7 +14,8 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
@@ -24,6 +25,7 @@ from delta_ops.spark.progress import INTERVAL_S, OnTasks, watch_tasks
 from delta_ops.spark.session import is_connect
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 _LONGEST_WAIT_S = 60
 """For jobs to end that were cancelled; files that they write later are garbage."""
 _BETWEEN_CANCELS_S = 0.5
@@ -67,6 +69,36 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
         if not outcome.done():
             _cancel(spark, tag, thread)
         raise
+
+
+def for_threads(
+    spark: SparkSession, call: Callable[_P, _T]
+) -> tuple[Callable[_P, _T], Callable[[], None]]:
+    """The call for other threads, with what this one has set, and what cancels all their jobs."""
+    tag = f"delta_ops-{uuid.uuid4().hex}"
+    session: Any = spark
+    if is_connect(spark):
+        add, remove, cancel = session.addTag, session.removeTag, session.interruptTag
+    else:
+        context = session.sparkContext
+        add, remove, cancel = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+    home = threading.get_ident()
+
+    def call_tagged(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        add(tag)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            remove(tag)
+
+    inherited = inheritable_thread_target(spark)(call_tagged)
+
+    def call_anywhere(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        # What inherits closes the thread's connection to the JVM in the end.
+        called = call_tagged if threading.get_ident() == home else inherited
+        return called(*args, **kwargs)
+
+    return call_anywhere, partial(cancel, tag)
 
 
 def _report_until_done(

@@ -25,7 +25,7 @@ from delta_ops.protocol.expression.nodes import Node, columns_of, conjuncts_of, 
 from delta_ops.protocol.expression.resolution import locate
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.features import Engine
-from delta_ops.protocol.predicate import TRUE, Or, Predicate
+from delta_ops.protocol.predicate import TRUE, Or
 from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition
 from delta_ops.protocol.schema import LONG, StructField, StructType, collation, find_field
@@ -44,7 +44,7 @@ from delta_ops.spark.changed_rows import (
     write_changed,
 )
 from delta_ops.spark.conditions import SparkCondition, parse_condition, validate_condition
-from delta_ops.spark.data_files import discard
+from delta_ops.spark.data_files import WrittenFiles, discard
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.failures import translating_failures
 from delta_ops.spark.file_index import ROW
@@ -61,6 +61,7 @@ from delta_ops.spark.merge_clauses import (
 )
 from delta_ops.spark.merge_source import (
     SOURCE_ROW,
+    Covered,
     Key,
     cover,
     number_source,
@@ -70,6 +71,7 @@ from delta_ops.spark.missing_columns import CompletedRows, gather_tasks, missing
 from delta_ops.spark.places import reach
 from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.read import NUMBER, read_files, read_numbered
+from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 from delta_ops.spark.session import session_time_zone
 from delta_ops.spark.table_columns import fit, null_of
@@ -162,13 +164,13 @@ class SparkMerge:
         with translating_failures(snapshot.uri, snapshot.uri):
             rules, schema = request.source_rules, plan.sides.source_schema
             validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)
-            read = _find_read(request, plan, changed.transaction.clock())
-            changed.transaction.read(read)
+            covered = _find_read(request, plan, changed.transaction.clock())
+            changed.transaction.read(covered.predicate)
             zone = session_time_zone(plan.spark)
-            files = plan_scan(snapshot, read, partition_time_zone=zone)
+            files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
             pairs = _pair(plan, files).persist()
             try:
-                return _execute(plan, files, pairs, changed)
+                return _execute(plan, files, pairs, changed, covered)
             finally:
                 pairs.unpersist()
 
@@ -219,7 +221,7 @@ def _plan(
     )
 
 
-def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Predicate:
+def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Covered:
     """The rows of the table on which the outcome depends, as far as we understand it."""
     columns = MergeColumns(
         target=plan.snapshot.schema,
@@ -227,28 +229,30 @@ def _find_read(request: MergeRequest, plan: _Plan, now_ms: int) -> Predicate:
         target_alias=request.target_alias,
         source_alias=request.source_alias,
     )
-    covering = _cover_matches(plan, columns, now_ms)
-    parts = [covering]
+    covered = _cover_matches(plan, columns, now_ms)
+    parts = [covered.predicate]
     find = columns.finder(("target",))
     for each in plan.clauses.values():
         if each.occasion != "not matched by source":
             continue
         expression = plan.expression_of(each.predicate) if each.predicate else None
         if expression is None:
-            return TRUE
+            return covered._replace(predicate=TRUE)
         root = localize(bind_time(expression.root, now_ms), find)
         parts.append(implied_predicate(root, plan.snapshot.schema))
-    return TRUE if TRUE in parts else Or(tuple(parts)) if len(parts) > 1 else covering
+    if len(parts) == 1:
+        return covered
+    return covered._replace(predicate=TRUE if TRUE in parts else Or(tuple(parts)))
 
 
-def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Predicate:
+def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Covered:
     expression = plan.expression_of(plan.condition)
     if expression is None:
-        return TRUE
+        return Covered(TRUE)
     try:
         keys, residual = split_condition(expression, columns, now_ms)
     except InvalidRequestError:  # no equality, or what only Spark understands
-        return TRUE
+        return Covered(TRUE)
     find = columns.finder()
     usable = []
     for target, value in keys:
@@ -263,13 +267,14 @@ def _cover_matches(plan: _Plan, columns: MergeColumns, now_ms: int) -> Predicate
                 named_column(of_source.path[0]),
             )
             usable.append(Key(of_target.path, of_target.data_type, column, of_source.data_type))
-    covering = cover(plan.source, usable, plan.on_tasks)
+    covered = cover(plan.source, usable, plan.on_tasks)
     conjuncts: list[Node] = [] if residual is None else list(conjuncts_of(residual))
     of_target_alone = [each for each in conjuncts if sides_of(each, find) == {"target"}]
     condition = join_conjuncts(tuple(localize(each, find) for each in of_target_alone))
-    if condition is not None:
-        covering = covering & implied_predicate(condition, columns.target)
-    return covering
+    if condition is None:
+        return covered
+    implied = implied_predicate(condition, columns.target)
+    return covered._replace(predicate=covered.predicate & implied)
 
 
 def _pair(plan: _Plan, files: Sequence[AddFile]) -> DataFrame:
@@ -299,52 +304,66 @@ def _pair(plan: _Plan, files: Sequence[AddFile]) -> DataFrame:
 
 
 def _execute(
-    plan: _Plan, files: Sequence[AddFile], pairs: DataFrame, changed: Changed
+    plan: _Plan,
+    files: Sequence[AddFile],
+    pairs: DataFrame,
+    changed: Changed,
+    covered: Covered,
 ) -> Mapping[str, int]:
     by_vectors = changed.transaction.properties.deletion_vectors
     counts: dict[tuple[str, str], int] = {}
     touched: list[TouchedFile] = []
-    deciding = _deciding_pairs(plan, pairs)
+    deciding = _deciding_pairs(plan, pairs, meet_once=covered.is_unique)
     if plan.clauses:
-        by_file = _count_pairs(plan, files, pairs)
+        by_file = _count_pairs(plan, files, pairs, meet_once=covered.is_unique)
         for (_, number), count in by_file.items():
             clause = plan.clauses[number]
             key = clause.occasion, clause.action
             counts[key] = counts.get(key, 0) + count
         touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
-    copied = 0
+    new = _make_new_rows(plan, pairs, changed.transaction.clock()) if plan.inserts else None
+    copied, inserted = 0, None
     if touched:
         numbers = {each.path: number for number, each in enumerate(files)}
         rows = _Rows(plan, deciding, [each.file for each in touched], numbers)
-        # Readers of the feed are told the values that the rows have.
-        tells = plan.definition.has_change_feed
-        updated = pin(rows.make_updates()) if tells and not plan.has_stable_values else None
-        copied = _write_touched(rows, updated, touched, changed, by_vectors=by_vectors)
-        if tells:
-            tell_rows(changed, rows.changes(updated))
-    num_inserted = _insert(plan, pairs, changed, tells=bool(touched)) if plan.inserts else 0
-    num_source = jobs.run(plan.spark, plan.source.count, plan.on_tasks)
+        num_updated = sum(n for (_, action), n in counts.items() if action == "update")
+        copied, inserted = _change(rows, touched, new, changed, num_updated)
+    if inserted is None:
+        inserted = 0 if new is None else _insert(plan, new, changed, is_told_of=bool(touched))
+    num_source = covered.num_rows
+    if num_source is None:
+        num_source = jobs.run(plan.spark, plan.source.count, plan.on_tasks)
     marked = [each for each in touched if not each.is_whole] if by_vectors else None
-    return merge_metrics(changed, num_source, counts, num_inserted, copied, marked)
+    return merge_metrics(changed, num_source, counts, inserted, copied, marked)
 
 
-def _deciding_pairs(plan: _Plan, pairs: DataFrame) -> DataFrame:
+def _deciding_pairs(plan: _Plan, pairs: DataFrame, *, meet_once: bool) -> DataFrame:
     """One pair for each row of the table that a clause decides of."""
     deciding = pairs.filter(named_column(CLAUSE).isNotNull())
-    return deciding.dropDuplicates([_FILE, _PLACE]) if plan.allows_repeats else deciding
+    may_repeat = plan.allows_repeats and not meet_once
+    return deciding.dropDuplicates([_FILE, _PLACE]) if may_repeat else deciding
 
 
 def _count_pairs(
-    plan: _Plan, files: Sequence[AddFile], pairs: DataFrame
+    plan: _Plan, files: Sequence[AddFile], pairs: DataFrame, *, meet_once: bool
 ) -> dict[tuple[int, int], int]:
-    """How many rows of each file each clause decides of."""
-    place = [named_column(_FILE), named_column(_PLACE)]
-    by_row = (
-        pairs.filter(named_column(CLAUSE).isNotNull())
-        .groupBy(*place)
-        .agg(sf.count(sf.lit(1)).alias("times"), sf.min(named_column(CLAUSE)).alias("clause"))
+    """How many rows of each file each clause decides of.
+
+    Args:
+        meet_once: No row of the table is in two pairs.
+    """
+    file, clause = named_column(_FILE), named_column(CLAUSE)
+    decided = pairs.filter(clause.isNotNull())
+    if meet_once:
+        counted = decided.groupBy(file.alias("file"), clause.alias("clause")).agg(
+            sf.count(sf.lit(1)).alias("rows")
+        )
+        once = jobs.run(plan.spark, counted.collect, plan.on_tasks)
+        return {(each["file"], each["clause"]): each["rows"] for each in once}
+    by_row = decided.groupBy(file, named_column(_PLACE)).agg(
+        sf.count(sf.lit(1)).alias("times"), sf.min(clause).alias("clause")
     )
-    counted = by_row.groupBy(named_column(_FILE).alias("file"), "clause").agg(
+    counted = by_row.groupBy(file.alias("file"), "clause").agg(
         sf.count(sf.lit(1)).alias("rows"),
         sf.max(sf.struct("times", named_column(_PLACE).alias("row"))).alias("most"),
     )
@@ -446,39 +465,70 @@ class _Rows:
         return told
 
 
-def _write_touched(
+def _change(
+    rows: _Rows,
+    touched: Sequence[TouchedFile],
+    new: _NewRows | None,
+    changed: Changed,
+    num_updated: int,
+) -> tuple[int, int | None]:
+    """Change the rows of touched files: how many stay as they are, and how many new ones came.
+
+    Args:
+        new: Rows that may be written with those; the second number is None where they are not.
+        num_updated: How many rows get new values.
+    """
+    plan = rows.plan
+    by_vectors = changed.transaction.properties.deletion_vectors
+    tells = plan.definition.has_change_feed
+    # Readers of the feed are told the values that the rows have.
+    updated = pin(rows.make_updates()) if tells and not plan.has_stable_values else None
+    # Values that are counted on are counted over the new rows alone; the feed tells of them too.
+    along = None if new is None or tells or new.completed.counted else new
+    copied, inserted = 0, None
+    if plan.updates or not by_vectors:
+        written = _write_staying(rows, updated, along, changed, by_vectors=by_vectors)
+        copied = figure_of(written, _COPIED)
+        inserted = None if along is None else written.num_rows - copied - num_updated
+    if by_vectors:
+        changed.mark_deleted([each for each in touched if not each.is_whole])
+    changed.remove([each.file for each in touched if each.is_whole or not by_vectors])
+    if tells:
+        tell_rows(changed, rows.changes(updated))
+    return copied, inserted
+
+
+def _write_staying(
     rows: _Rows,
     updated: DataFrame | None,
-    touched: Sequence[TouchedFile],
+    new: _NewRows | None,
     changed: Changed,
     *,
     by_vectors: bool,
-) -> int:
-    """Write the rows of touched files that stay; the number of those that stay as they are.
+) -> WrittenFiles:
+    """Write the rows of touched files that stay, by vectors only those with new values.
 
     Args:
         updated: The rows with their new values; None: they are made here.
+        new: Rows to write with them.
     """
     plan = rows.plan
     updates = plan.updates
     checks = misfit_checks(flags_of_misfits(updates))
     if by_vectors:
-        if updates:
-            kept = rows.assign(_updated_rows(rows)) if updated is None else updated
-            write_changed(changed, kept, checks, among=sf.lit(True))
-        changed.mark_deleted([each for each in touched if not each.is_whole])
-        changed.remove([each.file for each in touched if each.is_whole])
-        return 0
-    if updated is None:
+        staying = rows.assign(_updated_rows(rows)) if updated is None else updated
+    elif updated is None:
         is_deleted = is_among([number for number in plan.clauses if number not in updates])
-        kept = rows.assign(rows.join("left").filter(~is_deleted))
+        staying = rows.assign(rows.join("left").filter(~is_deleted))
     else:
         others = rows.join("left").filter(named_column(CLAUSE).isNull())
-        kept = rows.assign(others).unionAll(updated)
+        staying = rows.assign(others).unionAll(updated)
+    if new is not None:
+        # Where only some rows have the ids that tracked rows keep, the others are new ones.
+        staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
+        checks += new.checks
     figures = {_COPIED: sf.count_if(~named_column(CHANGED))}
-    written = write_changed(changed, kept, checks, figures, among=named_column(CHANGED))
-    changed.remove(rows.files)
-    return figure_of(written, _COPIED)
+    return write_changed(changed, staying, checks, figures, among=named_column(CHANGED))
 
 
 def _updated_rows(rows: _Rows) -> DataFrame:
@@ -496,14 +546,20 @@ def _updated_rows(rows: _Rows) -> DataFrame:
     return rows.source_rows().filter(updated).join(nothing, sf.lit(True), "left")
 
 
-def _insert(plan: _Plan, pairs: DataFrame, changed: Changed, *, tells: bool) -> int:
-    """Write the rows of the source that meet none of the table, as clauses make them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NewRows:
+    """The rows of the source that meet none of the table, as clauses make them."""
+
+    completed: CompletedRows
+    checks: Sequence[RowCheck]
+
+
+def _make_new_rows(plan: _Plan, pairs: DataFrame, now_ms: int) -> _NewRows:
     definition, table = plan.definition, plan.snapshot.uri
     met = pairs.select(named_column(SOURCE_ROW)).distinct()
     unmet = plan.source.join(met, SOURCE_ROW, "left_anti").alias(plan.sides.source_alias)
     chosen = choose_clause([(number, sf.lit(True), each) for number, each in plan.inserts.items()])
     rows = unmet.withColumn(CLAUSE, chosen).filter(named_column(CLAUSE).isNotNull())
-    now_ms = changed.transaction.clock()
     missing = {
         number: missing_values(each.names, definition, plan.spark, now_ms, table)
         for number, each in plan.inserts.items()
@@ -522,20 +578,30 @@ def _insert(plan: _Plan, pairs: DataFrame, changed: Changed, *, tells: bool) -> 
         )
         for field in definition.schema.fields
     }
-    misfits = flags_of_misfits(plan.inserts)
-    made = assign(rows, values, misfits, sf.lit(True).alias(CHANGED), named_column(CLAUSE))
+    misfits, first = flags_of_misfits(plan.inserts), len(flags_of_misfits(plan.updates))
+    is_changed, clause = sf.lit(True).alias(CHANGED), named_column(CLAUSE)
+    made = assign(rows, values, misfits, is_changed, clause, first_misfit=first)
     new = follow(made, where_assigned(plan.inserts), definition, table)
     completed = CompletedRows(frame=new, counted=tuple(counted.values()), table=table)
+    return _NewRows(completed=completed, checks=[*misfit_checks(misfits, first), *completed.checks])
+
+
+def _insert(plan: _Plan, new: _NewRows, changed: Changed, *, is_told_of: bool) -> int:
+    """Write new rows alone.
+
+    Args:
+        is_told_of: Whether files tell readers of the feed what the merge does.
+    """
     written = write_changed(
         changed,
-        new,
-        [*misfit_checks(misfits), *completed.checks],
-        completed.figures,
-        counted=completed.counted_values,
+        new.completed.frame,
+        new.checks,
+        new.completed.figures,
+        counted=new.completed.counted_values,
         among=sf.lit(True),
     )
-    if tells and definition.has_change_feed:  # else the files that are added tell it
-        told = read_files(plan.spark, plan.snapshot, written.adds, definition)
+    if is_told_of and plan.definition.has_change_feed:  # else the files that are added tell it
+        told = read_files(plan.spark, plan.snapshot, written.adds, plan.definition)
         tell_rows(changed, [("insert", told)])
     return written.num_rows
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
@@ -32,7 +33,9 @@ from delta_ops.transaction.source_rules import SourceRule, validate_broken
 SOURCE_ROW = "delta_ops source row"
 """The number of a row of the source; no column's name, for the spaces."""
 _FEW_ROWS = 100_000
-"""Keys up to so many are looked at by the driver: a megabyte each, in Arrow."""
+"""Sources up to so many rows have their keys looked at by the driver."""
+_FEW_ROWS_OF_NUMBERS = 1_000_000
+"""The same where no key is a text: it takes 8 MB in Arrow."""
 _PARTS = 1024
 """Into which the values of a key are sorted, to find the gaps between them."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
@@ -77,8 +80,19 @@ def validate_source(
         validate_broken(rules, [column[0].as_py() for column in found.columns], table)
 
 
-def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Predicate:
-    """A predicate that is true of every row of the table that can meet one of the source.
+class Covered(NamedTuple):
+    """What the keys of a source tell."""
+
+    predicate: Predicate
+    """True of every row of the table that can meet one of the source."""
+    num_rows: int | None = None
+    """Of the source, if that came out."""
+    is_unique: bool = False
+    """True: no row of the table can meet two of the source."""
+
+
+def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Covered:
+    """Look at the keys of a source.
 
     Args:
         source: Pinned.
@@ -87,23 +101,30 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> P
     """
     usable = [each for each in keys if _is_usable(each)]
     if not usable:
-        return TRUE
+        return Covered(TRUE)
     spark = source.sparkSession
     names = [f"key{i}" for i in range(len(usable))]
     columns = [each.column.alias(name) for each, name in zip(usable, names, strict=True)]
     values = source.select(*columns)
-    some = jobs.run(spark, values.limit(_FEW_ROWS + 1).toArrow, on_tasks)
-    if len(some) <= _FEW_ROWS:
+    has_texts = any(each.data_type == STRING for each in usable)
+    few_rows = _FEW_ROWS if has_texts else _FEW_ROWS_OF_NUMBERS
+    some = jobs.run(spark, values.limit(few_rows + 1).toArrow, on_tasks)
+    if len(some) <= few_rows:
         arrays = [
             _convert(some[name].combine_chunks(), each.data_type)
             for name, each in zip(names, usable, strict=True)
         ]
-        return cover_keys([each.path for each in usable], arrays)
+        is_unique = any(
+            pc.count_distinct(some[name], mode="all").as_py() == len(some)
+            for name, each in zip(names, usable, strict=True)
+            if each.data_type != STRING  # of which several may equal one that is padded
+        )
+        return Covered(cover_keys([each.path for each in usable], arrays), len(some), is_unique)
     ranges = [
         _find_ranges(values, name, key, on_tasks) for key, name in zip(usable, names, strict=True)
     ]
     parts = [_cover_ranges(key, *each) for key, each in zip(usable, ranges, strict=True)]
-    return all_of(each for each in parts if each is not TRUE)
+    return Covered(all_of(each for each in parts if each is not TRUE))
 
 
 _ENDS = (sf.min, sf.max)

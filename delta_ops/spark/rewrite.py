@@ -7,7 +7,7 @@ order are sorted along its curve.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,11 +19,12 @@ from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats import parse_stats
 from delta_ops.protocol.table_definition import validate
+from delta_ops.spark import jobs
 from delta_ops.spark.curve_order import CurveUnavailableError, sort_along
 from delta_ops.spark.data_files import TableTarget, rewrite_rows
 from delta_ops.spark.read import read_kept, read_parted
 from delta_ops.spark.row_checks import checked_rules, null_checks
-from delta_ops.spark.session import overriding
+from delta_ops.spark.session import is_connect, overriding
 from delta_ops.transaction import RewriteGroup, Staged
 from delta_ops.transaction.rewrite_group import CurveOrder, Rewriter
 from delta_ops.transaction.row_changes import num_live_rows
@@ -31,21 +32,44 @@ from delta_ops.transaction.row_changes import num_live_rows
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
 _LARGEST_TASK_BYTES = 128 * 1024 * 1024
 """Spark's default; larger tasks only wait for each other."""
+_MOST_AT_ONCE = 32
+_AT_ONCE_REMOTELY = 4
+"""A client of a server does not know how many tasks that can run."""
 _UNKNOWN_ROWS = 100_000_000
 """Rows of files that do not tell: so many that a sample is no more than the driver can hold."""
 
 
 def rewrite(spark: SparkSession) -> Rewriter:
-    """The Spark engine for `optimize`.
+    """The Spark engine for `optimize`; a `ParallelRewriter`, since a small group is one task.
 
-    The function it returns raises `InvalidRequestError` where an input file is gone or cannot be
-    read or a row breaks a rule of the table, and `StorageError` where the store fails; what was
-    written is then deleted again.
+    What it returns raises `InvalidRequestError` where an input file is gone or cannot be read or a
+    row breaks a rule of the table, and `StorageError` where the store fails; what was written is
+    then deleted again.
     """
     validate_arguments(rewrite, locals())
+    return _SparkRewriter(spark)
 
-    def rewrite_group(snapshot: Snapshot, group: RewriteGroup) -> Staged:
-        definition = snapshot.definition
+
+class _SparkRewriter:
+    """See `ParallelRewriter`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @property
+    def num_at_once(self) -> int:
+        """As many as tasks can run."""
+        if is_connect(self._spark):
+            return _AT_ONCE_REMOTELY
+        return min(self._spark.sparkContext.defaultParallelism, _MOST_AT_ONCE)
+
+    def for_threads(self) -> tuple[Rewriter, Callable[[], None]]:
+        """See `ParallelRewriter`."""
+        return jobs.for_threads(self._spark, self)
+
+    def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        """Execute a group."""
+        spark, definition = self._spark, snapshot.definition
         validate(definition, "write", table=snapshot.uri, engine="spark")
         stored = tracked_definition(definition, snapshot.uri)
         checks = tuple(null_checks(snapshot.schema))
@@ -78,8 +102,6 @@ def rewrite(spark: SparkSession) -> Rewriter:
             num_rows=written.num_rows,
             row_rules=checked_rules(checks),
         )
-
-    return rewrite_group
 
 
 def _coalesce(

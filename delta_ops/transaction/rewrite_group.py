@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -62,6 +62,22 @@ Rewriter = Callable[[Snapshot, RewriteGroup], Staged]
 
 It raises `InvalidRequestError` before it reads a file where it cannot write the order.
 """
+
+
+@runtime_checkable
+class ParallelRewriter(Protocol):
+    """A `Rewriter` that executes several groups at once."""
+
+    @property
+    def num_at_once(self) -> int:
+        """How many groups without an order are best under way beside each other."""
+
+    def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        """Execute a group."""
+
+    def for_threads(self) -> tuple[Rewriter, Callable[[], None]]:
+        """What other threads are to call, for this one, and what ends all that it has begun."""
+
 
 Describer = Callable[[Snapshot, Sequence[AddFile], StatsSettings], Sequence[str | None]]
 """Makes the statistics of live files from their rows; None of a file that has none."""

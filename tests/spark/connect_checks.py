@@ -289,6 +289,27 @@ def test_rows_are_deleted_updated_and_merged(
         ds.update(remote, tmp_path, {"n": "nowhere"})
 
 
+def test_a_source_may_be_a_join_of_the_table_itself(remote: SparkSession, tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"n": pa.array(range(6), pa.int64()), "p": list("aabbcc")}))
+    names = remote.createDataFrame([("a", "x"), ("b", "y")], "p string, name string")
+    table = ds.read(remote, tmp_path)
+    joined = table.join(names, "p", "left").join(table.select("n"), "n")
+    source = joined.select((sf.col("n") + 3).alias("n"), sf.coalesce("name", "p").alias("p"))
+    done = (
+        ds.merge(tmp_path, source, sf.col("target.n") == sf.col("source.n"))
+        .when_matched_update({"p": sf.col("source.p")})
+        .when_not_matched_insert_all()
+        .execute()
+    )
+    assert done.metrics["numTargetRowsUpdated"] == done.metrics["numTargetRowsInserted"] == 3
+    found = sorted((row["n"], row["p"]) for row in rows(da.to_table(tmp_path)))
+    expected = "aabxxyycc"
+    assert found == list(enumerate(expected))
+    twice = table.join(names, table["p"] == names["p"])
+    with pytest.raises(InvalidRequestError, match="p"):
+        ds.merge(tmp_path, twice, "target.n = source.n").when_matched_delete().execute()
+
+
 def test_the_format_delta_is_ours(remote: SparkSession, tmp_path: Path) -> None:
     ds.register(remote)
     try:

@@ -15,8 +15,10 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.expression import lit
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.spark import merge_source
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
 from tests.tables import live_paths
@@ -175,7 +177,9 @@ def test_inserted_rows_are_counted_and_get_defaults(
         assert told == {4: numbers[3], 5: numbers[4]}
 
 
-def test_files_are_left_out_by_the_keys_of_the_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_left_out_by_the_keys_of_the_source(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = spark.range(0, 1000, 1, 10).selectExpr("id", "id % 7 AS v")
     ds.write(frame, tmp_path)
     snapshot = DeltaLog(tmp_path).snapshot()
@@ -186,9 +190,60 @@ def test_files_are_left_out_by_the_keys_of_the_source(spark: SparkSession, tmp_p
     source = spark.range(510, 520).selectExpr("id", "100L AS v")
     ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     assert len(live_paths(DeltaLog(tmp_path))) == 10
+    monkeypatch.setattr(merge_source, "_FEW_ROWS_OF_NUMBERS", 100_000)
     many = spark.range(0, 200_000).selectExpr("-id - 1 AS id", "0L AS v")
     done = ds.merge(tmp_path, many.union(source), ON_ID).when_matched_update_all().execute()
     assert done.metrics["numTargetRowsUpdated"] == 10
+
+
+@pytest.mark.parametrize("few_rows", [2, 1000])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "id",
+        "CAST(id AS int)",
+        "date_from_unix_date(CAST(id AS int))",
+        "timestamp_seconds(id)",
+        "CAST(timestamp_seconds(id) AS timestamp_ntz)",
+        "CAST(id AS decimal(20, 2))",
+        "lpad(id, 7, '0')",
+    ],
+)
+def test_keys_of_every_type_leave_files_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, few_rows: int
+) -> None:
+    for name in ("_FEW_ROWS", "_FEW_ROWS_OF_NUMBERS"):
+        monkeypatch.setattr(merge_source, name, few_rows)
+    for number in range(5):
+        rows = spark.range(number * 100, number * 100 + 100)
+        ds.write(rows.coalesce(1).selectExpr(f"{key} AS id", "0L AS v"), tmp_path)
+    read: list[int] = []
+
+    def planned(*given: Any, **options: Any) -> Any:
+        files = plan_scan(*given, **options)
+        read.append(len(files))
+        return files
+
+    monkeypatch.setattr("delta_ops.spark.merge_execution.plan_scan", planned)
+    source = spark.range(210, 310).selectExpr(f"{key} AS id", "1L AS v")
+    done = ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
+    assert (read, done.metrics["numTargetRowsUpdated"]) == ([2], 100)
+    assert done.metrics["numSourceRows"] == 100
+    twice = source.unionAll(source.limit(1))
+    with pytest.raises(InvalidRequestError, match="meets 2 rows"):
+        ds.merge(tmp_path, twice, ON_ID).when_matched_update_all().execute()
+
+
+def test_a_null_in_a_source_meets_nothing_and_two_meet_no_more(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1, 2, None], "v": [0, 0, 0]}))
+    source = spark.sql("VALUES (1L, 1L), (NULL, 2L), (NULL, 3L) AS s(id, v)")
+    ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
+    found = {row["id"]: row["v"] for row in da.to_table(tmp_path).to_pylist()}
+    assert found == {1: 1, 2: 0, None: 0}
+    with pytest.raises(InvalidRequestError, match="meets 2 rows"):
+        ds.merge(tmp_path, source, "target.id <=> source.id").when_matched_update_all().execute()
 
 
 @pytest.mark.parametrize("text", ["lpad(id, 7, '0')", "CAST(NULL AS string)"])

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +20,11 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.events import Event, Progress, ignore
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.actions import AddFile
+from delta_ops.spark.data_files import rewrite_rows
 from delta_ops.storage import open_storage
 from delta_ops.transaction import RewriteGroup
 from tests.counting_storage import CountingStorage
@@ -26,6 +34,7 @@ from tests.tables import rows, rows_by_deltalake
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("way_of_writing")]
 
 MEGABYTE = 1024 * 1024
+OWN_MODULE = sys.modules["delta_ops.spark.rewrite"]  # the package has a function of that name
 
 
 def write_small_files(root: Path, value: str | None) -> pa.Table:
@@ -127,4 +136,94 @@ def test_an_optimize_keeps_of_what_spark_wrote_what_its_commit_names(
         optimize(log, engine=ds.rewrite(spark))
     assert DeltaLog(tmp_path).snapshot().num_files == num_files
     assert len([f for f in files_under(tmp_path) if f.startswith("w-")]) == (error is None)
+    assert rows_by_deltalake(tmp_path) == rows(expected)
+
+
+def write_partitions(root: Path) -> pa.Table:
+    return pa.concat_tables([write_small_files(root, value) for value in "abcd"])
+
+
+def test_groups_are_rewritten_beside_each_other(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = write_partitions(tmp_path)
+    both_are_there = threading.Barrier(2)
+
+    def rewrite(*given: Any) -> Any:
+        both_are_there.wait(timeout=60)
+        return rewrite_rows(*given)
+
+    monkeypatch.setattr(OWN_MODULE, "rewrite_rows", rewrite)
+    result = optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
+    assert (result.files_removed, result.files_added, result.num_commits) == (24, 4, 1)
+    assert rows_by_deltalake(tmp_path) == rows(expected)
+
+
+@pytest.mark.parametrize("partition", ["a", "d"])
+def test_where_one_of_several_groups_fails_none_stays(
+    tmp_path: Path, spark: SparkSession, partition: str
+) -> None:
+    write_partitions(tmp_path)
+    next(tmp_path.glob(f"p={partition}/*.parquet")).unlink()
+    before = files_under(tmp_path)
+    with pytest.raises(InvalidRequestError, match="gone"):
+        optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
+    assert files_under(tmp_path) == before
+
+
+class Ended(BaseException):
+    """As an orchestrator ends a step: not by a signal, at which PySpark cancels all jobs."""
+
+
+def end_when_told(event: Event) -> None:
+    if isinstance(event, Progress) and event.operation == "optimize":
+        raise Ended
+
+
+def has_written_files(root: Path) -> bool:
+    return any(files for top in root.glob("w-*") for _, _, files in os.walk(top))
+
+
+@pytest.mark.parametrize(
+    ("endless", "by_signal"), [("abcd", True), ("a", True), ("d", True), ("bcd", False)]
+)
+def test_an_interrupt_ends_all_groups_that_are_under_way(
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    endless: str,
+    by_signal: bool,
+) -> None:
+    expected = write_partitions(tmp_path)
+    before = files_under(tmp_path)
+    has_begun = threading.Event()
+
+    def rewrite(frame: Any, checks: Any, values: Any, target: Any) -> Any:
+        if values["p"] not in endless:
+            return rewrite_rows(frame, checks, values, target)
+        has_begun.set()
+        many = spark.range(0, 10**15, 1, 1).filter("id % 1000000 = 0")
+        return rewrite_rows(many.selectExpr("id", "'a' AS p"), checks, values, target)
+
+    def interrupt() -> None:
+        has_begun.wait()
+        time.sleep(2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(OWN_MODULE, "rewrite_rows", rewrite)
+    sender = threading.Thread(target=interrupt)
+    if by_signal:
+        sender.start()
+    on_event = ignore if by_signal else end_when_told
+    with pytest.raises(KeyboardInterrupt if by_signal else Ended):
+        optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark), on_event=on_event)
+    if by_signal:
+        sender.join()
+    deadline = time.monotonic() + 60
+    while has_written_files(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)  # what was under way is deleted by whoever wrote it
+    assert files_under(tmp_path) == before
+    assert spark.sparkContext.statusTracker().getActiveStageIds() == []
+    monkeypatch.undo()
+    optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
     assert rows_by_deltalake(tmp_path) == rows(expected)

@@ -29,11 +29,12 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
-from delta_ops.transaction.rewrite_group import Rewriter
+from delta_ops.transaction.rewrite_group import ParallelRewriter, Rewriter
 from delta_ops.transaction.write_rules import num_rows
 
 _HELD_BYTES = MEMORY_BYTES // 3
 """Rows that one thread holds, about, however large its group is."""
+_LEAST_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,14 +159,24 @@ class Rewriting:
             note(groups[number], staged)
             self._tell(done + number + 1, total)
 
-        if not self._goes_beside(groups):
+        num_at_once = self._num_at_once(groups)
+        if num_at_once < _LEAST_AT_ONCE:
             for number, group in enumerate(groups):
-                take((number, self._rewrite(self._replace_drafts(group))))
+                take((number, self._rewrite(self._replace_drafts(group), self._engine)))
             return
+        engine, cancel = (
+            self._engine.for_threads()
+            if isinstance(self._engine, ParallelRewriter)
+            else (self._engine, _cancel_nothing)
+        )
         with all_or_none(self._snapshot.storage) as files:
 
             def write(number: int) -> tuple[int, Staged]:
-                staged = self._rewrite(self._replace_drafts(groups[number]))
+                try:
+                    staged = self._rewrite(self._replace_drafts(groups[number]), engine)
+                except BaseException:
+                    cancel()
+                    raise
                 files.keep(staged.adds)
                 return number, staged
 
@@ -173,16 +184,24 @@ class Rewriting:
                 (min(group.size_bytes * DECODED, _HELD_BYTES), partial(write, number))
                 for number, group in enumerate(groups)
             )
-            files.write_all(writes, MEMORY_BYTES, LOCAL_WRITES, take)
+            max_bytes = MEMORY_BYTES if engine is rewrite else _HELD_BYTES * num_at_once
+            try:
+                files.write_all(writes, max_bytes, num_at_once, take)
+            except BaseException:
+                cancel()
+                raise
 
-    def _goes_beside(self, groups: Sequence[RewriteGroup]) -> bool:
-        """Whether groups are written beside each other.
+    def _num_at_once(self, groups: Sequence[RewriteGroup]) -> int:
+        """How many groups are written beside each other.
 
         Each has a thread for itself then, which neither waits for another nor hands rows over. To
-        put rows in order takes all the memory there is, and Spark or another engine its own ways.
+        put rows in order takes all there is of memory, or of Spark's tasks.
         """
-        is_plain = all(group.order is None for group in groups)
-        return self._engine is rewrite and len(groups) > 1 and is_plain
+        if len(groups) == 1 or any(group.order is not None for group in groups):
+            return 1
+        if isinstance(self._engine, ParallelRewriter):
+            return self._engine.num_at_once
+        return LOCAL_WRITES if self._engine is rewrite else 1
 
     def _replace_drafts(self, group: RewriteGroup) -> RewriteGroup:
         """The group with live files in the place of drafts."""
@@ -217,9 +236,9 @@ class Rewriting:
             del self._drafts[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
 
-    def _rewrite(self, group: RewriteGroup) -> Staged:
+    def _rewrite(self, group: RewriteGroup, engine: Rewriter) -> Staged:
         """What an engine makes of a group, with the tags that all its files have."""
-        staged = self._engine(self._snapshot, group)
+        staged = engine(self._snapshot, group)
         try:
             _validate_row_counts(group.files, staged, self._snapshot)
         except BaseException:
@@ -233,6 +252,10 @@ class Rewriting:
         self._transaction.on_event(
             Progress(table=self._snapshot.uri, operation="optimize", done=done, total=total)
         )
+
+
+def _cancel_nothing() -> None:
+    """What is under way in this process ends with its group."""
 
 
 def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:
