@@ -3,9 +3,9 @@
     python -m benchmarks.layout_plan [--files 1000000] [--rounds 3] [--folder DIR]
 
 A clustered table of that many files in cubes of a thousand, of a checkpoint; and the same with 50
-new files. Opening counts the files. A plan is what a run makes first; a dry run adds what is expected of
-it, with the depth of the table afterwards. Each is done in a process of its own; imports do not
-count.
+new files. Opening counts the files. A plan is what a run makes first; a dry run adds what is
+expected of it, with the depth of the table afterwards. Each is done in a process of its own;
+imports do not count.
 """
 
 from __future__ import annotations

@@ -63,12 +63,12 @@ def _deepest(lows: _Grid, highs: _Grid, least: int) -> int:
     """The greatest depth, or `least`; it is reached where a box begins, on each axis."""
     if lows.shape[1] <= least:
         return least
+    starts = np.sort(lows[0])
     if len(lows) == 1:
-        starts = np.sort(lows[0])
         begun = np.searchsorted(starts, starts, "right")
         ended = np.searchsorted(np.sort(highs[0]), starts, "left")
         return max(least, int((begun - ended).max()))
-    starts = np.unique(lows[0])
+    starts = starts[np.flatnonzero(np.diff(starts, prepend=starts[0] - 1))]
     return _deepest_at(starts[:: -(-len(starts) // _MOST_POINTS)], lows, highs, least)
 
 

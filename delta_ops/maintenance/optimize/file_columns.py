@@ -140,7 +140,10 @@ def _own_files(
     """Live files inside the table; one batch at least."""
     columns = [*_COLUMNS, "stats"] if with_stats else _COLUMNS
     for adds in snapshot.stream_live(columns):
-        own = adds.filter(pc.invert(are_absolute(adds[CANONICAL_PATH])))
+        is_outside = are_absolute(adds[CANONICAL_PATH])
+        # To copy all that is kept takes longer than all else.
+        has_others = pc.any(is_outside, min_count=0).as_py()
+        own = adds.filter(pc.invert(is_outside)) if has_others else adds
         if predicate is not None:
             own = match_files(own, predicate, snapshot.definition, snapshot.uri)
         yield from merge_chunks(own).to_batches() or [pa.RecordBatch.from_pylist([], own.schema)]
