@@ -33,6 +33,7 @@ from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
 from delta_ops.spark.assignments import are_stable
+from delta_ops.spark.call_sites import without_call_sites
 from delta_ops.spark.changed_rows import (
     CHANGED,
     assign,
@@ -84,6 +85,8 @@ from delta_ops.transaction.write import merge_columns
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 """Columns of pairs: the row of the source, and the place of the other one."""
 _COPIED = "copied"
+_FEW_PAIRS = 1_000_000
+"""To send so many to every task takes less than to look for those that are there twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,13 @@ class _Plan:
         return any(each.occasion == "not matched by source" for each in self.clauses.values())
 
     @property
+    def decides_of_all(self) -> bool:
+        """Whether a clause decides of every row that meets one of the source."""
+        return any(
+            each.occasion == "matched" and each.predicate is None for each in self.clauses.values()
+        )
+
+    @property
     def allows_repeats(self) -> bool:
         """Whether it does not matter which of several rows of the source a row meets."""
         matched = [each for each in self.clauses.values() if each.occasion == "matched"]
@@ -151,6 +161,7 @@ class SparkMerge:
         """See `MergeEngine`."""
         return discard
 
+    @without_call_sites()
     def execute(
         self,
         request: MergeRequest,
@@ -321,7 +332,9 @@ def _execute(
             key = clause.occasion, clause.action
             counts[key] = counts.get(key, 0) + count
         touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
-    new = _make_new_rows(plan, pairs, changed.transaction.clock()) if plan.inserts else None
+    is_few = plan.decides_of_all and sum(counts.values()) <= _FEW_PAIRS
+    now_ms = changed.transaction.clock()
+    new = _make_new_rows(plan, pairs, now_ms, is_few=is_few) if plan.inserts else None
     copied, inserted = 0, None
     if touched:
         numbers = {each.path: number for number, each in enumerate(files)}
@@ -554,9 +567,10 @@ class _NewRows:
     checks: Sequence[RowCheck]
 
 
-def _make_new_rows(plan: _Plan, pairs: DataFrame, now_ms: int) -> _NewRows:
+def _make_new_rows(plan: _Plan, pairs: DataFrame, now_ms: int, *, is_few: bool) -> _NewRows:
     definition, table = plan.definition, plan.snapshot.uri
-    met = pairs.select(named_column(SOURCE_ROW)).distinct()
+    met = pairs.select(named_column(SOURCE_ROW))
+    met = met if is_few else met.distinct()  # one row may meet many
     unmet = plan.source.join(met, SOURCE_ROW, "left_anti").alias(plan.sides.source_alias)
     chosen = choose_clause([(number, sf.lit(True), each) for number, each in plan.inserts.items()])
     rows = unmet.withColumn(CLAUSE, chosen).filter(named_column(CLAUSE).isNotNull())
