@@ -68,6 +68,7 @@ class WrittenFiles:
         max_bytes: int,
         max_calls: int,
         on_written: Callable[[R], object] | None = None,
+        on_failure: Callable[[], object] | None = None,
     ) -> list[R]:
         """What the writes return, in their order; of several failures an interrupt, or the first.
 
@@ -77,8 +78,11 @@ class WrittenFiles:
             max_bytes: Bound of what is held at once; see `run_ahead`.
             max_calls: How many are under way at once, two at least.
             on_written: Told of what each returns, in their order, until one has failed.
+            on_failure: Called by each thread whose write has failed.
         """
-        calls = ((num_bytes, partial(self._attempt, write)) for num_bytes, write in writes)
+        calls = (
+            (num_bytes, partial(self._attempt, write, on_failure)) for num_bytes, write in writes
+        )
         with closing(run_ahead(calls, max_bytes, max_calls)) as results:
             returned = []
             for each in results:
@@ -99,11 +103,15 @@ class WrittenFiles:
             adds, self._adds = self._adds, []
         discard(self._storage, adds)
 
-    def _attempt(self, write: Callable[[], R]) -> tuple[R] | None:
+    def _attempt(
+        self, write: Callable[[], R], on_failure: Callable[[], object] | None
+    ) -> tuple[R] | None:
         if self.is_over:
             return None
         try:
             return (write(),)
         except BaseException as error:
             self._failures.append(error)
+            if on_failure is not None:
+                on_failure()
             return None

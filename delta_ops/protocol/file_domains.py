@@ -47,7 +47,8 @@ _JSON_TYPES: Mapping[DataType, pa.DataType] = {
     BOOLEAN: pa.bool_(),
 }
 """As what a bound stands in the JSON of statistics; Arrow would read a decimal as a double."""
-_CUT_US = pa.scalar(1000, pa.duration("us"))
+CUT_US = pa.scalar(1000, pa.duration("us"))
+"""What is added to the greatest of a file's times, which was cut to milliseconds."""
 _REPLACEMENT, _UNICODE_MAX = "\ufffd", "\U0010ffff"
 _LONG_MIN, _LONG_MAX = INTEGER_RANGES[LONG]
 _NAN_KEY = pa.scalar(_LONG_MAX, pa.int64())
@@ -296,7 +297,7 @@ def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
 def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
     """Widen bounds that may be cut, as `file_bounds.upper_bound` does."""
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-        return pc.add(typed, _CUT_US)
+        return pc.add(typed, CUT_US)
     if data_type == STRING:
         cut = pc.ends_with(typed, _REPLACEMENT)
         above = pc.replace_substring_regex(typed, rf"\??{_REPLACEMENT}$", _UNICODE_MAX)

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -71,10 +71,47 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
         raise
 
 
-def for_threads(
-    spark: SparkSession, call: Callable[_P, _T]
-) -> tuple[Callable[_P, _T], Callable[[], None]]:
-    """The call for other threads, with what this one has set, and what cancels all their jobs."""
+class Together:
+    """Calls in several threads, of which all jobs can be cancelled; made by `together`."""
+
+    def __init__(self, spark: SparkSession, cancel_jobs: Callable[[], object]) -> None:
+        self._spark, self._cancel_jobs = spark, cancel_jobs
+        self._home = threading.get_ident()
+        self._under_way: set[object] = set()
+        self._canceller: threading.Thread | None = None
+
+    def bind(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
+        """The call for whatever thread, with what this one has set for its session; for one use."""
+        inherited = inheritable_thread_target(self._spark)(call)
+
+        def call_noted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            # This thread has its settings, and would get those of the moment of binding.
+            called = call if threading.get_ident() == self._home else inherited
+            self._under_way.add(called)
+            try:
+                return called(*args, **kwargs)
+            finally:
+                self._under_way.discard(called)
+
+        return call_noted
+
+    def cancel(self) -> None:
+        """Cancel the jobs of all calls, those too that start while the calls end."""
+        if self._canceller is None:
+            self._canceller = threading.Thread(target=self._cancel_until_done, daemon=True)
+            self._canceller.start()
+
+    def _cancel_until_done(self) -> None:
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        while self._under_way and time.monotonic() < deadline:
+            with contextlib.suppress(Exception):  # a session that has ended has no jobs
+                self._cancel_jobs()
+            time.sleep(_BETWEEN_CANCELS_S)
+
+
+@contextlib.contextmanager
+def together(spark: SparkSession) -> Iterator[Together]:
+    """For calls in several threads; to be entered by the one that waits for them."""
     tag = f"delta_ops-{uuid.uuid4().hex}"
     session: Any = spark
     if is_connect(spark):
@@ -82,23 +119,11 @@ def for_threads(
     else:
         context = session.sparkContext
         add, remove, cancel = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
-    home = threading.get_ident()
-
-    def call_tagged(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        add(tag)
-        try:
-            return call(*args, **kwargs)
-        finally:
-            remove(tag)
-
-    inherited = inheritable_thread_target(spark)(call_tagged)
-
-    def call_anywhere(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        # What inherits closes the thread's connection to the JVM in the end.
-        called = call_tagged if threading.get_ident() == home else inherited
-        return called(*args, **kwargs)
-
-    return call_anywhere, partial(cancel, tag)
+    add(tag)  # each call that is bound inherits it
+    try:
+        yield Together(spark, partial(cancel, tag))
+    finally:
+        remove(tag)
 
 
 def _report_until_done(

@@ -35,7 +35,7 @@ SOURCE_ROW = "delta_ops source row"
 _FEW_ROWS = 100_000
 """Sources up to so many rows have their keys looked at by the driver."""
 _FEW_ROWS_OF_NUMBERS = 1_000_000
-"""The same where no key is a text: it takes 8 MB in Arrow."""
+"""The same where no key is a text: 16 MB at most for each, in Arrow."""
 _PARTS = 1024
 """Into which the values of a key are sorted, to find the gaps between them."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
@@ -107,24 +107,23 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
     columns = [each.column.alias(name) for each, name in zip(usable, names, strict=True)]
     values = source.select(*columns)
     has_texts = any(each.data_type == STRING for each in usable)
-    few_rows = _FEW_ROWS if has_texts else _FEW_ROWS_OF_NUMBERS
-    some = jobs.run(spark, values.limit(few_rows + 1).toArrow, on_tasks)
-    if len(some) <= few_rows:
+    num_rows = jobs.run(spark, source.count, on_tasks)
+    if num_rows <= (_FEW_ROWS if has_texts else _FEW_ROWS_OF_NUMBERS):
+        found = jobs.run(spark, values.toArrow, on_tasks)
         arrays = [
-            _convert(some[name].combine_chunks(), each.data_type)
-            for name, each in zip(names, usable, strict=True)
+            _convert(found[name], each.data_type) for name, each in zip(names, usable, strict=True)
         ]
         is_unique = any(
-            pc.count_distinct(some[name], mode="all").as_py() == len(some)
+            pc.count_distinct(found[name], mode="all").as_py() == num_rows
             for name, each in zip(names, usable, strict=True)
             if each.data_type != STRING  # of which several may equal one that is padded
         )
-        return Covered(cover_keys([each.path for each in usable], arrays), len(some), is_unique)
+        return Covered(cover_keys([each.path for each in usable], arrays), num_rows, is_unique)
     ranges = [
         _find_ranges(values, name, key, on_tasks) for key, name in zip(usable, names, strict=True)
     ]
     parts = [_cover_ranges(key, *each) for key, each in zip(usable, ranges, strict=True)]
-    return Covered(all_of(each for each in parts if each is not TRUE))
+    return Covered(all_of(each for each in parts if each is not TRUE), num_rows)
 
 
 _ENDS = (sf.min, sf.max)
@@ -162,7 +161,7 @@ def _find_ranges(
         .orderBy("min")
     )
     found = jobs.run(values.sparkSession, ranges.toArrow, on_tasks)
-    low, high = (_convert(found[f.__name__].combine_chunks(), key.data_type) for f in _ENDS)
+    low, high = (_convert(found[f.__name__], key.data_type) for f in _ENDS)
     return low, high
 
 
@@ -176,10 +175,15 @@ def _number_of(value: Column, data_type: DataType) -> Column:
     return value.cast("double")
 
 
-def _convert(values: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return values.cast(arrow_type_from_type(data_type))
+def _convert(values: pa.ChunkedArray, data_type: DataType) -> pa.Array:
+    """In the table's type; what is beyond it meets nothing, and becomes the nearest that it has."""
+    array = values.combine_chunks()
+    if data_type in INTEGER_RANGES:
+        least, greatest = INTEGER_RANGES[data_type]
+        array = array.cast(pa.int64())
+        array = pc.max_element_wise(array, pa.scalar(least, pa.int64()), skip_nulls=False)
+        array = pc.min_element_wise(array, pa.scalar(greatest, pa.int64()), skip_nulls=False)
+    return array.cast(arrow_type_from_type(data_type))
 
 
 def _cover_ranges(key: Key, lows: pa.Array, highs: pa.Array) -> Predicate:

@@ -7,7 +7,8 @@ order are sorted along its curve.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,7 +27,7 @@ from delta_ops.spark.read import read_kept, read_parted
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session import is_connect, overriding
 from delta_ops.transaction import RewriteGroup, Staged
-from delta_ops.transaction.rewrite_group import CurveOrder, Rewriter
+from delta_ops.transaction.rewrite_group import CurveOrder, Rewriter, Together
 from delta_ops.transaction.row_changes import num_live_rows
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
@@ -63,9 +64,11 @@ class _SparkRewriter:
             return _AT_ONCE_REMOTELY
         return min(self._spark.sparkContext.defaultParallelism, _MOST_AT_ONCE)
 
-    def for_threads(self) -> tuple[Rewriter, Callable[[], None]]:
+    @contextmanager
+    def together(self) -> Iterator[Together]:
         """See `ParallelRewriter`."""
-        return jobs.for_threads(self._spark, self)
+        with jobs.together(self._spark) as calls:
+            yield _Together(self, calls)
 
     def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """Execute a group."""
@@ -102,6 +105,21 @@ class _SparkRewriter:
             num_rows=written.num_rows,
             row_rules=checked_rules(checks),
         )
+
+
+class _Together:
+    """See `transaction.rewrite_group.Together`."""
+
+    def __init__(self, engine: _SparkRewriter, calls: jobs.Together) -> None:
+        self._engine, self._calls = engine, calls
+
+    def rewriter(self) -> Rewriter:
+        """See `Together`."""
+        return self._calls.bind(self._engine)
+
+    def cancel(self) -> None:
+        """See `Together`."""
+        self._calls.cancel()
 
 
 def _coalesce(

@@ -129,7 +129,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def overriding(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Session settings for the duration of a call; threads may overlap with the same settings.
+    """Session settings for the duration of a call; where threads overlap, the first one's count.
 
     Settings belong to the session, so what else runs in it meanwhile sees them too.
     """

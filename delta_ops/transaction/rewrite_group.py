@@ -6,6 +6,7 @@ Maintenance plans them, an engine executes them; neither knows the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -64,19 +65,29 @@ It raises `InvalidRequestError` before it reads a file where it cannot write the
 """
 
 
+class Together(Protocol):
+    """Groups that are under way beside each other."""
+
+    def rewriter(self) -> Rewriter:
+        """What executes one group in whatever thread; asked for in that which waits for all."""
+
+    def cancel(self) -> None:
+        """Have what is under way end soon; raises nothing."""
+
+
 @runtime_checkable
 class ParallelRewriter(Protocol):
     """A `Rewriter` that executes several groups at once."""
 
     @property
     def num_at_once(self) -> int:
-        """How many groups without an order are best under way beside each other."""
+        """How many groups without an order are best under way."""
 
     def __call__(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """Execute a group."""
 
-    def for_threads(self) -> tuple[Rewriter, Callable[[], None]]:
-        """What other threads are to call, for this one, and what ends all that it has begun."""
+    def together(self) -> AbstractContextManager[Together]:
+        """For groups in several threads."""
 
 
 Describer = Callable[[Snapshot, Sequence[AddFile], StatsSettings], Sequence[str | None]]

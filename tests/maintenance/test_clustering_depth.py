@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.maintenance import health, optimize, plan_maintenance
-from delta_ops.maintenance.optimize.depth import max_depth
+from delta_ops.maintenance.optimize.depth import load_clustering, max_depth
 from delta_ops.maintenance.optimize.overlaps import Ranges
 from delta_ops.transaction import cluster_by
 
@@ -101,3 +101,10 @@ def test_a_table_without_clustering_has_no_depth(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
     (finding,) = [f for f in health(tmp_path).findings if f.measure == "clustering_depth"]
     assert (finding.value, finding.verdict, finding.advice) == (0, "ok", "")
+
+
+def test_a_clustered_table_without_files_has_no_depth(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"a": pa.array([], pa.int64())}))
+    cluster_by(tmp_path, ["a"])
+    found = load_clustering(DeltaLog(tmp_path).snapshot())
+    assert (found.depth, found.loose_files) == (0, 0)

@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -121,3 +123,30 @@ def test_an_error_of_the_call_passes_as_it_is(spark: SparkSession) -> None:
 
     with pytest.raises(ZeroDivisionError, match="its own"):
         jobs.run(spark, fails)
+
+
+def test_jobs_of_all_threads_are_cancelled_whoever_is_done_before(spark: SparkSession) -> None:
+    with jobs.together(spark) as calls, ThreadPoolExecutor(2) as threads:
+        count = partial(jobs.run, spark, spark.range(3).count)
+        assert threads.submit(calls.bind(count)).result() == 3
+        count = partial(jobs.run, spark, endless(spark).count)
+        running = [threads.submit(calls.bind(count)) for _ in range(2)]
+        while len(spark.sparkContext.statusTracker().getActiveJobsIds()) < 2:
+            time.sleep(0.05)
+        calls.cancel()
+        for each in running:
+            assert "cancelled" in str(each.exception(timeout=60))
+    assert not spark.sparkContext.getJobTags()
+    assert spark.range(3).count() == 3
+
+
+def test_threads_have_what_the_caller_has_set(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    context.setLocalProperty("spark.scheduler.pool", "of maintenance")
+    try:
+        with jobs.together(spark) as calls, ThreadPoolExecutor(1) as threads:
+            look = partial(context.getLocalProperty, "spark.scheduler.pool")
+            assert threads.submit(calls.bind(look)).result() == "of maintenance"
+            assert calls.bind(look)() == "of maintenance"
+    finally:
+        context.setLocalProperty("spark.scheduler.pool", "default")

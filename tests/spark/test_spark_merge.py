@@ -17,7 +17,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.expression import lit
-from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
 from delta_ops.spark import merge_source
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
@@ -339,3 +339,28 @@ def test_arguments_of_other_kinds_are_refused(spark: SparkSession, tmp_path: Pat
     stream = spark.readStream.format("rate").load()
     with pytest.raises(InvalidRequestError, match="foreachBatch"):
         ds.merge(tmp_path, stream, ON_ID)
+
+
+def test_keys_beyond_the_tables_type_meet_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": pa.array([1, 2**31 - 1], pa.int32()), "v": [0, 0]}))
+    source = spark.createDataFrame([(1, 1), (2**40, 2), (-(2**40), 3)], "id long, v long")
+    ds.merge(tmp_path, source, ON_ID).when_matched_update({"v": "source.v"}).execute()
+    assert da.to_table(tmp_path)["v"].to_pylist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "is_unique"),
+    [
+        (LONG, "1L, 2L, NULL", True),
+        (LONG, "1L, 2L, 1L", False),
+        (LONG, "NULL, 2L, NULL", False),
+        (STRING, "'a', 'a  '", False),  # a column of char(3) has one row that equals both
+    ],
+)
+def test_what_the_keys_of_a_source_tell(
+    spark: SparkSession, data_type: DataType, values: str, is_unique: bool
+) -> None:
+    source = spark.sql(f"SELECT explode(array({values})) AS id")
+    key = merge_source.Key(("id",), data_type, sf.col("id"), data_type)
+    covered = merge_source.cover(source, [key], None)
+    assert (covered.num_rows, covered.is_unique) == (source.count(), is_unique)

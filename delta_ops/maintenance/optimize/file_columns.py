@@ -19,7 +19,7 @@ from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_o
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 from delta_ops.protocol.column_mapping import physical_path
-from delta_ops.protocol.file_domains import domains_at_once, domains_one_by_one
+from delta_ops.protocol.file_domains import CUT_US, domains_at_once, domains_one_by_one
 from delta_ops.protocol.file_paths import are_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, DataType, leaves
@@ -28,8 +28,6 @@ from delta_ops.transaction.rewrite_group import CurveOrder
 
 _TAGS = ["tags", "clusteringProvider"]
 _COLUMNS = [CANONICAL_PATH, "path", "partitionValues", "size", "modificationTime", *_TAGS]
-_CUT_US = pa.scalar(1000, pa.duration("us"))
-"""What pruning adds to the end of a file's times."""
 
 Axes = Mapping[ColumnPath, DataType]
 """Columns by physical names, with their types."""
@@ -159,7 +157,7 @@ def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
         yield domain.low
         # As it was written: neighbours would overlap.
         is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
-        yield pc.subtract(domain.high, _CUT_US) if is_time else domain.high
+        yield pc.subtract(domain.high, CUT_US) if is_time else domain.high
         yield domain.has_values
 
 

@@ -45,7 +45,6 @@ from delta_ops.transaction import CurveOrder, RewriteGroup
 MAX_GROUP_BYTES = 100 << 30
 _GROWTH = 2
 """A cube is put together with new files until it has so many times their bytes."""
-_LEAST_FILES = 2
 _NONE: Ints = np.array([], np.int64)
 
 
@@ -55,7 +54,7 @@ def plan_order(
     *,
     target_size_bytes: int,
     predicate: Predicate | None = None,
-    min_files: int = _LEAST_FILES,
+    min_files: int = 2,
     full: bool = False,
     max_group_bytes: int = MAX_GROUP_BYTES,
 ) -> OptimizePlan:
@@ -75,8 +74,8 @@ def plan_order(
     """
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
-    if min_files < _LEAST_FILES:
-        raise InvalidRequestError(f"min_files must be at least {_LEAST_FILES}, not {min_files}")
+    if min_files < 2:
+        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
     if predicate is not None:
         validate_predicate(predicate, snapshot)
     if not full and not has_loose_files(snapshot, order):
@@ -145,10 +144,10 @@ def _oldest(files: FileColumns, numbers: Ints, max_bytes: int) -> Ints:
     """Files in the order of their age, as many as fit; two at least, if there are."""
     if _size(files, numbers) <= max_bytes:
         return numbers
-    keys = pa.table({"time": files.times[numbers], "path": files.paths.take(pa.array(numbers))})
+    keys = pa.table({"time": files.times[numbers], "path": files.paths.take(numbers)})
     by_age: Ints = numbers[pc.sort_indices(keys, [("time", "ascending"), ("path", "ascending")])]
     num_fitting = int(np.searchsorted(np.cumsum(files.sizes[by_age]), max_bytes, "right"))
-    return by_age[: max(num_fitting, _LEAST_FILES)]
+    return by_age[: max(num_fitting, 2)]
 
 
 def _choose_by_overlap(
@@ -205,11 +204,11 @@ def _load_groups(
     if not chosen:
         return []
     wanted = np.concatenate([numbers for each in chosen for numbers in each])
-    by_path = own_files_by_path(snapshot, files.paths.take(pa.array(wanted)))
+    by_path = own_files_by_path(snapshot, files.paths.take(wanted))
 
     def adds_of(numbers: Ints) -> list[AddFile]:
         # A checkpoint may name a file twice; its rows are there once.
-        paths = dict.fromkeys(files.paths.take(pa.array(numbers)).to_pylist())
+        paths = dict.fromkeys(files.paths.take(numbers).to_pylist())
         return [by_path[path] for path in paths]
 
     return [

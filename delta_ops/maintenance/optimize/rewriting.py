@@ -9,6 +9,7 @@ Every round leaves fewer files, so it ends; what an engine cannot make into fewe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,13 +29,13 @@ from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.rewrite_group import ParallelRewriter, Rewriter
 from delta_ops.transaction.write_rules import num_rows
 
 _HELD_BYTES = MEMORY_BYTES // 3
 """Rows that one thread holds, about, however large its group is."""
-_LEAST_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,35 +161,32 @@ class Rewriting:
             self._tell(done + number + 1, total)
 
         num_at_once = self._num_at_once(groups)
-        if num_at_once < _LEAST_AT_ONCE:
+        if num_at_once < 2:
             for number, group in enumerate(groups):
                 take((number, self._rewrite(self._replace_drafts(group), self._engine)))
             return
-        engine, cancel = (
-            self._engine.for_threads()
-            if isinstance(self._engine, ParallelRewriter)
-            else (self._engine, _cancel_nothing)
-        )
-        with all_or_none(self._snapshot.storage) as files:
+        engine: Rewriter = self._engine
+        together = engine.together() if isinstance(engine, ParallelRewriter) else nullcontext()
+        with together as calls, all_or_none(self._snapshot.storage) as files:
 
-            def write(number: int) -> tuple[int, Staged]:
-                try:
-                    staged = self._rewrite(self._replace_drafts(groups[number]), engine)
-                except BaseException:
-                    cancel()
-                    raise
+            def write(number: int, rewriter: Rewriter) -> tuple[int, Staged]:
+                staged = self._rewrite(self._replace_drafts(groups[number]), rewriter)
                 files.keep(staged.adds)
                 return number, staged
 
             writes = (
-                (min(group.size_bytes * DECODED, _HELD_BYTES), partial(write, number))
+                (
+                    min(group.size_bytes * DECODED, _HELD_BYTES) if calls is None else 0,
+                    partial(write, number, engine if calls is None else calls.rewriter()),
+                )
                 for number, group in enumerate(groups)
             )
-            max_bytes = MEMORY_BYTES if engine is rewrite else _HELD_BYTES * num_at_once
+            cancel = None if calls is None else calls.cancel
             try:
-                files.write_all(writes, max_bytes, num_at_once, take)
+                files.write_all(writes, MEMORY_BYTES, num_at_once, take, cancel)
             except BaseException:
-                cancel()
+                if cancel is not None:
+                    cancel()
                 raise
 
     def _num_at_once(self, groups: Sequence[RewriteGroup]) -> int:
@@ -200,7 +198,9 @@ class Rewriting:
         if len(groups) == 1 or any(group.order is not None for group in groups):
             return 1
         if isinstance(self._engine, ParallelRewriter):
-            return self._engine.num_at_once
+            num_at_once = self._engine.num_at_once
+            # The threads of that number are the stores', and would be held up by long calls.
+            return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
         return LOCAL_WRITES if self._engine is rewrite else 1
 
     def _replace_drafts(self, group: RewriteGroup) -> RewriteGroup:
@@ -252,10 +252,6 @@ class Rewriting:
         self._transaction.on_event(
             Progress(table=self._snapshot.uri, operation="optimize", done=done, total=total)
         )
-
-
-def _cancel_nothing() -> None:
-    """What is under way in this process ends with its group."""
 
 
 def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:
