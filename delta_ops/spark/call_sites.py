@@ -40,7 +40,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def without_call_sites() -> Iterator[None]:
+def omitting_call_sites() -> Iterator[None]:
     """Have PySpark keep no call sites; a version that remembers nothing of it keeps them."""
     if not hasattr(utils, _REMEMBERED):
         yield

@@ -13,7 +13,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.spark.call_sites import without_call_sites
+from delta_ops.spark.call_sites import omitting_call_sites
 from delta_ops.spark.changed_rows import tell_rows, write_changed
 from delta_ops.spark.conditions import Condition, condition_of
 from delta_ops.spark.data_files import discard
@@ -85,7 +85,7 @@ def delete(
     return commit_change(transaction, change, make, discard)
 
 
-@without_call_sites()
+@omitting_call_sites()
 def _delete(
     spark: SparkSession, snapshot: Snapshot, condition: Condition, changed: Changed
 ) -> dict[str, int]:

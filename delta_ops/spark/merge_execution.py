@@ -33,7 +33,7 @@ from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark import jobs
 from delta_ops.spark.assignments import are_stable
-from delta_ops.spark.call_sites import without_call_sites
+from delta_ops.spark.call_sites import omitting_call_sites
 from delta_ops.spark.changed_rows import (
     CHANGED,
     assign,
@@ -161,7 +161,7 @@ class SparkMerge:
         """See `MergeEngine`."""
         return discard
 
-    @without_call_sites()
+    @omitting_call_sites()
     def execute(
         self,
         request: MergeRequest,

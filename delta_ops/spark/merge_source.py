@@ -32,10 +32,10 @@ from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 SOURCE_ROW = "delta_ops source row"
 """The number of a row of the source; no column's name, for the spaces."""
-_FEW_ROWS = 100_000
+FEW_ROWS = 100_000
 """Sources up to so many rows have their keys looked at by the driver."""
-_FEW_ROWS_OF_NUMBERS = 1_000_000
-"""The same where no key is a text: 16 MB at most for each, in Arrow."""
+FEW_ROWS_OF_NUMBERS = 1_000_000
+"""Where no key is a text: each takes 16 MB at most, in Arrow."""
 _PARTS = 1024
 """Into which the values of a key are sorted, to find the gaps between them."""
 _COMPARED = (*INTEGER_RANGES, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING)
@@ -86,7 +86,7 @@ class Covered(NamedTuple):
     predicate: Predicate
     """True of every row of the table that can meet one of the source."""
     num_rows: int | None = None
-    """Of the source, if that came out."""
+    """How many rows the source has, if that came out."""
     is_unique: bool = False
     """True: no row of the table can meet two of the source."""
 
@@ -108,7 +108,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
     values = source.select(*columns)
     has_texts = any(each.data_type == STRING for each in usable)
     num_rows = jobs.run(spark, source.count, on_tasks)
-    if num_rows <= (_FEW_ROWS if has_texts else _FEW_ROWS_OF_NUMBERS):
+    if num_rows <= (FEW_ROWS if has_texts else FEW_ROWS_OF_NUMBERS):
         found = jobs.run(spark, values.toArrow, on_tasks)
         arrays = [
             _convert(found[name], each.data_type) for name, each in zip(names, usable, strict=True)
@@ -176,7 +176,7 @@ def _number_of(value: Column, data_type: DataType) -> Column:
 
 
 def _convert(values: pa.ChunkedArray, data_type: DataType) -> pa.Array:
-    """In the table's type; what is beyond it meets nothing, and becomes the nearest that it has."""
+    """Values in the table's type; what is beyond it meets nothing, and becomes its nearest."""
     array = values.combine_chunks()
     if data_type in INTEGER_RANGES:
         least, greatest = INTEGER_RANGES[data_type]

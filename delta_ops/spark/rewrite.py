@@ -59,7 +59,7 @@ class _SparkRewriter:
 
     @property
     def num_at_once(self) -> int:
-        """As many as tasks can run."""
+        """How many tasks can run."""
         if is_connect(self._spark):
             return _AT_ONCE_REMOTELY
         return min(self._spark.sparkContext.defaultParallelism, _MOST_AT_ONCE)

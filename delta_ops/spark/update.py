@@ -17,7 +17,7 @@ from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.spark.assignments import Assigned, are_stable, assigned_columns, fit_values
-from delta_ops.spark.call_sites import without_call_sites
+from delta_ops.spark.call_sites import omitting_call_sites
 from delta_ops.spark.changed_rows import (
     CHANGED,
     assign,
@@ -118,7 +118,7 @@ def update(
     return commit_change(transaction, change, partial(_update, planned), discard)
 
 
-@without_call_sites()
+@omitting_call_sites()
 def _update(planned: _Update, changed: Changed) -> dict[str, int]:
     spark, snapshot, condition, assigned, empty = planned
     transaction = changed.transaction

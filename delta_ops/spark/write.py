@@ -32,7 +32,7 @@ from delta_ops.protocol.row_rules import counted_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.call_sites import without_call_sites
+from delta_ops.spark.call_sites import omitting_call_sites
 from delta_ops.spark.data_files import BY_TABLE, FileSettings, TableTarget, discard, write_rows
 from delta_ops.spark.expressions import matches, named_column
 from delta_ops.spark.missing_columns import complete
@@ -121,7 +121,7 @@ def write(
     return write_frame(df, target, request, storage_options, on_event)
 
 
-@without_call_sites()
+@omitting_call_sites()
 def write_frame(
     df: DataFrame,
     target: Target,

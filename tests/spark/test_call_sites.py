@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.call_sites import without_call_sites
+from delta_ops.spark.call_sites import omitting_call_sites
 
 pytestmark = pytest.mark.spark
 
@@ -38,8 +38,8 @@ def test_steps_of_the_user_keep_theirs_whatever_an_engine_does(
 
 
 def test_none_is_kept_until_the_last_engine_is_done(spark: SparkSession) -> None:
-    with without_call_sites():
-        with without_call_sites():
+    with omitting_call_sites():
+        with omitting_call_sites():
             assert not is_debugging_enabled()
         assert not is_debugging_enabled()
         assert not is_told(spark)
@@ -50,7 +50,7 @@ def test_a_session_that_wants_none_gets_none(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", False)
-    with without_call_sites():
+    with omitting_call_sites():
         pass
     assert not is_debugging_enabled()
 
@@ -59,7 +59,7 @@ def test_a_version_of_pyspark_that_remembers_nothing_is_left_alone(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("pyspark.errors.utils._enable_debugging_cache")
-    with without_call_sites():
+    with omitting_call_sites():
         pass
     with pytest.raises(AnalysisException):
         spark.sql("SELECT nothing_of_this_name")

@@ -190,7 +190,7 @@ def test_files_are_left_out_by_the_keys_of_the_source(
     source = spark.range(510, 520).selectExpr("id", "100L AS v")
     ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
     assert len(live_paths(DeltaLog(tmp_path))) == 10
-    monkeypatch.setattr(merge_source, "_FEW_ROWS_OF_NUMBERS", 100_000)
+    monkeypatch.setattr(merge_source, "FEW_ROWS_OF_NUMBERS", 100_000)
     many = spark.range(0, 200_000).selectExpr("-id - 1 AS id", "0L AS v")
     done = ds.merge(tmp_path, many.union(source), ON_ID).when_matched_update_all().execute()
     assert done.metrics["numTargetRowsUpdated"] == 10
@@ -212,7 +212,7 @@ def test_files_are_left_out_by_the_keys_of_the_source(
 def test_keys_of_every_type_leave_files_out(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, few_rows: int
 ) -> None:
-    for name in ("_FEW_ROWS", "_FEW_ROWS_OF_NUMBERS"):
+    for name in ("FEW_ROWS", "FEW_ROWS_OF_NUMBERS"):
         monkeypatch.setattr(merge_source, name, few_rows)
     for number in range(5):
         rows = spark.range(number * 100, number * 100 + 100)

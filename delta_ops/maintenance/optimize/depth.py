@@ -44,7 +44,7 @@ def depth_of(files: FileColumns) -> int:
     """
     depths = (
         max_depth([Ranges(each.lows[numbers], each.highs[numbers]) for each in files.ranges])
-        for numbers in files.by_partition()
+        for numbers in files.group_by_partition()
     )
     return max(depths, default=0)
 
@@ -53,7 +53,7 @@ def max_depth(ranges: Sequence[Ranges]) -> int:
     """The most boxes around one point; with thousands of boxes on several axes, about.
 
     Args:
-        ranges: Of all boxes, for each axis.
+        ranges: The boxes, on each axis.
     """
     lows, highs = (np.array(each) for each in zip(*ranges, strict=True))
     return _deepest(lows, highs, 0)
@@ -73,7 +73,7 @@ def _deepest(lows: _Grid, highs: _Grid, least: int) -> int:
 
 
 def _deepest_at(points: _Grid, lows: _Grid, highs: _Grid, least: int) -> int:
-    """As `_deepest`, at some points of the first axis: by halves, since most boxes are narrow."""
+    """The greatest depth at some points of the first axis: by halves, as most boxes are narrow."""
     is_near = (lows[0] <= points[-1]) & (highs[0] >= points[0])
     near = lows[:, is_near], highs[:, is_near]
     if len(points) == 1:

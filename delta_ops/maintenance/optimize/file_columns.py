@@ -45,7 +45,7 @@ class FileColumns:
     sizes: Ints
     """In bytes."""
     times: Ints
-    """Of modification, in milliseconds."""
+    """When each was modified, in milliseconds."""
     partitions: Ints
     """By number."""
     cubes: Ints
@@ -55,7 +55,7 @@ class FileColumns:
     ranges: tuple[Ranges, ...] = ()
     """For each column of the order; none if they were not asked for."""
 
-    def by_partition(self) -> list[Ints]:
+    def group_by_partition(self) -> list[Ints]:
         """The numbers of the files of each partition."""
         if not len(self.partitions):
             return []

@@ -116,7 +116,7 @@ def choose_files(
     """
     return [
         _choose(files, numbers[~files.is_foreign[numbers]], limit, full, max_group_bytes)
-        for numbers in files.by_partition()
+        for numbers in files.group_by_partition()
     ]
 
 
@@ -127,7 +127,7 @@ def _choose(files: FileColumns, ours: Ints, limit: int, full: bool, max_bytes: i
     if full:
         is_done = not len(loose) and len(cubes) == 1
         return Chosen(_NONE if is_done else ours)
-    taken = _oldest(files, loose, max_bytes)
+    taken = _take_oldest(files, loose, max_bytes)
     if len(taken) < len(loose) or not len(taken) or not len(laid_out):
         return Chosen(taken)
     size = _size(files, taken)
@@ -140,7 +140,7 @@ def _choose(files: FileColumns, ours: Ints, limit: int, full: bool, max_bytes: i
     return Chosen(np.concatenate([taken, laid_out[np.isin(cube_of, chosen)]]))
 
 
-def _oldest(files: FileColumns, numbers: Ints, max_bytes: int) -> Ints:
+def _take_oldest(files: FileColumns, numbers: Ints, max_bytes: int) -> Ints:
     """Files in the order of their age, as many as fit; two at least, if there are."""
     if _size(files, numbers) <= max_bytes:
         return numbers
