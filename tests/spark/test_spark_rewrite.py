@@ -172,7 +172,7 @@ def test_where_one_of_several_groups_fails_none_stays(
 
 
 class Ended(BaseException):
-    """As an orchestrator ends a step: not by a signal, at which PySpark cancels all jobs."""
+    """As an orchestrator ends a step: not by a signal."""
 
 
 def end_when_told(event: Event) -> None:
@@ -191,6 +191,7 @@ def test_an_interrupt_ends_all_groups_that_are_under_way(
     tmp_path: Path,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
     endless: str,
     by_signal: bool,
 ) -> None:
@@ -211,6 +212,9 @@ def test_an_interrupt_ends_all_groups_that_are_under_way(
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(OWN_MODULE, "rewrite_rows", rewrite)
+    # PySpark's own handler would cancel all jobs, and other tests have theirs.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, usual))
     sender = threading.Thread(target=interrupt)
     if by_signal:
         sender.start()
