@@ -1,7 +1,7 @@
 """Call sites: where in a program each step of a frame was taken, which PySpark keeps for errors.
 
-To keep one takes several calls of the JVM, more than the step itself: 1,450 of the 2,355 calls of a
-merge. The steps that an engine takes are not the user's, so meanwhile none is kept. PySpark has a
+To keep one takes several calls of the JVM, more than the step itself: in a merge more than all
+others. The steps that an engine takes are not the user's, so meanwhile none is kept. PySpark has a
 setting for it (`spark.python.sql.dataFrameDebugging.enabled`), but asks for it once in a process;
 what it remembers of that is changed here, for all threads, until the last engine is done.
 """
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import utils
 
-_REMEMBERED = "_enable_debugging_cache"
+REMEMBERED = "_enable_debugging_cache"
 
 
 class _Keeping:
@@ -42,18 +42,18 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def omitting_call_sites() -> Iterator[None]:
     """Have PySpark keep no call sites; a version that remembers nothing of it keeps them."""
-    if not hasattr(utils, _REMEMBERED):
+    if not hasattr(utils, REMEMBERED):
         yield
         return
     with _keeping.lock:
         _keeping.num_users += 1
         if _keeping.num_users == 1:
-            _keeping.before = getattr(utils, _REMEMBERED)
-            setattr(utils, _REMEMBERED, False)
+            _keeping.before = getattr(utils, REMEMBERED)
+            setattr(utils, REMEMBERED, False)
     try:
         yield
     finally:
         with _keeping.lock:
             _keeping.num_users -= 1
             if not _keeping.num_users:
-                setattr(utils, _REMEMBERED, _keeping.before)
+                setattr(utils, REMEMBERED, _keeping.before)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from py4j.clientserver import ClientServerConnection
 from pyspark.errors import AnalysisException
 from pyspark.errors.utils import is_debugging_enabled
 from pyspark.sql import SparkSession
@@ -63,3 +66,29 @@ def test_a_version_of_pyspark_that_remembers_nothing_is_left_alone(
         pass
     with pytest.raises(AnalysisException):
         spark.sql("SELECT nothing_of_this_name")
+
+
+def test_a_merge_makes_less_than_half_of_the_calls(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    num_calls = 0
+    send = ClientServerConnection.send_command
+
+    def count(connection: ClientServerConnection, command: str) -> Any:
+        nonlocal num_calls
+        num_calls += threading.current_thread() is threading.main_thread()
+        return send(connection, command)
+
+    def calls_of_a_merge(table: Path) -> int:
+        ds.write(spark.range(9), table)
+        merge = ds.merge(table, spark.range(5, 12), "target.id = source.id")
+        before = num_calls
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        return num_calls - before
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", count)
+    omitted = calls_of_a_merge(tmp_path / "omitted")
+    # A version that remembers nothing is left alone, and so keeps them.
+    monkeypatch.setattr("delta_ops.spark.call_sites.REMEMBERED", "no name that it has")
+    assert is_debugging_enabled()
+    assert 2 * omitted < calls_of_a_merge(tmp_path / "kept")
