@@ -35,18 +35,31 @@ class MortalStorage(CountingStorage):
     """The storage of a process that is killed before or after its `call`th call.
 
     A dead process calls nothing: what code does on its way out, such as deleting what it wrote,
-    does not reach the store.
+    does not reach the store. What other threads have begun does.
     """
 
     def __init__(self, inner: Storage, call: int, moment: Moment) -> None:
         super().__init__(inner, self._kill)
         self.is_dead = False
         self._point = (call, moment)
+        self._under_way = 0
+        self._changes = threading.Condition()
+
+    def settle(self) -> None:
+        """Wait until no call is under way any more."""
+        with self._changes:
+            self._changes.wait_for(lambda: not self._under_way)
 
     def _kill(self, number: int, _method: str, _path: str, when: Moment) -> None:
-        self.is_dead = self.is_dead or (number, when) == self._point
-        if self.is_dead:
-            raise Killed
+        with self._changes:
+            if when == "after":
+                self._under_way -= 1
+                self._changes.notify_all()
+            self.is_dead = self.is_dead or (number, when) == self._point
+            if self.is_dead:
+                raise Killed
+            if when == "before":
+                self._under_way += 1
 
 
 def copies_of(root: Path, folder: Path) -> Callable[[], Storage]:
@@ -78,6 +91,7 @@ def crashes(
             try:
                 run(mortal)
             except Killed:
+                mortal.settle()
                 yield f"{moment} call {call}", storage
             else:
                 assert not mortal.is_dead, f"the kill {moment} call {call} was swallowed"

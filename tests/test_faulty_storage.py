@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -58,6 +60,28 @@ def test_a_dead_process_calls_nothing(tmp_path: Path) -> None:
         with pytest.raises(Killed):
             storage.create("a", b"one")
     assert paths(storage.inner) == []
+
+
+def test_what_other_threads_have_begun_ends_after_a_kill(tmp_path: Path) -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def write(file: IO[bytes]) -> None:
+        has_begun.set()
+        may_end.wait()
+        file.write(b"one")
+
+    def run() -> None:
+        with contextlib.suppress(Killed):
+            storage.create_from_stream("a", write)
+
+    storage = MortalStorage(open_storage(tmp_path), 2, "before")
+    threading.Thread(target=run).start()
+    has_begun.wait()
+    with pytest.raises(Killed):
+        storage.create("b", b"two")
+    threading.Timer(0.2, may_end.set).start()
+    storage.settle()
+    assert paths(storage.inner) == ["a"]
 
 
 def two_files(storage: Storage) -> None:
