@@ -70,17 +70,21 @@ def misfit_checks(misfits: Sequence[Misfit], first_misfit: int = 0) -> list[RowC
 
 
 def follow(
-    rows: DataFrame, assigned: Mapping[str, Column], definition: TableDefinition, table: str
+    rows: DataFrame,
+    where_assigned: Callable[[str], Column | None],
+    definition: TableDefinition,
+    table: str,
 ) -> DataFrame:
     """The rows with what follows from new values, where `CHANGED` is true.
 
     Args:
-        assigned: Where columns were given values, by name in lower case; generated ones keep them.
+        where_assigned: Where a column was given values, by its name in lower case; None: nowhere.
+            A generated one keeps them.
     """
     changed = named_column(CHANGED)
 
     def fill(rule: Generated) -> Column:
-        given = assigned.get(rule.column.lower())
+        given = where_assigned(rule.column.lower())
         is_free = changed if given is None else changed & ~given
         text = sf.expr(generated_text(rule, definition))
         return sf.when(is_free, text).otherwise(named_column(rule.column))

@@ -38,9 +38,26 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
         on_tasks: Told in this thread, now and then, how far the call's jobs are; what it raises
             cancels them.
     """
+    with started(spark, call, on_tasks) as result:
+        return result()
+
+
+@contextlib.contextmanager
+def started(
+    spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = None
+) -> Iterator[Callable[[], _T]]:
+    """Make a call while this thread does something else, which may not run jobs.
+
+    The function that it gives waits for what the call returns or raises, and is to be called.
+    On Spark Connect the call is made then. An error or interrupt of this thread cancels its jobs.
+
+    Args:
+        on_tasks: As for `run`, told while the function waits.
+    """
     tag = f"delta_ops-{uuid.uuid4().hex}"
     if is_connect(spark):
-        return _run_remotely(spark, call, tag, on_tasks)
+        yield partial(_run_remotely, spark, call, tag, on_tasks)
+        return
     outcome: Future[_T] = Future()
 
     def call_tagged() -> _T:
@@ -59,12 +76,15 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
         except BaseException as error:
             outcome.set_exception(error)
 
-    thread = threading.Thread(target=work, name=tag, daemon=True)
-    try:
-        thread.start()
+    def result() -> _T:
         if on_tasks is not None:
             _report_until_done(spark, tag, outcome, on_tasks)
         return outcome.result()
+
+    thread = threading.Thread(target=work, name=tag, daemon=True)
+    try:
+        thread.start()
+        yield result
     except BaseException:
         if not outcome.done():
             _cancel(spark, tag, thread)

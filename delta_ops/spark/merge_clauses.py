@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -149,9 +150,8 @@ def values_by_clause(
 
 def is_among(numbers: Sequence[int]) -> Column:
     """Whether one of these clauses has decided of a row; false where none has."""
-    if not numbers:
-        return sf.lit(False)
-    return sf.coalesce(named_column(CLAUSE).isin(list(numbers)), sf.lit(False))
+    clause = named_column(CLAUSE)
+    return reduce(or_, map(clause.eqNullSafe, numbers)) if numbers else sf.lit(False)
 
 
 def flags_of_misfits(
@@ -166,10 +166,11 @@ def flags_of_misfits(
     ]
 
 
-def where_assigned(clauses: Mapping[int, PlannedClause]) -> dict[str, Column]:
-    """Where columns have values of clauses, by their names in lower case."""
-    names = reduce(frozenset.union, (each.names for each in clauses.values()), frozenset[str]())
-    return {
-        name.lower(): is_among([n for n, each in clauses.items() if name in each.names])
-        for name in names
-    }
+def where_assigned(clauses: Mapping[int, PlannedClause], name: str) -> Column | None:
+    """Where a column has values of clauses, by its name in lower case; None: nowhere."""
+    numbers = [
+        number
+        for number, clause in clauses.items()
+        if name in {each.lower() for each in clause.names}
+    ]
+    return is_among(numbers) if numbers else None

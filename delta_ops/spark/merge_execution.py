@@ -6,11 +6,12 @@ decide, and kept by the executors: rows are then found again by their places in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
@@ -64,6 +65,7 @@ from delta_ops.spark.merge_source import (
     SOURCE_ROW,
     Covered,
     Key,
+    count_rows,
     cover,
     number_source,
     validate_source,
@@ -85,6 +87,8 @@ from delta_ops.transaction.write import merge_columns
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 """Columns of pairs: the row of the source, and the place of the other one."""
 _COPIED = "copied"
+_ROW_BITS = 40
+"""Of a place as one number; the file has the rest."""
 _FEW_PAIRS = 1_000_000
 """To send so many to every task takes less than to look for those that are there twice."""
 
@@ -325,16 +329,21 @@ def _execute(
     counts: dict[tuple[str, str], int] = {}
     touched: list[TouchedFile] = []
     deciding = _deciding_pairs(plan, pairs, meet_once=covered.is_unique)
+    make_new_rows = partial(_make_new_rows, plan, now_ms=changed.transaction.clock())
+    met = pairs.select(named_column(SOURCE_ROW))  # one row may meet many
+    new = None
     if plan.clauses:
-        by_file = _count_pairs(plan, files, pairs, meet_once=covered.is_unique)
+        with _counting_pairs(plan, files, pairs, meet_once=covered.is_unique) as count_pairs:
+            if plan.inserts and plan.decides_of_all:
+                new = make_new_rows(met)
+            by_file = count_pairs()
         for (_, number), count in by_file.items():
             clause = plan.clauses[number]
             key = clause.occasion, clause.action
             counts[key] = counts.get(key, 0) + count
         touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
-    is_few = plan.decides_of_all and sum(counts.values()) <= _FEW_PAIRS
-    now_ms = changed.transaction.clock()
-    new = _make_new_rows(plan, pairs, now_ms, is_few=is_few) if plan.inserts else None
+    if plan.inserts and (new is None or sum(counts.values()) > _FEW_PAIRS):
+        new = make_new_rows(met.distinct())
     copied, inserted = 0, None
     if touched:
         numbers = {each.path: number for number, each in enumerate(files)}
@@ -345,7 +354,7 @@ def _execute(
         inserted = 0 if new is None else _insert(plan, new, changed, is_told_of=bool(touched))
     num_source = covered.num_rows
     if num_source is None:
-        num_source = jobs.run(plan.spark, plan.source.count, plan.on_tasks)
+        num_source = count_rows(plan.source, plan.on_tasks)
     marked = [each for each in touched if not each.is_whole] if by_vectors else None
     return merge_metrics(changed, num_source, counts, inserted, copied, marked)
 
@@ -357,34 +366,41 @@ def _deciding_pairs(plan: _Plan, pairs: DataFrame, *, meet_once: bool) -> DataFr
     return deciding.dropDuplicates([_FILE, _PLACE]) if may_repeat else deciding
 
 
-def _count_pairs(
+@contextmanager
+def _counting_pairs(
     plan: _Plan, files: Sequence[AddFile], pairs: DataFrame, *, meet_once: bool
-) -> dict[tuple[int, int], int]:
-    """How many rows of each file each clause decides of.
+) -> Iterator[Callable[[], dict[tuple[int, int], int]]]:
+    """How many rows of each file each clause decides of; counted while the caller does more.
 
     Args:
         meet_once: No row of the table is in two pairs.
     """
     file, clause = named_column(_FILE), named_column(CLAUSE)
     decided = pairs.filter(clause.isNotNull())
+    num_rows = sf.count(sf.lit(1))
     if meet_once:
         counted = decided.groupBy(file.alias("file"), clause.alias("clause")).agg(
-            sf.count(sf.lit(1)).alias("rows")
+            num_rows.alias("rows")
         )
-        once = jobs.run(plan.spark, counted.collect, plan.on_tasks)
-        return {(each["file"], each["clause"]): each["rows"] for each in once}
-    by_row = decided.groupBy(file, named_column(_PLACE)).agg(
-        sf.count(sf.lit(1)).alias("times"), sf.min(clause).alias("clause")
-    )
-    counted = by_row.groupBy(file.alias("file"), "clause").agg(
-        sf.count(sf.lit(1)).alias("rows"),
-        sf.max(sf.struct("times", named_column(_PLACE).alias("row"))).alias("most"),
-    )
-    found = jobs.run(plan.spark, counted.collect, plan.on_tasks)
-    most = max(found, key=lambda each: each["most"]["times"], default=None)
-    if most is not None and most["most"]["times"] > 1 and not plan.allows_repeats:
-        raise _repeat_error(plan, files[most["file"]], most["most"]["row"], most["most"]["times"])
-    return {(each["file"], each["clause"]): each["rows"] for each in found}
+    else:
+        by_row = decided.groupBy(file, named_column(_PLACE)).agg(
+            num_rows.alias("times"), sf.min(clause).alias("clause")
+        )
+        counted = by_row.groupBy(file.alias("file"), "clause").agg(
+            num_rows.alias("rows"),
+            sf.max(sf.struct("times", named_column(_PLACE).alias("row"))).alias("most"),
+        )
+
+    def count() -> dict[tuple[int, int], int]:
+        found = collect()
+        if not (meet_once or plan.allows_repeats):
+            most = max(found, key=lambda each: each["most"]["times"], default=None)
+            if most is not None and most["most"]["times"] > 1:
+                raise _repeat_error(plan, files[most["file"]], **most["most"].asDict())
+        return {(each["file"], each["clause"]): each["rows"] for each in found}
+
+    with jobs.started(plan.spark, counted.collect, plan.on_tasks) as collect:
+        yield count
 
 
 def _list_touched(
@@ -430,8 +446,7 @@ class _Rows:
             .alias(plan.sides.target_alias)
             .join(
                 self.source_rows(),
-                (named_column(NUMBER.name) == named_column(_FILE))
-                & (named_column(ROW) == named_column(_PLACE)),
+                _is_same_row((NUMBER.name, ROW), (_FILE, _PLACE)),
                 how,
             )
         )
@@ -453,7 +468,7 @@ class _Rows:
         misfits = flags_of_misfits(updates)
         clause = named_column(CLAUSE)
         made = assign(rows, values, misfits, updated.alias(CHANGED), clause)
-        return follow(made, where_assigned(updates), plan.definition, table)
+        return follow(made, partial(where_assigned, updates), plan.definition, table)
 
     def make_updates(self) -> DataFrame:
         """The rows that get new values, with these."""
@@ -567,10 +582,8 @@ class _NewRows:
     checks: Sequence[RowCheck]
 
 
-def _make_new_rows(plan: _Plan, pairs: DataFrame, now_ms: int, *, is_few: bool) -> _NewRows:
+def _make_new_rows(plan: _Plan, met: DataFrame, now_ms: int) -> _NewRows:
     definition, table = plan.definition, plan.snapshot.uri
-    met = pairs.select(named_column(SOURCE_ROW))
-    met = met if is_few else met.distinct()  # one row may meet many
     unmet = plan.source.join(met, SOURCE_ROW, "left_anti").alias(plan.sides.source_alias)
     chosen = choose_clause([(number, sf.lit(True), each) for number, each in plan.inserts.items()])
     rows = unmet.withColumn(CLAUSE, chosen).filter(named_column(CLAUSE).isNotNull())
@@ -586,8 +599,11 @@ def _make_new_rows(plan: _Plan, pairs: DataFrame, now_ms: int, *, is_few: bool) 
             plan.inserts,
             field.name,
             {
-                number: by.values.get(field.name, null_of(field.data_type))
+                number: by.values[field.name]
+                if field.name in by.values
+                else null_of(field.data_type)
                 for number, by in missing.items()
+                if field.name not in plan.inserts[number].names
             },
         )
         for field in definition.schema.fields
@@ -595,7 +611,7 @@ def _make_new_rows(plan: _Plan, pairs: DataFrame, now_ms: int, *, is_few: bool) 
     misfits, first = flags_of_misfits(plan.inserts), len(flags_of_misfits(plan.updates))
     is_changed, clause = sf.lit(True).alias(CHANGED), named_column(CLAUSE)
     made = assign(rows, values, misfits, is_changed, clause, first_misfit=first)
-    new = follow(made, where_assigned(plan.inserts), definition, table)
+    new = follow(made, partial(where_assigned, plan.inserts), definition, table)
     completed = CompletedRows(frame=new, counted=tuple(counted.values()), table=table)
     return _NewRows(completed=completed, checks=[*misfit_checks(misfits, first), *completed.checks])
 
@@ -620,6 +636,22 @@ def _insert(plan: _Plan, new: _NewRows, changed: Changed, *, is_told_of: bool) -
     return written.num_rows
 
 
+def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
+    """Whether two places are the same, by the columns of the file's number and of the row's.
+
+    Spark finds rows faster by one number than by two. That one number is the same may be chance, in
+    files of very many rows: the files are compared as well, in a way that Spark does not take for
+    another key.
+    """
+
+    def key(place: tuple[str, str]) -> Column:
+        file, row = map(named_column, place)
+        return sf.shiftleft(file.cast("long"), _ROW_BITS).bitwiseXOR(row)
+
+    is_same_file = named_column(left[0]) - named_column(right[0]) == 0
+    return (key(left) == key(right)) & is_same_file
+
+
 def _evolve(plan: _Plan, rows: DataFrame) -> DataFrame:
     """Rows of the table with the columns that the merge gives it."""
     before, table = plan.snapshot.definition, plan.snapshot.uri
@@ -630,7 +662,7 @@ def _evolve(plan: _Plan, rows: DataFrame) -> DataFrame:
     return fit(rows, StructType((*wanted.fields, *places)), table).frame
 
 
-def _repeat_error(plan: _Plan, file: AddFile, row: int, times: int) -> InvalidRequestError:
+def _repeat_error(plan: _Plan, file: AddFile, times: int, row: int) -> InvalidRequestError:
     expression = plan.expression_of(plan.condition)
     known = plan.snapshot.schema.fields_by_lower_name
     paths = [each.path for each in columns_of(expression.root)] if expression else []

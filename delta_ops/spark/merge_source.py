@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,7 @@ from delta_ops.spark import jobs
 from delta_ops.spark.changed_rows import pin
 from delta_ops.spark.expressions import matches, named_column
 from delta_ops.spark.progress import OnTasks
+from delta_ops.spark.session import is_connect
 from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 SOURCE_ROW = "delta_ops source row"
@@ -56,6 +57,16 @@ class Key(NamedTuple):
 def number_source(source: DataFrame) -> DataFrame:
     """The rows with their numbers, computed once."""
     return pin(source.withColumn(SOURCE_ROW, sf.monotonically_increasing_id()))
+
+
+def count_rows(source: DataFrame, on_tasks: OnTasks | None) -> int:
+    """How many rows a source has."""
+    spark = source.sparkSession
+    if is_connect(spark):
+        return jobs.run(spark, source.count, on_tasks)
+    # `DataFrame.count` brings what its tasks count together by a second job.
+    rows: Any = source
+    return int(jobs.run(spark, lambda: rows._jdf.queryExecution().toRdd().count(), on_tasks))
 
 
 def validate_source(
@@ -107,7 +118,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
     columns = [each.column.alias(name) for each, name in zip(usable, names, strict=True)]
     values = source.select(*columns)
     has_texts = any(each.data_type == STRING for each in usable)
-    num_rows = jobs.run(spark, source.count, on_tasks)
+    num_rows = count_rows(source, on_tasks)
     if num_rows <= (FEW_ROWS if has_texts else FEW_ROWS_OF_NUMBERS):
         found = jobs.run(spark, values.toArrow, on_tasks)
         arrays = [

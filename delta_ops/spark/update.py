@@ -174,7 +174,7 @@ def _assign(planned: _Update, rows: DataFrame) -> DataFrame:
     misfits = [(changed & is_broken, said) for is_broken, said in planned.assigned.misfits]
     assigned = {name.lower(): changed for name in new}
     named = planned.condition.apply_alias(rows)
-    return follow(assign(named, values, misfits, changed), assigned, definition, table)
+    return follow(assign(named, values, misfits, changed), assigned.get, definition, table)
 
 
 def _all_rows(planned: _Update, touched: Touched) -> DataFrame:
