@@ -7,14 +7,15 @@ decide, and kept by the executors: rows are then found again by their places in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import MergeColumns, localize, sides_of, split_condition
 from delta_ops.planning.scan import plan_scan
@@ -81,7 +82,7 @@ from delta_ops.spark.table_columns import fit, null_of
 from delta_ops.spark.touched_files import name_touched
 from delta_ops.transaction.changeable import validate_assigned
 from delta_ops.transaction.merge import Clause, Condition, MergeRequest, merge_metrics, new_columns
-from delta_ops.transaction.row_changes import Changed, Discard, TouchedFile
+from delta_ops.transaction.row_changes import Changed, Discard, TouchedFile, num_live_rows
 from delta_ops.transaction.write import merge_columns
 
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
@@ -89,8 +90,6 @@ _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 _COPIED = "copied"
 _ROW_BITS = 40
 """Of a place as one number; the file has the rest."""
-_FEW_PAIRS = 1_000_000
-"""To send so many to every task takes less than to look for those that are there twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,13 +134,6 @@ class _Plan:
         return any(each.occasion == "not matched by source" for each in self.clauses.values())
 
     @property
-    def decides_of_all(self) -> bool:
-        """Whether a clause decides of every row that meets one of the source."""
-        return any(
-            each.occasion == "matched" and each.predicate is None for each in self.clauses.values()
-        )
-
-    @property
     def allows_repeats(self) -> bool:
         """Whether it does not matter which of several rows of the source a row meets."""
         matched = [each for each in self.clauses.values() if each.occasion == "matched"]
@@ -183,7 +175,13 @@ class SparkMerge:
             changed.transaction.read(covered.predicate)
             zone = session_time_zone(plan.spark)
             files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
-            pairs = _pair(plan, files).persist()
+            pairs = _pair(plan, files)
+            with (
+                jobs.planning_at_once(plan.spark)
+                if jobs.is_sent_whole(plan.source)
+                else nullcontext()
+            ):
+                pairs = pairs.persist()
             try:
                 return _execute(plan, files, pairs, changed, covered)
             finally:
@@ -328,28 +326,36 @@ def _execute(
     by_vectors = changed.transaction.properties.deletion_vectors
     counts: dict[tuple[str, str], int] = {}
     touched: list[TouchedFile] = []
-    deciding = _deciding_pairs(plan, pairs, meet_once=covered.is_unique)
+    may_repeat = plan.allows_repeats and not covered.is_unique
+    deciding = _deciding_pairs(pairs, may_repeat=may_repeat)
+    rows = _Rows(plan, deciding, files, range(len(files)), is_few=True)
     make_new_rows = partial(_make_new_rows, plan, now_ms=changed.transaction.clock())
-    met = pairs.select(named_column(SOURCE_ROW))  # one row may meet many
-    new = None
+    new, is_few = None, False
     if plan.clauses:
         with _counting_pairs(plan, files, pairs, meet_once=covered.is_unique) as count_pairs:
-            if plan.inserts and plan.decides_of_all:
-                new = make_new_rows(met)
+            # What is wanted next, if pairs are few and all files are touched.
+            if plan.inserts:
+                new = make_new_rows(sf.broadcast(_met(pairs)))
+            if not by_vectors:
+                _ = rows.staying
             by_file = count_pairs()
+        is_few = not may_repeat and jobs.is_sent_whole(pairs)
         for (_, number), count in by_file.items():
             clause = plan.clauses[number]
             key = clause.occasion, clause.action
             counts[key] = counts.get(key, 0) + count
         touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
-    if plan.inserts and (new is None or sum(counts.values()) > _FEW_PAIRS):
-        new = make_new_rows(met.distinct())
+    if plan.inserts and (new is None or not is_few):
+        new = make_new_rows(_met(pairs).distinct())  # one row may meet many
     copied, inserted = 0, None
     if touched:
-        numbers = {each.path: number for number, each in enumerate(files)}
-        rows = _Rows(plan, deciding, [each.file for each in touched], numbers)
-        num_updated = sum(n for (_, action), n in counts.items() if action == "update")
-        copied, inserted = _change(rows, touched, new, changed, num_updated)
+        if not is_few or len(touched) < len(files):
+            numbers = {each.path: number for number, each in enumerate(files)}
+            of_touched = [numbers[each.file.path] for each in touched]
+            rows = replace(
+                rows, files=[each.file for each in touched], numbers=of_touched, is_few=is_few
+            )
+        copied, inserted = _change(rows, touched, new, changed, counts)
     if inserted is None:
         inserted = 0 if new is None else _insert(plan, new, changed, is_told_of=bool(touched))
     num_source = covered.num_rows
@@ -359,11 +365,15 @@ def _execute(
     return merge_metrics(changed, num_source, counts, inserted, copied, marked)
 
 
-def _deciding_pairs(plan: _Plan, pairs: DataFrame, *, meet_once: bool) -> DataFrame:
+def _deciding_pairs(pairs: DataFrame, *, may_repeat: bool) -> DataFrame:
     """One pair for each row of the table that a clause decides of."""
     deciding = pairs.filter(named_column(CLAUSE).isNotNull())
-    may_repeat = plan.allows_repeats and not meet_once
     return deciding.dropDuplicates([_FILE, _PLACE]) if may_repeat else deciding
+
+
+def _met(pairs: DataFrame) -> DataFrame:
+    """The rows of the source that meet one of the table."""
+    return pairs.select(named_column(SOURCE_ROW))
 
 
 @contextmanager
@@ -399,7 +409,7 @@ def _counting_pairs(
                 raise _repeat_error(plan, files[most["file"]], **most["most"].asDict())
         return {(each["file"], each["clause"]): each["rows"] for each in found}
 
-    with jobs.started(plan.spark, counted.collect, plan.on_tasks) as collect:
+    with jobs.started(plan.spark, partial(jobs.collect_few, counted), plan.on_tasks) as collect:
         yield count
 
 
@@ -427,25 +437,35 @@ def _list_touched(
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Rows:
     """The rows of touched files, beside what the source has for them."""
 
     plan: _Plan
     deciding: DataFrame
     files: Sequence[AddFile]
-    numbers: Mapping[str, int]
+    numbers: Sequence[int]
+    """What the pairs call each file."""
+    is_few: bool
+    """Whether the pairs are sent whole to every task."""
+
+    @lazy
+    def staying(self) -> DataFrame:
+        """The rows that no clause deletes, with their new values."""
+        plan = self.plan
+        is_deleted = is_among([number for number in plan.clauses if number not in plan.updates])
+        return self.assign(self.join("left").filter(~is_deleted))
 
     def join(self, how: str) -> DataFrame:
         """All rows ("left"), or those of which a clause decides ("inner")."""
         plan = self.plan
-        numbers = [self.numbers[each.path] for each in self.files]
-        rows = read_numbered(plan.spark, plan.snapshot, self.files, numbers)
+        rows = read_numbered(plan.spark, plan.snapshot, self.files, self.numbers)
+        of_source = self.source_rows()
         return (
             _evolve(plan, rows)
             .alias(plan.sides.target_alias)
             .join(
-                self.source_rows(),
+                sf.broadcast(of_source) if self.is_few else of_source,
                 _is_same_row((NUMBER.name, ROW), (_FILE, _PLACE)),
                 how,
             )
@@ -498,13 +518,13 @@ def _change(
     touched: Sequence[TouchedFile],
     new: _NewRows | None,
     changed: Changed,
-    num_updated: int,
+    counts: Mapping[tuple[str, str], int],
 ) -> tuple[int, int | None]:
     """Change the rows of touched files: how many stay as they are, and how many new ones came.
 
     Args:
         new: Rows that may be written with those; the second number is None where they are not.
-        num_updated: How many rows get new values.
+        counts: How many rows clauses decide of, by occasion and action.
     """
     plan = rows.plan
     by_vectors = changed.transaction.properties.deletion_vectors
@@ -515,9 +535,16 @@ def _change(
     along = None if new is None or tells or new.completed.counted else new
     copied, inserted = 0, None
     if plan.updates or not by_vectors:
-        written = _write_staying(rows, updated, along, changed, by_vectors=by_vectors)
-        copied = figure_of(written, _COPIED)
-        inserted = None if along is None else written.num_rows - copied - num_updated
+        known = [num_live_rows(each.file) for each in touched]
+        are_known = by_vectors or None not in known
+        written = _write_staying(rows, updated, along, changed, counts_copied=not are_known)
+        if not are_known:
+            copied = figure_of(written, _COPIED)
+        elif not by_vectors:
+            copied = sum(each or 0 for each in known) - sum(counts.values())
+        if along is not None:
+            num_updated = sum(n for (_, action), n in counts.items() if action == "update")
+            inserted = written.num_rows - copied - num_updated
     if by_vectors:
         changed.mark_deleted([each for each in touched if not each.is_whole])
     changed.remove([each.file for each in touched if each.is_whole or not by_vectors])
@@ -532,22 +559,21 @@ def _write_staying(
     new: _NewRows | None,
     changed: Changed,
     *,
-    by_vectors: bool,
+    counts_copied: bool,
 ) -> WrittenFiles:
     """Write the rows of touched files that stay, by vectors only those with new values.
 
     Args:
         updated: The rows with their new values; None: they are made here.
         new: Rows to write with them.
+        counts_copied: Whether to count those that stay as they were.
     """
     plan = rows.plan
-    updates = plan.updates
-    checks = misfit_checks(flags_of_misfits(updates))
-    if by_vectors:
+    checks = misfit_checks(flags_of_misfits(plan.updates))
+    if changed.transaction.properties.deletion_vectors:
         staying = rows.assign(_updated_rows(rows)) if updated is None else updated
     elif updated is None:
-        is_deleted = is_among([number for number in plan.clauses if number not in updates])
-        staying = rows.assign(rows.join("left").filter(~is_deleted))
+        staying = rows.staying
     else:
         others = rows.join("left").filter(named_column(CLAUSE).isNull())
         staying = rows.assign(others).unionAll(updated)
@@ -555,8 +581,10 @@ def _write_staying(
         # Where only some rows have the ids that tracked rows keep, the others are new ones.
         staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
         checks += new.checks
-    figures = {_COPIED: sf.count_if(~named_column(CHANGED))}
-    return write_changed(changed, staying, checks, figures, among=named_column(CHANGED))
+    figures = {_COPIED: sf.count_if(~named_column(CHANGED))} if counts_copied else {}
+    is_adaptive = not rows.is_few
+    among = named_column(CHANGED)
+    return write_changed(changed, staying, checks, figures, among=among, is_adaptive=is_adaptive)
 
 
 def _updated_rows(rows: _Rows) -> DataFrame:

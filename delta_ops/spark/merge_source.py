@@ -27,6 +27,7 @@ from delta_ops.protocol.stats import ColumnPath
 from delta_ops.spark import jobs
 from delta_ops.spark.changed_rows import pin
 from delta_ops.spark.expressions import matches, named_column
+from delta_ops.spark.missing_columns import ROWS_OF_TASK
 from delta_ops.spark.progress import OnTasks
 from delta_ops.spark.session import is_connect
 from delta_ops.transaction.source_rules import SourceRule, validate_broken
@@ -113,14 +114,13 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
     usable = [each for each in keys if _is_usable(each)]
     if not usable:
         return Covered(TRUE)
-    spark = source.sparkSession
     names = [f"key{i}" for i in range(len(usable))]
     columns = [each.column.alias(name) for each, name in zip(usable, names, strict=True)]
     values = source.select(*columns)
     has_texts = any(each.data_type == STRING for each in usable)
-    num_rows = count_rows(source, on_tasks)
-    if num_rows <= (FEW_ROWS if has_texts else FEW_ROWS_OF_NUMBERS):
-        found = jobs.run(spark, values.toArrow, on_tasks)
+    most = FEW_ROWS if has_texts else FEW_ROWS_OF_NUMBERS
+    num_rows, found = _take(source, columns, most, on_tasks)
+    if found is not None:
         arrays = [
             _convert(found[name], each.data_type) for name, each in zip(names, usable, strict=True)
         ]
@@ -135,6 +135,29 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
     ]
     parts = [_cover_ranges(key, *each) for key, each in zip(usable, ranges, strict=True)]
     return Covered(all_of(each for each in parts if each is not TRUE), num_rows)
+
+
+def _take(
+    source: DataFrame, columns: Sequence[Column], most: int, on_tasks: OnTasks | None
+) -> tuple[int, pa.Table | None]:
+    """How many rows a source has, and values of all of them if they are no more than `most`."""
+    spark = source.sparkSession
+    most_of_task = 0 if is_connect(spark) else most // max(1, _number_of_tasks(source))
+    if most_of_task:  # one job does, unless a task has many more rows than others
+        row_of_task = named_column(SOURCE_ROW).bitwiseAND(sf.lit(ROWS_OF_TASK))
+        first = source.filter(row_of_task < most_of_task)
+        found = jobs.run(spark, first.select(*columns, row_of_task.alias("row")).toArrow, on_tasks)
+        last = pc.max(found["row"]).as_py()
+        if last is None or last < most_of_task - 1:
+            return found.num_rows, found
+    num_rows = count_rows(source, on_tasks)
+    if num_rows > most:
+        return num_rows, None
+    return num_rows, jobs.run(spark, source.select(*columns).toArrow, on_tasks)
+
+
+def _number_of_tasks(pinned: Any) -> int:
+    return int(pinned._jdf.queryExecution().toRdd().getNumPartitions())
 
 
 _ENDS = (sf.min, sf.max)

@@ -35,7 +35,7 @@ from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import spark_schema_from_schema
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-_ROWS_OF_TASK = (1 << 33) - 1
+ROWS_OF_TASK = (1 << 33) - 1
 """The bits of Spark's increasing id that count the rows of a task."""
 _LAST = "delta_ops last value of "
 
@@ -160,7 +160,7 @@ def _count_on(column: IdentityColumn, num_tasks: int) -> Column:
     low, high = INTEGER_RANGES[LONG]
     if not low <= column.next_value <= high:
         return sf.lit(None).cast("long")
-    row = sf.monotonically_increasing_id().bitwiseAND(sf.lit(_ROWS_OF_TASK))
+    row = sf.monotonically_increasing_id().bitwiseAND(sf.lit(ROWS_OF_TASK))
     number = row * sf.lit(num_tasks) + sf.spark_partition_id()
     steps = sf.try_multiply(number, sf.lit(column.step).cast("long"))
     return sf.try_add(steps, sf.lit(column.next_value).cast("long"))
