@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.expression import lit
 from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
 from delta_ops.spark import merge_source
+from delta_ops.spark.session import overriding
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
 from tests.tables import live_paths
@@ -67,6 +69,33 @@ def test_a_merge_is_that_of_the_arrow_engine(
     expected = CLAUSES[choice0](da.merge(first, SOURCE, ON_ID)).execute()
     found = CLAUSES[choice0](ds.merge(second, frame_of(spark, SOURCE), ON_ID)).execute()
     assert (found.version, seen(second)) == (expected.version, seen(first))
+
+
+@pytest.mark.parametrize("kind", ["files", "feed and vectors"])
+@pytest.mark.parametrize("chosen", ["upsert", "delete", "in order", "all of it"])
+def test_a_merge_of_many_pairs_is_that_of_few(
+    spark: SparkSession, tmp_path: Path, kind: str, chosen: str
+) -> None:
+    few, many = twins(tmp_path, kind, partitioned=False)
+    CLAUSES[chosen](ds.merge(few, frame_of(spark, SOURCE), ON_ID)).execute()
+    with overriding(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        CLAUSES[chosen](ds.merge(many, frame_of(spark, SOURCE), ON_ID)).execute()
+    assert seen(many) == seen(few)
+
+
+def test_rows_that_stay_are_counted_without_statistics_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    told, untold = twins(tmp_path, "files", partitioned=False)
+    for commit in (untold / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for each in actions:
+            each.get("add", {}).pop("stats", None)
+        commit.write_text("".join(f"{json.dumps(each)}\n" for each in actions))
+    assert DeltaLog(untold).snapshot().files(["stats"])["stats"].null_count
+    for table in (told, untold):
+        CLAUSES["upsert"](ds.merge(table, frame_of(spark, SOURCE), ON_ID)).execute()
+    assert seen(untold) == seen(told)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +225,7 @@ def test_files_are_left_out_by_the_keys_of_the_source(
     assert done.metrics["numTargetRowsUpdated"] == 10
 
 
-@pytest.mark.parametrize("few_rows", [2, 1000])
+@pytest.mark.parametrize("few_rows", [2, 100, 1000])  # of a source of 50 rows in each task
 @pytest.mark.parametrize(
     "key",
     [
@@ -360,7 +389,7 @@ def test_keys_beyond_the_tables_type_meet_nothing(spark: SparkSession, tmp_path:
 def test_what_the_keys_of_a_source_tell(
     spark: SparkSession, data_type: DataType, values: str, is_unique: bool
 ) -> None:
-    source = spark.sql(f"SELECT explode(array({values})) AS id")
+    source = merge_source.number_source(spark.sql(f"SELECT explode(array({values})) AS id"))
     key = merge_source.Key(("id",), data_type, sf.col("id"), data_type)
     covered = merge_source.cover(source, [key], None)
     assert (covered.num_rows, covered.is_unique) == (source.count(), is_unique)
