@@ -38,12 +38,12 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
         on_tasks: Told in this thread, now and then, how far the call's jobs are; what it raises
             cancels them.
     """
-    with started(spark, call, on_tasks) as result:
+    with background_call(spark, call, on_tasks) as result:
         return result()
 
 
 @contextlib.contextmanager
-def started(
+def background_call(
     spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = None
 ) -> Iterator[Callable[[], _T]]:
     """Make a call while this thread does something else, which may not run jobs.

@@ -89,7 +89,7 @@ _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 """Columns of pairs: the row of the source, and the place of the other one."""
 _COPIED = "copied"
 _ROW_BITS = 40
-"""Of a place as one number; the file has the rest."""
+"""The bits of a place, as one number, that are of the row; the others are of the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +335,7 @@ def _execute(
         with _counting_pairs(plan, files, pairs, meet_once=covered.is_unique) as count_pairs:
             # What is wanted next, if pairs are few and all files are touched.
             if plan.inserts:
-                new = make_new_rows(sf.broadcast(_met(pairs)))
+                new = make_new_rows(sf.broadcast(_matched_rows(pairs)))
             if not by_vectors:
                 _ = rows.staying
             by_file = count_pairs()
@@ -346,7 +346,7 @@ def _execute(
             counts[key] = counts.get(key, 0) + count
         touched = _list_touched(plan, files, deciding, by_file, changed, names_rows=by_vectors)
     if plan.inserts and (new is None or not is_few):
-        new = make_new_rows(_met(pairs).distinct())  # one row may meet many
+        new = make_new_rows(_matched_rows(pairs).distinct())  # one row may meet many
     copied, inserted = 0, None
     if touched:
         if not is_few or len(touched) < len(files):
@@ -371,7 +371,7 @@ def _deciding_pairs(pairs: DataFrame, *, may_repeat: bool) -> DataFrame:
     return deciding.dropDuplicates([_FILE, _PLACE]) if may_repeat else deciding
 
 
-def _met(pairs: DataFrame) -> DataFrame:
+def _matched_rows(pairs: DataFrame) -> DataFrame:
     """The rows of the source that meet one of the table."""
     return pairs.select(named_column(SOURCE_ROW))
 
@@ -409,7 +409,9 @@ def _counting_pairs(
                 raise _repeat_error(plan, files[most["file"]], **most["most"].asDict())
         return {(each["file"], each["clause"]): each["rows"] for each in found}
 
-    with jobs.started(plan.spark, partial(jobs.collect_few, counted), plan.on_tasks) as collect:
+    with jobs.background_call(
+        plan.spark, partial(jobs.collect_few, counted), plan.on_tasks
+    ) as collect:
         yield count
 
 

@@ -128,14 +128,14 @@ def test_an_error_of_the_call_passes_as_it_is(spark: SparkSession) -> None:
 
 def test_a_call_is_made_while_its_thread_does_something_else(spark: SparkSession) -> None:
     may_end = threading.Event()
-    with jobs.started(spark, may_end.wait) as result:
+    with jobs.background_call(spark, may_end.wait) as result:
         may_end.set()
         assert result()
 
 
 def test_an_error_meanwhile_cancels_the_jobs(spark: SparkSession) -> None:
     def fail_beside_jobs() -> None:
-        with jobs.started(spark, endless(spark).count):
+        with jobs.background_call(spark, endless(spark).count):
             while not spark.sparkContext.statusTracker().getActiveJobsIds():
                 time.sleep(0.05)
             raise ZeroDivisionError
