@@ -113,7 +113,6 @@ def write_changed(
     *,
     counted: Callable[[Mapping[str, Any]], tuple[Counted, ...]] = lambda _: (),
     among: Column | None,
-    is_adaptive: bool = True,
 ) -> WrittenFiles:
     """Write rows of a table and add their files.
 
@@ -125,7 +124,6 @@ def write_changed(
         figures: Aggregates to compute over the rows, by name.
         counted: The values of identity columns that were taken, by the figures.
         among: Rows that are held against the table's rules; None: none, all have kept them.
-        is_adaptive: As for `write_rows`.
 
     Raises:
         InvalidRequestError: A row breaks a rule, or the rows cannot be computed.
@@ -146,9 +144,7 @@ def write_changed(
         definition=stored,
         clustered_by=transaction.clustering_columns,
     )
-    written = write_rows(
-        rows, all_checks, target, transaction.on_event, figures, is_adaptive=is_adaptive
-    )
+    written = write_rows(rows, all_checks, target, transaction.on_event, figures)
     rules = definition.row_rules if among is None else checked_rules(all_checks)
     changed.add(written.adds, rules, counted(written.figures))
     return written

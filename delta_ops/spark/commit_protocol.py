@@ -63,41 +63,25 @@ import org.apache.spark.internal.io.FileCommitProtocol$;
 import org.apache.spark.internal.io.FileCommitProtocol$TaskCommitMessage;
 import org.apache.spark.internal.io.FileNameSpec;
 import org.apache.spark.sql.DataFrameWriter;
-import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.internal.SQLConf$;
 import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractFunction0;
 
 public class DeltaOpsWrites {
   public void leaveOthersTo(String name) {
     if (!name.equals("DeltaOpsCommitProtocol")) DeltaOpsCommitProtocol.others = name;
   }
 
-  public String write(DataFrameWriter writer, String place, boolean isAdaptive)
-      throws IOException {
+  public String write(DataFrameWriter writer, String place) throws IOException {
     List files = new ArrayList();
     DeltaOpsCommitProtocol.expect(place, files);
     try {
-      if (isAdaptive) writer.parquet(place);
-      else writeAsPlanned(writer, place);
+      writer.parquet(place);
     } finally {
       DeltaOpsCommitProtocol.forget(place);
     }
     if (files.isEmpty()) throw new IllegalStateException("WAS_NOT_ASKED");
     return new ObjectMapper().writeValueAsString(files.get(0));
-  }
-
-  private void writeAsPlanned(final DataFrameWriter writer, final String place) {
-    SQLConf settings = SQLConf$.MODULE$.get().clone();  // of this thread alone
-    settings.setConfString("spark.sql.adaptive.enabled", "false");
-    SQLConf$.MODULE$.withExistingConf(settings, new AbstractFunction0() {
-      public Object apply() {
-        writer.parquet(place);
-        return null;
-      }
-    });
   }
 }
 
@@ -260,17 +244,13 @@ _without: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 """Why sessions cannot use it that were found so."""
 
 
-def write_parquet(
-    spark: SparkSession, writer: DataFrameWriter, place: str, *, is_adaptive: bool
-) -> list[WrittenFile]:
+def write_parquet(spark: SparkSession, writer: DataFrameWriter, place: str) -> list[WrittenFile]:
     """Write the writer's rows; the files that hold each row once, in the order of the splits.
 
     Args:
         spark: The session of the writer's rows.
         writer: With its options and partitioning set.
         place: A directory that holds nothing, and need not exist, as Spark takes it.
-        is_adaptive: Whether the rest of the query is planned anew after each stage, if the session
-            has it so.
 
     Raises:
         ProtocolUnavailableError: It cannot be had here. Nothing was written, or what was written
@@ -280,7 +260,7 @@ def write_parquet(
     if reason is not None:
         raise ProtocolUnavailableError(reason)
     try:
-        return _write(spark, writer, place, is_adaptive)
+        return _write(spark, writer, place)
     except ProtocolUnavailableError as error:
         _without[spark] = str(error)
         logger.warning(
@@ -291,14 +271,12 @@ def write_parquet(
         raise
 
 
-def _write(
-    spark: SparkSession, writer: DataFrameWriter, place: str, is_adaptive: bool
-) -> list[WrittenFile]:
+def _write(spark: SparkSession, writer: DataFrameWriter, place: str) -> list[WrittenFile]:
     writes = _prepare(spark)
     try:
         with overriding(spark, {_SETTING: _CLASS}):
             manifest: Sequence[list[Any]] = json.loads(
-                writes.write(writer.mode("append")._jwrite, place, is_adaptive)
+                writes.write(writer.mode("append")._jwrite, place)
             )
     except (PySparkException, Py4JError) as error:
         text = f"{error}\n{getattr(error, '_stackTrace', None) or ''}"

@@ -17,7 +17,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -126,7 +125,6 @@ class _Job(NamedTuple):
     partition_by: Sequence[str] = ()
     settings: Mapping[str, str] = {}
     on_tasks: OnTasks | None = None
-    is_adaptive: bool = True
 
 
 class _Found(NamedTuple):
@@ -146,8 +144,6 @@ def write_rows(
     target: TableTarget,
     on_event: OnEvent,
     figures: Mapping[str, Column] = {},
-    *,
-    is_adaptive: bool = True,
 ) -> WrittenFiles:
     """Write rows to files, one or more for each partition that they hold.
 
@@ -155,9 +151,6 @@ def write_rows(
         frame: Columns with the table's names and types, in its order; it may have others beside
             them, which the checks look at.
         figures: Aggregates to compute over the rows, by name.
-        is_adaptive: False: there is nothing that Spark could learn on the way to the rows, as
-            where all joins are known to send one side whole. What it need not plan anew after each
-            stage is done sooner.
 
     Raises:
         InvalidRequestError: A check found a row, or the rows could not be computed.
@@ -186,15 +179,7 @@ def write_rows(
         settings = settings_of(target.definition, frame.sparkSession)
         gathered = gather_partitions(rows, target.definition)
         on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
-        job = _Job(
-            gathered,
-            directory,
-            target,
-            list(directories.values()),
-            settings,
-            on_tasks,
-            is_adaptive or gathered is not rows,
-        )
+        job = _Job(gathered, directory, target, list(directories.values()), settings, on_tasks)
         with _removing_on_failure(target.storage, directory):
             found = _run(job, way)
             figured = judge()
@@ -313,11 +298,7 @@ def _run(job: _Job, way: _Way) -> _Found:
 def _write_by_protocol(job: _Job) -> _Found:
     spark, storage = job.rows.sparkSession, job.target.storage
     writer, place = _writer(job, job.rows), spark_path(storage, job.place)
-    written = jobs.run(
-        spark,
-        partial(write_parquet, spark, writer, place, is_adaptive=job.is_adaptive),
-        job.on_tasks,
-    )
+    written = jobs.run(spark, lambda: write_parquet(spark, writer, place), job.on_tasks)
     files = [FileInfo(f"{job.place}/{path}", size, at) for path, size, at in written]
     return _Found(files, None)
 

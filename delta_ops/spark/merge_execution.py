@@ -584,9 +584,7 @@ def _write_staying(
         staying = staying.unionByName(new.completed.frame, allowMissingColumns=True)
         checks += new.checks
     figures = {_COPIED: sf.count_if(~named_column(CHANGED))} if counts_copied else {}
-    is_adaptive = not rows.is_few
-    among = named_column(CHANGED)
-    return write_changed(changed, staying, checks, figures, among=among, is_adaptive=is_adaptive)
+    return write_changed(changed, staying, checks, figures, among=named_column(CHANGED))
 
 
 def _updated_rows(rows: _Rows) -> DataFrame:
