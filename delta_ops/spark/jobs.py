@@ -19,10 +19,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.spark.progress import INTERVAL_S, OnTasks, watch_tasks
-from delta_ops.spark.session import is_connect, overriding
+from delta_ops.spark.session import is_connect
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -89,30 +89,6 @@ def background_call(
         if not outcome.done():
             _cancel(spark, tag, thread)
         raise
-
-
-@contextlib.contextmanager
-def planning_at_once(spark: SparkSession) -> Iterator[None]:
-    """Have what is planned meanwhile be planned to its end.
-
-    Spark plans the rest of a query anew after each stage, which takes longer than a stage of few
-    rows does, and learns nothing by it where no rows are brought together by their keys. Other
-    threads of the session see it too, and so it is for planning alone. Not on Spark Connect.
-    """
-    if is_connect(spark):
-        yield
-        return
-    with overriding(spark, {"spark.sql.adaptive.enabled": "false"}):
-        yield
-
-
-def collect_few(rows: DataFrame) -> list[Row]:
-    """The rows of a query that gives few of them, such as one for each group."""
-    query: Any = rows.coalesce(1)
-    if not is_connect(rows.sparkSession):
-        with planning_at_once(rows.sparkSession):
-            query._jdf.queryExecution().executedPlan()  # is kept with the query
-    return list(query.collect())
 
 
 def is_sent_whole(rows: DataFrame) -> bool:

@@ -6,8 +6,8 @@ decide, and kept by the executors: rows are then found again by their places in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -77,7 +77,7 @@ from delta_ops.spark.progress import OnTasks, tasks_reporter
 from delta_ops.spark.read import NUMBER, read_files, read_numbered
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
-from delta_ops.spark.session import session_time_zone
+from delta_ops.spark.session import is_connect, session_time_zone
 from delta_ops.spark.table_columns import fit, null_of
 from delta_ops.spark.touched_files import name_touched
 from delta_ops.transaction.changeable import validate_assigned
@@ -88,7 +88,7 @@ from delta_ops.transaction.write import merge_columns
 _SOURCE, _PLACE, _FILE = "delta_ops source", "delta_ops place", "delta_ops file"
 """Columns of pairs: the row of the source, and the place of the other one."""
 _COPIED = "copied"
-_ROW_BITS = 40
+ROW_BITS = 40
 """The bits of a place, as one number, that are of the row; the others are of the file."""
 
 
@@ -175,13 +175,7 @@ class SparkMerge:
             changed.transaction.read(covered.predicate)
             zone = session_time_zone(plan.spark)
             files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
-            pairs = _pair(plan, files)
-            with (
-                jobs.planning_at_once(plan.spark)
-                if jobs.is_sent_whole(plan.source)
-                else nullcontext()
-            ):
-                pairs = pairs.persist()
+            pairs = _pair(plan, files).persist()
             try:
                 return _execute(plan, files, pairs, changed, covered)
             finally:
@@ -331,15 +325,22 @@ def _execute(
     rows = _Rows(plan, deciding, files, range(len(files)), is_few=True)
     make_new_rows = partial(_make_new_rows, plan, now_ms=changed.transaction.clock())
     new, is_few = None, False
+
+    def build_ahead() -> _NewRows | None:
+        """What is wanted next, if pairs are few and all files are touched."""
+        if not by_vectors:
+            _ = rows.staying
+        return make_new_rows(sf.broadcast(_matched_rows(pairs))) if plan.inserts else None
+
     if plan.clauses:
-        with _counting_pairs(plan, files, pairs, meet_once=covered.is_unique) as count_pairs:
-            # What is wanted next, if pairs are few and all files are touched.
-            if plan.inserts:
-                new = make_new_rows(sf.broadcast(_matched_rows(pairs)))
-            if not by_vectors:
-                _ = rows.staying
-            by_file = count_pairs()
-        is_few = not may_repeat and jobs.is_sent_whole(pairs)
+        with ExitStack() as stack:
+            # This thread only waits: an interrupt would spoil its connection to the JVM.
+            may_be_few = not (may_repeat or is_connect(plan.spark))
+            ahead = jobs.background_call(plan.spark, build_ahead) if may_be_few else None
+            built = stack.enter_context(ahead) if ahead else None
+            by_file = _count_pairs(plan, files, pairs, meet_once=covered.is_unique)
+            new = built() if built else None
+        is_few = may_be_few and jobs.is_sent_whole(pairs)
         for (_, number), count in by_file.items():
             clause = plan.clauses[number]
             key = clause.occasion, clause.action
@@ -376,43 +377,34 @@ def _matched_rows(pairs: DataFrame) -> DataFrame:
     return pairs.select(named_column(SOURCE_ROW))
 
 
-@contextmanager
-def _counting_pairs(
+def _count_pairs(
     plan: _Plan, files: Sequence[AddFile], pairs: DataFrame, *, meet_once: bool
-) -> Iterator[Callable[[], dict[tuple[int, int], int]]]:
-    """How many rows of each file each clause decides of; counted while the caller does more.
+) -> dict[tuple[int, int], int]:
+    """How many rows of each file each clause decides of.
 
     Args:
         meet_once: No row of the table is in two pairs.
     """
     file, clause = named_column(_FILE), named_column(CLAUSE)
     decided = pairs.filter(clause.isNotNull())
-    num_rows = sf.count(sf.lit(1))
     if meet_once:
         counted = decided.groupBy(file.alias("file"), clause.alias("clause")).agg(
-            num_rows.alias("rows")
+            sf.count(sf.lit(1)).alias("rows")
         )
-    else:
-        by_row = decided.groupBy(file, named_column(_PLACE)).agg(
-            num_rows.alias("times"), sf.min(clause).alias("clause")
-        )
-        counted = by_row.groupBy(file.alias("file"), "clause").agg(
-            num_rows.alias("rows"),
-            sf.max(sf.struct("times", named_column(_PLACE).alias("row"))).alias("most"),
-        )
-
-    def count() -> dict[tuple[int, int], int]:
-        found = collect()
-        if not (meet_once or plan.allows_repeats):
-            most = max(found, key=lambda each: each["most"]["times"], default=None)
-            if most is not None and most["most"]["times"] > 1:
-                raise _repeat_error(plan, files[most["file"]], **most["most"].asDict())
-        return {(each["file"], each["clause"]): each["rows"] for each in found}
-
-    with jobs.background_call(
-        plan.spark, partial(jobs.collect_few, counted), plan.on_tasks
-    ) as collect:
-        yield count
+        once = jobs.run(plan.spark, counted.collect, plan.on_tasks)
+        return {(each["file"], each["clause"]): each["rows"] for each in once}
+    by_row = decided.groupBy(file, named_column(_PLACE)).agg(
+        sf.count(sf.lit(1)).alias("times"), sf.min(clause).alias("clause")
+    )
+    counted = by_row.groupBy(file.alias("file"), "clause").agg(
+        sf.count(sf.lit(1)).alias("rows"),
+        sf.max(sf.struct("times", named_column(_PLACE).alias("row"))).alias("most"),
+    )
+    found = jobs.run(plan.spark, counted.collect, plan.on_tasks)
+    most = max(found, key=lambda each: each["most"]["times"], default=None)
+    if most is not None and most["most"]["times"] > 1 and not plan.allows_repeats:
+        raise _repeat_error(plan, files[most["file"]], most["most"]["row"], most["most"]["times"])
+    return {(each["file"], each["clause"]): each["rows"] for each in found}
 
 
 def _list_touched(
@@ -537,6 +529,7 @@ def _change(
     along = None if new is None or tells or new.completed.counted else new
     copied, inserted = 0, None
     if plan.updates or not by_vectors:
+        # Statistics may be wrong; no row depends on them here, what is told of the merge does.
         known = [num_live_rows(each.file) for each in touched]
         are_known = by_vectors or None not in known
         written = _write_staying(rows, updated, along, changed, counts_copied=not are_known)
@@ -668,13 +661,13 @@ def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
     """Whether two places are the same, by the columns of the file's number and of the row's.
 
     Spark finds rows faster by one number than by two. That one number is the same may be chance, in
-    files of very many rows: the files are compared as well, in a way that Spark does not take for
-    another key.
+    files of very many rows or among very many files: the files are compared as well, in a way that
+    Spark does not take for another key.
     """
 
     def key(place: tuple[str, str]) -> Column:
         file, row = map(named_column, place)
-        return sf.shiftleft(file.cast("long"), _ROW_BITS).bitwiseXOR(row)
+        return sf.shiftleft(file.cast("long"), ROW_BITS).bitwiseXOR(row)
 
     is_same_file = named_column(left[0]) - named_column(right[0]) == 0
     return (key(left) == key(right)) & is_same_file
@@ -690,7 +683,7 @@ def _evolve(plan: _Plan, rows: DataFrame) -> DataFrame:
     return fit(rows, StructType((*wanted.fields, *places)), table).frame
 
 
-def _repeat_error(plan: _Plan, file: AddFile, times: int, row: int) -> InvalidRequestError:
+def _repeat_error(plan: _Plan, file: AddFile, row: int, times: int) -> InvalidRequestError:
     expression = plan.expression_of(plan.condition)
     known = plan.snapshot.schema.fields_by_lower_name
     paths = [each.path for each in columns_of(expression.root)] if expression else []

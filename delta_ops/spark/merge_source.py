@@ -142,7 +142,7 @@ def _take(
 ) -> tuple[int, pa.Table | None]:
     """How many rows a source has, and values of all of them if they are no more than `most`."""
     spark = source.sparkSession
-    most_of_task = 0 if is_connect(spark) else most // max(1, _number_of_tasks(source))
+    most_of_task = most // max(1, _number_of_tasks(source)) if jobs.is_sent_whole(source) else 0
     if most_of_task:  # one job does, unless a task has many more rows than others
         row_of_task = named_column(SOURCE_ROW).bitwiseAND(sf.lit(ROWS_OF_TASK))
         first = source.filter(row_of_task < most_of_task)

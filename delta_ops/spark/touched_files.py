@@ -130,7 +130,7 @@ def count_by_file(
     counted = rows.groupBy(named_column(NUMBER.name).alias("number")).count()
     with translating_failures(snapshot.uri, snapshot.uri):
         on_tasks = tasks_reporter(on_event, snapshot.uri, "find")
-        found = jobs.run(spark, partial(jobs.collect_few, counted), on_tasks)
+        found = jobs.run(spark, counted.collect, on_tasks)
     return {each["number"]: each["count"] for each in found}
 
 

@@ -16,7 +16,6 @@ from types import FrameType
 import pytest
 from dagster import DagsterExecutionInterruptedError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 import delta_ops.spark as ds
 from delta_ops.spark import jobs
@@ -128,7 +127,7 @@ def test_an_error_of_the_call_passes_as_it_is(spark: SparkSession) -> None:
 
 def test_a_call_is_made_while_its_thread_does_something_else(spark: SparkSession) -> None:
     may_end = threading.Event()
-    with jobs.background_call(spark, may_end.wait) as result:
+    with jobs.background_call(spark, partial(may_end.wait, SOON_S)) as result:
         may_end.set()
         assert result()
 
@@ -143,20 +142,6 @@ def test_an_error_meanwhile_cancels_the_jobs(spark: SparkSession) -> None:
     with pytest.raises(ZeroDivisionError):
         fail_beside_jobs()
     assert_idle_and_usable(spark)
-
-
-def test_few_rows_come_by_one_job_and_leave_settings_as_they_were(spark: SparkSession) -> None:
-    name = "spark.sql.adaptive.enabled"
-    before = spark.conf.get(name)
-    groups = spark.range(100).groupBy((sf.col("id") % 3).alias("group")).count()
-    spark.sparkContext.setJobGroup("few rows", "")
-    try:
-        found = jobs.collect_few(groups)
-    finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-    assert sorted(map(tuple, found)) == [(0, 34), (1, 33), (2, 33)]
-    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("few rows")) == 1
-    assert spark.conf.get(name) == before
 
 
 def test_jobs_of_all_threads_are_cancelled_whoever_is_done_before(spark: SparkSession) -> None:

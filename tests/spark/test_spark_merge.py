@@ -19,7 +19,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.expression import lit
 from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
-from delta_ops.spark import merge_source
+from delta_ops.spark import jobs, merge_source
 from delta_ops.spark.session import overriding
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
@@ -74,13 +74,35 @@ def test_a_merge_is_that_of_the_arrow_engine(
 @pytest.mark.parametrize("kind", ["files", "feed and vectors"])
 @pytest.mark.parametrize("chosen", ["upsert", "delete", "in order", "all of it"])
 def test_a_merge_of_many_pairs_is_that_of_few(
-    spark: SparkSession, tmp_path: Path, kind: str, chosen: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, chosen: str
 ) -> None:
     few, many = twins(tmp_path, kind, partitioned=False)
+    told: list[bool] = []
+    is_sent_whole = jobs.is_sent_whole
+
+    def tell(rows: DataFrame) -> bool:
+        told.append(is_sent_whole(rows))
+        return told[-1]
+
+    monkeypatch.setattr(jobs, "is_sent_whole", tell)
     CLAUSES[chosen](ds.merge(few, frame_of(spark, SOURCE), ON_ID)).execute()
     with overriding(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         CLAUSES[chosen](ds.merge(many, frame_of(spark, SOURCE), ON_ID)).execute()
     assert seen(many) == seen(few)
+    half = len(told) // 2
+    assert told == [True] * half + [False] * half
+
+
+def test_places_that_come_to_one_number_are_told_apart(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = spark.range(0, 40, 1, 4).selectExpr("id", "0L AS v")
+    ds.write(rows, tmp_path)
+    monkeypatch.setattr("delta_ops.spark.merge_execution.ROW_BITS", 0)
+    source = spark.range(0, 40, 3).selectExpr("id", "id + 100 AS v")
+    ds.merge(tmp_path, source, ON_ID).when_matched_update_all().execute()
+    found = {row["id"]: row["v"] for row in da.to_table(tmp_path).to_pylist()}
+    assert found == {number: 0 if number % 3 else number + 100 for number in range(40)}
 
 
 def test_rows_that_stay_are_counted_without_statistics_too(
