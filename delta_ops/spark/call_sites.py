@@ -1,9 +1,9 @@
 """Call sites: where in a program each step of a frame was taken, which PySpark keeps for errors.
 
-To keep one takes several calls of the JVM, more than the step itself: in a merge more than all
-others. The steps that an engine takes are not the user's, so meanwhile none is kept. PySpark has a
-setting for it (`spark.python.sql.dataFrameDebugging.enabled`), but asks for it once in a process;
-what it remembers of that is changed here, for all threads, until the last engine is done.
+To keep one takes several calls of the JVM, more than the step itself: in a merge about as many as
+all others. The steps that an engine takes are not the user's, so meanwhile none is kept. PySpark
+has a setting for it (`spark.python.sql.dataFrameDebugging.enabled`), but asks for it once in a
+process; what it remembers of that is changed here, for all threads, until the last engine is done.
 """
 
 from __future__ import annotations

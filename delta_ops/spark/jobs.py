@@ -46,7 +46,7 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
 def background_call(
     spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = None
 ) -> Iterator[Callable[[], _T]]:
-    """Make a call while this thread does something else, which may not run jobs.
+    """Make a call while this thread does something else.
 
     The function that it gives waits for what the call returns or raises, and is to be called.
     On Spark Connect the call is made then. An error or interrupt of this thread cancels its jobs.

@@ -7,7 +7,7 @@ decide, and kept by the executors: rows are then found again by their places in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -333,13 +333,15 @@ def _execute(
         return make_new_rows(sf.broadcast(_matched_rows(pairs))) if plan.inserts else None
 
     if plan.clauses:
-        with ExitStack() as stack:
-            # This thread only waits: an interrupt would spoil its connection to the JVM.
-            may_be_few = not (may_repeat or is_connect(plan.spark))
-            ahead = jobs.background_call(plan.spark, build_ahead) if may_be_few else None
-            built = stack.enter_context(ahead) if ahead else None
+        may_be_few = not (may_repeat or is_connect(plan.spark))
+        # This thread only waits: an interrupt would spoil its connection to the JVM.
+        with (
+            jobs.background_call(plan.spark, build_ahead)
+            if may_be_few
+            else nullcontext(lambda: None)
+        ) as built_ahead:
             by_file = _count_pairs(plan, files, pairs, meet_once=covered.is_unique)
-            new = built() if built else None
+            new = built_ahead()
         is_few = may_be_few and jobs.is_sent_whole(pairs)
         for (_, number), count in by_file.items():
             clause = plan.clauses[number]
@@ -530,13 +532,13 @@ def _change(
     copied, inserted = 0, None
     if plan.updates or not by_vectors:
         # Statistics may be wrong; no row depends on them here, what is told of the merge does.
-        known = [num_live_rows(each.file) for each in touched]
-        are_known = by_vectors or None not in known
-        written = _write_staying(rows, updated, along, changed, counts_copied=not are_known)
-        if not are_known:
+        live = [] if by_vectors else [num_live_rows(each.file) for each in touched]
+        counts_copied = None in live
+        written = _write_staying(rows, updated, along, changed, counts_copied=counts_copied)
+        if counts_copied:
             copied = figure_of(written, _COPIED)
-        elif not by_vectors:
-            copied = sum(each or 0 for each in known) - sum(counts.values())
+        elif not by_vectors:  # by which no row is copied
+            copied = sum(each or 0 for each in live) - sum(counts.values())
         if along is not None:
             num_updated = sum(n for (_, action), n in counts.items() if action == "update")
             inserted = written.num_rows - copied - num_updated

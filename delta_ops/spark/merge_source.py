@@ -29,7 +29,6 @@ from delta_ops.spark.changed_rows import pin
 from delta_ops.spark.expressions import matches, named_column
 from delta_ops.spark.missing_columns import ROWS_OF_TASK
 from delta_ops.spark.progress import OnTasks
-from delta_ops.spark.session import is_connect
 from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 SOURCE_ROW = "delta_ops source row"
@@ -62,12 +61,7 @@ def number_source(source: DataFrame) -> DataFrame:
 
 def count_rows(source: DataFrame, on_tasks: OnTasks | None) -> int:
     """How many rows a source has."""
-    spark = source.sparkSession
-    if is_connect(spark):
-        return jobs.run(spark, source.count, on_tasks)
-    # `DataFrame.count` brings what its tasks count together by a second job.
-    rows: Any = source
-    return int(jobs.run(spark, lambda: rows._jdf.queryExecution().toRdd().count(), on_tasks))
+    return jobs.run(source.sparkSession, source.count, on_tasks)
 
 
 def validate_source(
@@ -116,7 +110,6 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
         return Covered(TRUE)
     names = [f"key{i}" for i in range(len(usable))]
     columns = [each.column.alias(name) for each, name in zip(usable, names, strict=True)]
-    values = source.select(*columns)
     has_texts = any(each.data_type == STRING for each in usable)
     most = FEW_ROWS if has_texts else FEW_ROWS_OF_NUMBERS
     num_rows, found = _take(source, columns, most, on_tasks)
@@ -130,6 +123,7 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
             if each.data_type != STRING  # of which several may equal one that is padded
         )
         return Covered(cover_keys([each.path for each in usable], arrays), num_rows, is_unique)
+    values = source.select(*columns)
     ranges = [
         _find_ranges(values, name, key, on_tasks) for key, name in zip(usable, names, strict=True)
     ]

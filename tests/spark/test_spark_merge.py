@@ -415,3 +415,21 @@ def test_what_the_keys_of_a_source_tell(
     key = merge_source.Key(("id",), data_type, sf.col("id"), data_type)
     covered = merge_source.cover(source, [key], None)
     assert (covered.num_rows, covered.is_unique) == (source.count(), is_unique)
+
+
+@pytest.mark.parametrize(("most", "is_one_job"), [(1000, True), (100, False)])
+def test_keys_of_a_source_whose_tasks_are_even_are_taken_by_one_job(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int, is_one_job: bool
+) -> None:
+    monkeypatch.setattr(merge_source, "FEW_ROWS_OF_NUMBERS", most)
+    source = merge_source.number_source(spark.range(0, 100, 1, 2))
+    key = merge_source.Key(("id",), LONG, sf.col("id"), LONG)
+    group = f"keys of {most}"
+    spark.sparkContext.setJobGroup(group, "")
+    try:
+        assert merge_source.cover(source, [key], None).num_rows == 100
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    num_jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+    assert num_jobs > 0
+    assert (num_jobs == 1) == is_one_job
