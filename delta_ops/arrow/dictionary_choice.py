@@ -9,9 +9,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_SAMPLE_ROWS = 4096
-MANY_ROWS = 8 * _SAMPLE_ROWS
-"""With fewer rows a dictionary takes little time, and a sample would tell little."""
+MANY_ROWS = 4096
+"""With fewer rows a dictionary takes little time and room, and a sample would tell little."""
+_SAMPLED_SHARE, _MOST_SAMPLED = 8, 4096
+"""An eighth of the rows, and no more than so many."""
 _MOST_REPEATED = 0.95
 """Share of values in a sample that differ, from which on a dictionary does not pay."""
 
@@ -22,9 +23,10 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
     Args:
         rows: The first of a file, many; no column is nested.
     """
-    places = pc.multiply(pa.arange(0, _SAMPLE_ROWS), len(rows) // _SAMPLE_ROWS)
+    num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
+    places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
     # Of sorted rows, those that are far apart differ, and neighbours repeat.
-    samples = rows.take(places), rows.slice(0, _SAMPLE_ROWS)
+    samples = rows.take(places), rows.slice(0, num_sampled)
     return [i for i in range(rows.num_columns) if any(_repeats(each.column(i)) for each in samples)]
 
 

@@ -10,8 +10,6 @@ import pytest
 
 import delta_ops.arrow as da
 
-MANY = 40_000
-
 
 def write(root: Path, num_rows: int, **configuration: str) -> dict[str, bool]:
     """Whether each column has a dictionary, in the order of the table."""
@@ -30,9 +28,10 @@ def write(root: Path, num_rows: int, **configuration: str) -> dict[str, bool]:
     return dict(zip(columns, [chunk.has_dictionary_page for chunk in chunks], strict=True))
 
 
+@pytest.mark.parametrize("num_rows", [5_000, 40_000])
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_columns_that_repeat_have_one(tmp_path: Path, mode: str) -> None:
-    found = write(tmp_path, MANY, columnMapping_mode=mode)
+def test_columns_that_repeat_have_one(tmp_path: Path, mode: str, num_rows: int) -> None:
+    found = write(tmp_path, num_rows, columnMapping_mode=mode)
     assert found == {"unique": False, "few": True, "runs": True, "text": False}
 
 
@@ -40,8 +39,9 @@ def test_all_columns_of_few_rows_have_one(tmp_path: Path) -> None:
     assert all(write(tmp_path, 1000).values())
 
 
-def test_a_file_without_dictionaries_in_vain_is_smaller(tmp_path: Path) -> None:
-    values = pa.table({"unique": [i * 7919 % 1_000_003 for i in range(200_000)]})
+@pytest.mark.parametrize("num_rows", [10_000, 200_000])
+def test_a_file_without_dictionaries_in_vain_is_smaller(tmp_path: Path, num_rows: int) -> None:
+    values = pa.table({"unique": [i * 7919 % 1_000_003 for i in range(num_rows)]})
     da.write(tmp_path / "t", values)
     (ours,) = (tmp_path / "t").glob("*.parquet")
     pq.write_table(values, tmp_path / "with.parquet", compression="zstd")
