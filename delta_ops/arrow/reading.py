@@ -28,7 +28,7 @@ _LOCAL_READS = (os.cpu_count() or 1) + 1
 """Files of a disk that are read at once: decoding takes longest, and one thread takes the rows."""
 _LOCAL_READ_FILES = 8
 """Files that one thread reads in turn: to hand over a file costs as much as to read it."""
-_LOCAL_READ_BYTES = 1 << 19
+_LOCAL_READ_BYTES = 1 << 20
 """Size of these files together."""
 _GATHERED_ROWS = 1 << 13
 
