@@ -28,7 +28,7 @@ from pyroaring import BitMap64
 from delta_ops.arrow.dictionary_pages import decoded_bytes, repeated_texts
 from delta_ops.arrow.file_columns import FileColumns, OtherTypeError, lacks_ids
 from delta_ops.arrow.legacy_days import LegacyCalendarError
-from delta_ops.arrow.nesting import convert_in_pieces
+from delta_ops.arrow.nesting import convert_in_pieces, has_views
 from delta_ops.arrow.parquet_file import open_parquet
 from delta_ops.arrow.row_groups import ChooseRowGroups
 from delta_ops.errors import DataFileError, StorageError
@@ -132,9 +132,10 @@ def read_data_file(
     with _reading(scan.files, scan.version, stored):
         for rows in _stored_rows(scan, stored, use_threads):
             known = rows if stored.row_ids is None else _number_rows(rows, stored.row_ids)
-            chosen = known if choose is None else _take(known, choose(rows.first, rows.num_rows))
-            if chosen.num_rows:
-                yield from _filter_batches(scan, _table_rows(scan, chosen, stored.values))
+            places = None if choose is None else choose(rows.first, rows.num_rows)
+            if rows.num_rows if places is None else len(places):
+                wanted = _wanted_rows(scan, known, places, stored.values)
+                yield from _filter_batches(scan, wanted)
 
 
 def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
@@ -335,11 +336,25 @@ def _number_rows(rows: _Rows, ids: RowIds) -> _Rows:
     return rows._replace(columns=pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
 
 
-def _take(rows: _Rows, places: pa.UInt64Array | None) -> _Rows:
+def _wanted_rows(
+    scan: FileScan,
+    rows: _Rows,
+    places: pa.UInt64Array | None,
+    values: Mapping[str, pa.Scalar],
+) -> Iterator[pa.RecordBatch]:
+    """The rows at these places, ascending, as the table's; at all if None."""
     if places is None:
-        return rows
-    columns = None if rows.columns is None else rows.columns.take(places)
-    return _Rows(rows.first, len(places), columns)
+        yield from _table_rows(scan, rows, values)
+    elif rows.columns is None or not any(map(has_views, rows.columns.schema.types)):
+        columns = None if rows.columns is None else rows.columns.take(places)
+        yield from _table_rows(scan, _Rows(rows.first, len(places), columns), values)
+    else:  # of which Arrow cannot take some
+        first = 0
+        for batch in _table_rows(scan, rows, values):
+            end = first + len(batch)
+            is_here = pc.and_(pc.greater_equal(places, first), pc.less(places, end))
+            yield batch.take(pc.subtract(places.filter(is_here), pa.scalar(first, pa.uint64())))
+            first = end
 
 
 def _table_rows(

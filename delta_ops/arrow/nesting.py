@@ -141,6 +141,14 @@ def is_list(data_type: pa.DataType) -> bool:
     )
 
 
+def has_views(data_type: pa.DataType) -> bool:
+    """Whether the type is one of views of texts or bytes, or has such a one inside."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return has_views(data_type.storage_type)
+    inner = (data_type.field(i).type for i in range(data_type.num_fields))
+    return data_type in _WITHOUT_VIEWS or any(map(has_views, inner))
+
+
 def drop_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> Any:
     """Rebuild an array without the nulls that its type forbids; they may stand below null parents.
 
