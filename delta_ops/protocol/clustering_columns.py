@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import DomainMetadata
+from delta_ops.protocol.column_mapping import physical_path
 from delta_ops.protocol.schema import StructType, leaves
 from delta_ops.protocol.stats import ColumnPath
 
@@ -49,9 +50,15 @@ def clustering_domain(columns: Iterable[ColumnPath]) -> DomainMetadata:
 
 
 def validate_clustering(
-    columns: tuple[ColumnPath, ...], physical_schema: StructType, table: str
+    columns: tuple[ColumnPath, ...],
+    physical_schema: StructType,
+    table: str,
+    before: StructType | None = None,
 ) -> None:
     """Refuse a schema without one of the columns.
+
+    Args:
+        before: The schema that the table had until now, which has names for those that are gone.
 
     Raises:
         InvalidRequestError: With the column.
@@ -59,7 +66,16 @@ def validate_clustering(
     known = {path for path, _ in leaves(physical_schema)}
     for path in columns:
         if path not in known:
+            name = ".".join(_name_of(path, before))
             raise InvalidRequestError(
-                f"{table}: column {'.'.join(path)} would be gone, by which the table is clustered; "
-                "keep it, or cluster the table by other columns first (ddl.cluster_by)"
+                f"{table}: column {name} would be gone, by which the table is clustered; keep it, "
+                "or cluster the table by other columns first (ddl.cluster_by)"
             )
+
+
+def _name_of(path: ColumnPath, schema: StructType | None) -> ColumnPath:
+    """The path by the names that users see, if the schema has it; else as it is."""
+    if schema is None:
+        return path
+    paths = (each for each, _ in leaves(schema))
+    return next((each for each in paths if physical_path(each, schema) == path), path)

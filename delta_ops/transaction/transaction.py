@@ -579,17 +579,18 @@ class Transaction:
             self.definition,
             append_only=self._is_append_only,
             table=self.log.uri,
-            known=self._paths_named_again(),
+            known=self._paths_of((*self._draft.named_again, *self._draft.vectored)),
         )
         if self._draft.metadata is not None:
-            clustered_by = self.clustering_columns
-            validate_clustering(clustered_by, self.definition.physical_schema, self.log.uri)
+            before = self.snapshot.schema if self.snapshot else None
+            schema = self.definition.physical_schema
+            validate_clustering(self.clustering_columns, schema, self.log.uri, before)
         validate_balance(self._draft.files, self._draft.rearranged, table=self.log.uri)
         if self.snapshot is not None and self._draft.put_back and self._draft.heeds_vacuum:
             validate_no_vacuum(self.snapshot, now_ms=self.clock())
 
-    def _paths_named_again(self) -> frozenset[str]:
-        return frozenset(canonical_texts((a.path for a in self._draft.named_again), self.log.uri))
+    def _paths_of(self, files: Iterable[AddFile]) -> frozenset[str]:
+        return frozenset(canonical_texts((each.path for each in files), self.log.uri))
 
     def commit(
         self,
@@ -775,7 +776,7 @@ class Transaction:
             removed_paths=frozenset(canonical_texts(removed, self.log.uri)),
             changes_all_it_reads=0 < len(self._reads) == self._num_changed_reads,
             puts_back=bool(draft.put_back) and draft.heeds_vacuum,
-            named_again=self._paths_named_again(),
+            named_again=self._paths_of(self._draft.named_again),
             app_ids=frozenset(draft.txns) | frozenset(draft.txns_set_back),
             domains=frozenset(draft.domains),
             changes_metadata=draft.metadata is not None,

@@ -182,3 +182,28 @@ def test_a_property_that_a_clone_cannot_have_is_refused(
     with pytest.raises(InvalidRequestError, match=said):
         shallow_clone(source, tmp_path / "clone", properties=properties)
     assert not DeltaLog(tmp_path / "clone").exists()
+
+
+def test_rows_of_its_source_are_deleted_by_vectors_of_its_own(tmp_path: Path) -> None:
+    root, features = tmp_path / "source", {"delta.enableDeletionVectors": "true"}
+    feed = {"delta.enableChangeDataFeed": "true"}
+    da.write(root, pa.table({"id": range(6), "v": [0] * 6}), configuration={**features, **feed})
+    da.delete(root, col("id") == 0)
+    before = content_of(root)
+    clone = DeltaLog(tmp_path / "clone")
+    shallow_clone(root, clone)
+    da.delete(clone, col("id") == 1)
+    da.update(clone, {"v": 1}, col("id") == 2)
+    merge = da.merge(clone, pa.table({"id": [3, 9], "v": [2, 2]}), "target.id = source.id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    expected = {2: 1, 3: 2, 4: 0, 5: 0, 9: 2}
+    left = da.to_table(clone)
+    assert dict(zip(left["id"].to_pylist(), left["v"].to_pylist(), strict=True)) == expected
+    told = da.read_changes(clone, start_version=1).read_all()
+    assert sorted(zip(told["id"].to_pylist(), told["_change_type"].to_pylist(), strict=True)) == [
+        (1, "delete"),
+        *((n, f"update_{image}") for n in (2, 3) for image in ("postimage", "preimage")),
+        (9, "insert"),
+    ]
+    assert content_of(root) == before
+    assert da.to_table(root)["id"].to_pylist() == [1, 2, 3, 4, 5]
