@@ -137,6 +137,21 @@ def keep_marks(metadata: Metadata, before: Metadata) -> Metadata:
     return _set_marks(metadata, schema, moved)
 
 
+def without_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
+    """What metadata say beside the marks, to be compared: all but the schema, and the schema."""
+    schema = schema_from_json(metadata.schema_string)
+    fields = (
+        replace(each, metadata={key: each.metadata[key] for key in each.metadata if key != _MARK})
+        for each in schema.fields
+    )
+    return replace(metadata, schema_string=""), StructType(tuple(fields))
+
+
+def only_moves_marks(before: Metadata, after: Metadata) -> bool:
+    """Whether metadata say the same, but for how far identity columns have been counted."""
+    return without_marks(before) == without_marks(after)
+
+
 def _is_beyond(mark: int, column: IdentityColumn) -> bool:
     if column.high_water_mark is None:
         return True

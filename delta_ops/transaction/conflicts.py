@@ -34,6 +34,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_paths
+from delta_ops.protocol.identity_columns import only_moves_marks
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.property_values import IsolationLevel
 from delta_ops.transaction.vacuum_runs import START as VACUUM_START
@@ -104,7 +105,7 @@ def find_conflict(
     """
     return (
         _protocol(winner)
-        or _metadata(winner)
+        or _metadata(winner, ours, snapshot)
         or _domain(winner, ours)
         or _txn(winner, ours)
         or _append_conflict(winner, ours, snapshot)
@@ -123,9 +124,11 @@ def _protocol(winner: Commit) -> Conflict | None:
     )
 
 
-def _metadata(winner: Commit) -> Conflict | None:
+def _metadata(winner: Commit, ours: Footprint, snapshot: Snapshot) -> Conflict | None:
     if winner.metadata is None:
         return None
+    if not ours.changes_metadata and only_moves_marks(snapshot.metadata, winner.metadata):
+        return None  # to have counted on is all the same to who does not count
     return Conflict(
         kind="metadata",
         version=winner.version,

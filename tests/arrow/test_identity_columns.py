@@ -14,7 +14,8 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import CommitConflictError, InvalidRequestError
-from delta_ops.maintenance import optimize, restore
+from delta_ops.log.checksum import validate_checksum
+from delta_ops.maintenance import optimize, restore, revert
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -29,6 +30,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
+from delta_ops.transaction import NewColumn, add_columns
 
 KEY = "delta.identity."
 
@@ -109,6 +111,52 @@ def test_of_two_writers_at_once_one_counts(tmp_path: Path) -> None:
     with pytest.raises(CommitConflictError):
         da.write(slow, values(2))
     assert ids(tmp_path) == [1, 2]
+
+
+def test_who_counts_nothing_is_not_hindered_by_who_does(tmp_path: Path) -> None:
+    create(tmp_path, identity())
+    for _ in range(3):
+        da.write(tmp_path, values(1))
+    deletes = begin(DeltaLog(tmp_path))
+    da.write(tmp_path, values(1, "y"))
+    da.delete(deletes, col("id") == 1)
+    raced: list[Any] = []
+
+    def rewrite(snapshot: Any, group: Any) -> Any:
+        if not raced:
+            raced.append(da.write(tmp_path, values(1, "z")))
+        return da.rewrite(snapshot, group)
+
+    assert optimize(tmp_path, engine=rewrite).files_removed == 3
+    assert ids(tmp_path) == [2, 3, 4, 5]
+    assert mark(tmp_path) == 5
+    validate_checksum(DeltaLog(tmp_path).snapshot())
+    da.write(tmp_path, values(1))
+    assert ids(tmp_path) == [2, 3, 4, 5, 6]
+
+
+def test_another_schema_still_hinders(tmp_path: Path) -> None:
+    create(tmp_path, identity())
+    da.write(tmp_path, values(2))
+    deletes = begin(DeltaLog(tmp_path))
+    add_columns(tmp_path, [NewColumn(name="w", data_type="int")])
+    with pytest.raises(CommitConflictError, match="changed the schema"):
+        da.delete(deletes, col("id") == 1)
+
+
+def test_a_write_is_reverted_and_its_values_are_not_given_again(tmp_path: Path) -> None:
+    create(tmp_path, identity())
+    da.write(tmp_path, values(1))
+    written = da.write(tmp_path, values(2)).version
+    deleted = da.delete(tmp_path, col("id") == 1).version
+    assert written is not None
+    assert deleted is not None
+    da.write(tmp_path, values(1))
+    revert(tmp_path, written)
+    revert(tmp_path, deleted)
+    assert ids(tmp_path) == [1, 4]
+    da.write(tmp_path, values(1))
+    assert ids(tmp_path) == [1, 4, 5]
 
 
 def test_of_two_makers_of_a_table_one_counts(tmp_path: Path) -> None:

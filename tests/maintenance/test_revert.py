@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
@@ -200,6 +201,16 @@ def test_a_definition_is_not_reverted(tmp_path: Path) -> None:
         revert(log, set_domain)
     with pytest.raises(InvalidRequestError, match="version 0 created the table"):
         revert(log, 0)
+
+
+def test_a_write_to_a_table_with_row_ids_is_reverted(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}), configuration={"delta.enableRowTracking": "true"})
+    da.write(tmp_path, pa.table({"id": [2]}))
+    revert(tmp_path, 1)
+    da.write(tmp_path, pa.table({"id": [3]}))
+    files = DeltaLog(tmp_path).snapshot().add_files()
+    assert sorted(each.base_row_id or 0 for each in files) == [0, 2]
+    assert ids(DeltaLog(tmp_path)) == [1, 3]
 
 
 def test_rows_come_back_only_under_the_rules_of_then(tmp_path: Path) -> None:

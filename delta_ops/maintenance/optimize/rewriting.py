@@ -29,6 +29,7 @@ from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.identity_columns import only_moves_marks
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
 from delta_ops.transaction import RewriteGroup, Staged, Transaction
 from delta_ops.transaction.rewrite_group import ParallelRewriter, Rewriter
@@ -127,7 +128,7 @@ class Rewriting:
             new: What they are to be committed on.
         """
         old = self._snapshot
-        if (old.protocol, old.metadata) != (new.protocol, new.metadata):
+        if old.protocol != new.protocol or not only_moves_marks(old.metadata, new.metadata):
             return False
         live = _live_paths(new, among=_paths(self.inputs, new))
         lost = [each for each in self.rewrites if _paths(each.inputs, new) - live]

@@ -29,6 +29,8 @@ from delta_ops.maintenance.restore.plan import transactions_to_set_back
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths
+from delta_ops.protocol.identity_columns import only_moves_marks, without_marks
+from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
 
 FileKey = tuple[str, str | None]
 """A file's canonical path, and the id of its deletion vector."""
@@ -88,7 +90,7 @@ def plan_revert(
         LogCorruptError: A file that should be live is not.
     """
     validate_arguments(plan_revert, locals())
-    _validate_kind(commit, latest)
+    _validate_kind(commit, before, latest)
     brought, taken = changed_files(commit, before, after)
     touches = touches_of({path for path, _ in (*brought, *taken)}, later, latest)
     if touches:
@@ -146,11 +148,13 @@ def touches_of(paths: set[str], later: Iterable[Commit], table: Snapshot) -> lis
     return found
 
 
-def _validate_kind(commit: Commit, table: Snapshot) -> None:
+def _validate_kind(commit: Commit, before: Snapshot, table: Snapshot) -> None:
+    # How far values and ids have been counted is no change: they are never given twice.
+    is_counting = commit.metadata is None or only_moves_marks(before.metadata, commit.metadata)
     parts = {
-        "the schema, partitioning or properties of the table": commit.metadata is not None,
+        "the schema, partitioning or properties of the table": not is_counting,
         "the protocol of the table": commit.protocol is not None,
-        "domain metadata": bool(commit.domains),
+        "domain metadata": any(each.domain != ROW_TRACKING_DOMAIN for each in commit.domains),
     }
     for part, is_changed in parts.items():
         if is_changed:
@@ -176,7 +180,8 @@ def _rules(metadata: Metadata) -> tuple[object, ...]:
         for name, text in metadata.configuration.items()
         if name.lower().startswith("delta.constraints.")
     }
-    return metadata.schema_string, metadata.partition_columns, constraints
+    _, schema = without_marks(metadata)
+    return schema, metadata.partition_columns, constraints
 
 
 def _touched_error(
