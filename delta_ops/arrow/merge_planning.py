@@ -9,7 +9,7 @@ from delta_ops.arrow.merge_clauses import PlannedClause, plan_clause
 from delta_ops.arrow.merge_keys import load_keys
 from delta_ops.arrow.merge_matching import Matching
 from delta_ops.arrow.merge_rows import MergedRows
-from delta_ops.arrow.merge_source import load_source, validate_source
+from delta_ops.arrow.merge_source import give_types, load_source, validate_source
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.scan import plan_reading
 from delta_ops.arrow.write import reader_of
@@ -71,7 +71,7 @@ def plan_merge(
     """
     table, now_ms = snapshot.uri, transaction.clock()
     reader = reader_of(request.source)
-    source_schema = schema_from_arrow(reader.schema)
+    source_schema = schema_from_arrow(give_types(reader.schema, snapshot.arrow_schema))
     validate_given_once(source_schema, table)
     if request.merge_schema:
         merge_columns(

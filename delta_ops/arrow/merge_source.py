@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, field_of
+from delta_ops.arrow.nesting import is_list
 from delta_ops.arrow.row_checks import validate_values
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import to_arrow
@@ -34,6 +36,30 @@ class Source:
         column = self.rows[path[0]]
         column = column if numbers is None else column.take(numbers)
         return field_of(join_chunks(column), path[1:])
+
+
+def give_types(given: pa.Schema, known: pa.Schema) -> pa.Schema:
+    """The columns of a source; those of nulls alone, which have no type, get that of the table."""
+    names = {each.name.lower(): each.type for each in known}
+    return pa.schema(
+        each.with_type(_give_type(each.type, names.get(each.name.lower()))) for each in given
+    )
+
+
+def _give_type(given: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+    if known is None:
+        return given
+    if pt.is_null(given):
+        return known
+    if pt.is_struct(given) and pt.is_struct(known):
+        return pa.struct(list(give_types(pa.schema(list(given)), pa.schema(list(known)))))
+    if is_list(given) and is_list(known):
+        element = given.value_field
+        return pa.list_(element.with_type(_give_type(element.type, known.value_type)))
+    if pt.is_map(given) and pt.is_map(known):
+        item = given.item_field
+        return pa.map_(given.key_field, item.with_type(_give_type(item.type, known.item_type)))
+    return given
 
 
 def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) -> Source:

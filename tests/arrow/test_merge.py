@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -37,6 +38,28 @@ def test_the_first_clause_whose_condition_holds_decides(tmp_path: Path) -> None:
     assert da.to_table(tmp_path)["p"].to_pylist() == [
         *("first", "first", "second", "a", "one", "one", "other")
     ]
+
+
+def test_columns_of_nulls_alone_take_the_types_of_the_table(tmp_path: Path) -> None:
+    nested = pa.struct([("x", pa.int64()), ("l", pa.list_(pa.string()))])
+    by_key = pa.map_(pa.string(), pa.int64())
+    s, m = pa.array([{"x": 1, "l": ["a"]}], nested), pa.array([[("k", 1)]], by_key)
+    da.write(tmp_path, pa.table({"id": [1], "note": ["a"], "s": s, "m": m}))
+    given = {
+        "id": [1, 2],
+        "Note": pa.nulls(2),
+        "s": pa.array([{"x": None, "l": [None]}, None]),
+        "m": pa.array([[("k", None)], None], pa.map_(pa.string(), pa.null())),
+    }
+    upsert(tmp_path, pa.table(given))
+    assert rows(da.to_table(tmp_path)) == [
+        {"id": 1, "note": None, "s": {"x": None, "l": [None]}, "m": [("k", None)]},
+        {"id": 2, "note": None, "s": None, "m": None},
+    ]
+    upsert(tmp_path, pl.DataFrame({"id": [3], "note": [None], "s": [None], "m": [None]}))
+    assert len(da.to_table(tmp_path)) == 3
+    with pytest.raises(InvalidRequestError, match="type null of column other"):
+        upsert(tmp_path, pa.table({"id": [1], "other": pa.nulls(1)}), merge_schema=True)
 
 
 def test_files_that_no_row_of_the_source_meets_stay(tmp_path: Path) -> None:
