@@ -95,6 +95,7 @@ def restore_command(
                 "planned_on": plan.latest_version,
                 **_changes(plan),
                 "metadata_changed": plan.metadata is not None,
+                "clustering_changed": plan.clustered_by is not None,
                 "version": result.version,
                 "already_committed": result.already_committed,
                 "missing": result.missing,
@@ -240,6 +241,8 @@ def _others(plan: RestorePlan | RevertPlan) -> Iterator[str]:
         yield f"{count_text(len(plan.transactions), 'txn')} set back"
     if isinstance(plan, RestorePlan) and plan.metadata is not None:
         yield "schema or properties changed"
+    if isinstance(plan, RestorePlan) and plan.clustered_by is not None:
+        yield "clustering changed"
 
 
 def _show_repair(plan: RepairPlan) -> None:

@@ -26,6 +26,7 @@ from delta_ops.errors import (
 from delta_ops.log.checksum import validate_checksum
 from delta_ops.maintenance import create_checkpoint, optimize, plan_restore, restore
 from delta_ops.protocol.actions import DomainMetadata, Protocol, SetTransaction
+from delta_ops.transaction import NewColumn, add_columns, cluster_by
 from delta_ops.transaction.changes import tombstone
 from tests.arrow.foreign_table import data_file, inline_vector, vector_file
 from tests.maintenance.restored_tables import (
@@ -267,6 +268,40 @@ def test_a_domain_stays(tmp_path: Path) -> None:
     )
     restore(log, version=1)
     assert list(log.snapshot().domain_metadata()) == ["mine"]
+
+
+def clustered_by(root: Path) -> tuple[tuple[str, ...], ...]:
+    return DeltaLog(root).snapshot().clustering_columns
+
+
+def test_clustering_is_that_of_the_older_version(tmp_path: Path) -> None:
+    data = pa.table({"a": [1], "p": ["x"]})
+    da.write(tmp_path, data, partition_by=["p"])
+    da.write(tmp_path, data, mode="overwrite", overwrite_schema=True, partition_by=[])
+    cluster_by(tmp_path, ["p"])
+    restore(tmp_path, version=0)
+    snapshot = DeltaLog(tmp_path).snapshot()
+    assert (snapshot.partition_columns, snapshot.clustering_columns) == (("p",), ())
+    restore(tmp_path, version=2)
+    assert clustered_by(tmp_path) == (("p",),)
+    validate_checksum(DeltaLog(tmp_path).snapshot())
+    assert restore(tmp_path, version=2).version is None
+
+
+def test_a_column_by_which_it_is_clustered_since_may_go(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"a": [1]}), configuration={"delta.columnMapping.mode": "name"})
+    cluster_by(tmp_path, ["a"])
+    cluster_by(tmp_path, [])
+    add_columns(tmp_path, [NewColumn(name="z", data_type="int")])
+    cluster_by(tmp_path, ["z"])
+    with pytest.raises(InvalidRequestError, match="column z would be gone"):
+        da.write(tmp_path, pa.table({"q": [1]}), mode="overwrite", overwrite_schema=True)
+    restore(tmp_path, version=1)
+    (column,) = clustered_by(tmp_path)
+    assert column[0].startswith("col-")
+    restore(tmp_path, version=0)
+    assert clustered_by(tmp_path) == ()
+    assert DeltaLog(tmp_path).snapshot().arrow_schema.names == ["a"]
 
 
 @pytest.mark.parametrize("version", [1, 2])

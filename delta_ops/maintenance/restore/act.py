@@ -203,6 +203,8 @@ def _prepare(transaction: Transaction, plan: RestorePlan, *, vacuum_was_killed: 
     transaction.read_serially(TRUE)
     if plan.metadata is not None:
         transaction.set_metadata(plan.metadata)
+    if plan.clustered_by is not None:
+        transaction.set_clustering(plan.clustered_by)
     transaction.set_back_transactions(plan.transactions)
     transaction.remove(plan.removes)
     transaction.put_back(

@@ -8,7 +8,7 @@ where it is silent, the rules are the reference's.
    as the latest describes it.
 2. The metadata are those of the older version, the protocol is the latest one: a lower one would
    make versions in between unreadable. Times in commits go on once they have begun, and so do
-   domains, which belong to whoever set them.
+   domains, which belong to whoever set them; only clustering is that of the older version.
 3. Applications get the txn version of the older version back, so that a rerun of what the restore
    has undone writes again, which with the reference it does not. An application that had none gets
    -1, which is below every count: a txn cannot be removed. Those of maintenance stay: they count
@@ -30,6 +30,7 @@ from delta_ops.log.reconciliation import file_rows
 from delta_ops.protocol.actions import AddFile, Metadata, SetTransaction
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.features import lacking_features
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
 NO_VERSION = -1
@@ -57,13 +58,16 @@ class RestorePlan:
     """As the latest version has them."""
     metadata: Metadata | None = None
     """None: they are the same."""
+    clustered_by: tuple[ColumnPath, ...] | None = None
+    """Clustering columns of the older version, by physical names; None: they are the same."""
     transactions: Mapping[str, int] = field(default_factory=dict)
     """Txn versions that go back, by application id."""
 
     @property
     def has_work(self) -> bool:
         """Whether the two versions differ."""
-        return bool(self.adds or self.removes or self.metadata or self.transactions)
+        is_other = self.metadata is not None or self.clustered_by is not None
+        return bool(self.adds or self.removes or is_other or self.transactions)
 
 
 def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
@@ -77,15 +81,16 @@ def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
     if lost := lacking_features(latest.protocol, than=wanted.protocol):
         raise InvalidRequestError(
             f"{latest.uri}: version {wanted.version} has the feature {lost[0]}, which was dropped "
-            "since; add it again with an engine that supports it, then restore"
+            "since; add it again, then restore"
         )
-    metadata = _metadata(latest.metadata, wanted.metadata)
+    metadata, clustered_by = _metadata(latest.metadata, wanted.metadata), _clustered_by(wanted)
     return RestorePlan(
         version=wanted.version,
         latest_version=latest.version,
         adds=_files_not_in(wanted, latest),
         removes=_files_not_in(latest, wanted),
         metadata=None if metadata == latest.metadata else metadata,
+        clustered_by=None if clustered_by == _clustered_by(latest) else clustered_by,
         transactions=transactions_to_set_back(latest.transactions(), wanted.transactions()),
     )
 
@@ -116,6 +121,14 @@ def _metadata(latest: Metadata, wanted: Metadata) -> Metadata:
     }
     others = {n: v for n, v in wanted.configuration.items() if n not in _KEPT_PROPERTIES}
     return replace(wanted, configuration={**others, **kept})
+
+
+def _clustered_by(snapshot: Snapshot) -> tuple[ColumnPath, ...] | None:
+    """The clustering columns; None where the table does not tell them."""
+    try:
+        return snapshot.clustering_columns
+    except InvalidRequestError:
+        return None
 
 
 def _files_not_in(snapshot: Snapshot, other: Snapshot) -> tuple[AddFile, ...]:
