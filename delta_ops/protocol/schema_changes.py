@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.column_names import name_of_path
@@ -37,6 +37,43 @@ def find_by_path(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Stru
     parent, spelt = find_struct(schema, path[:-1])
     field = find_field(parent, path[-1])
     return (*spelt, field.name), field
+
+
+class Member(NamedTuple):
+    """A column or field, or an element, key or value inside of one."""
+
+    path: ColumnPath
+    """The field's, as the schema spells it."""
+    field: StructField
+    inner: ColumnPath
+    """The way from the field on, by `element`, `key` and `value`; () for the field itself."""
+    data_type: DataType
+
+
+def find_member(schema: StructType, path: ColumnPath) -> Member:
+    """What a path leads to, which may end below arrays and maps.
+
+    Raises:
+        InvalidRequestError: There is no such column, or nothing of that name in it.
+    """
+    found = schema.fields[0]
+    spelt: ColumnPath = ()
+    at: DataType = schema
+    depth = 0
+    for part in path:
+        if isinstance(at, StructType):
+            found, depth = find_field(at, part), len(spelt) + 1
+        at, name = _find_member(at, part, spelt)
+        spelt = (*spelt, name)
+    return Member(spelt[:depth], found, spelt[depth:], at)
+
+
+def replace_member(data_type: DataType, path: ColumnPath, wanted: DataType) -> DataType:
+    """The type with another one for an element, key or value of it, by `Member.inner`."""
+    if not path:
+        return wanted
+    member, part = _find_member(data_type, path[0], ())
+    return _put_member(data_type, part, replace_member(member, path[1:], wanted))
 
 
 def find_struct(schema: StructType, path: ColumnPath) -> tuple[StructType, ColumnPath]:
@@ -183,7 +220,10 @@ def _change_inner(
             f"column {name_of_path(path)} is of type {data_type.name} and has no fields"
         )
     member, part = _find_member(data_type, path[depth], path[:depth])
-    inner = _change_inner(member, path, depth + 1, change)
+    return _put_member(data_type, part, _change_inner(member, path, depth + 1, change))
+
+
+def _put_member(data_type: DataType, part: str, inner: DataType) -> DataType:
     match data_type:
         case ArrayType():
             return replace(data_type, element_type=inner)

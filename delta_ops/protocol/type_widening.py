@@ -25,6 +25,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
+from delta_ops.protocol.stats import ColumnPath
 
 _TYPE_CHANGES = "delta.typeChanges"
 _WIDER: Mapping[DataType, tuple[DataType, ...]] = {
@@ -63,12 +64,24 @@ def is_widening(given: DataType, wanted: DataType) -> bool:
     return given not in (wanted, VOID) and _is_same_or_wider(given, wanted)
 
 
-def describe_widening(before: StructField, after: StructField) -> StructField:
-    """The field after its type was widened, with the change in its metadata."""
-    change = {"fromType": before.data_type.name, "toType": after.data_type.name}
-    said = after.metadata.get(_TYPE_CHANGES)
+def describe_widening(
+    field: StructField, inner: ColumnPath, before: DataType, after: DataType
+) -> StructField:
+    """The field with a change of its type in its metadata.
+
+    Source: PROTOCOL.md, "Type Change Metadata".
+
+    Args:
+        inner: The way to what was widened, by `element`, `key` and `value`; () for the field.
+        before: The type that it had.
+        after: The type that it has.
+    """
+    change = {"fromType": before.name, "toType": after.name}
+    if inner:
+        change["fieldPath"] = ".".join(inner)
+    said = field.metadata.get(_TYPE_CHANGES)
     changes = [*(said if isinstance(said, list) else ()), change]
-    return replace(after, metadata={**after.metadata, _TYPE_CHANGES: changes})
+    return replace(field, metadata={**field.metadata, _TYPE_CHANGES: changes})
 
 
 def _find_unreadable(

@@ -15,7 +15,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
 from delta_ops.protocol.column_defaults import default_value, validate_defaults
-from delta_ops.protocol.column_names import name_of_path
+from delta_ops.protocol.column_names import name_of_path, path_of_name
 from delta_ops.protocol.column_uses import uses_in_expressions
 from delta_ops.protocol.identity_columns import is_identity
 from delta_ops.protocol.known_properties import TYPE_WIDENING
@@ -28,7 +28,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructType,
 )
-from delta_ops.protocol.schema_changes import set_metadata_key
+from delta_ops.protocol.schema_changes import find_member, replace_member, set_metadata_key
 from delta_ops.protocol.type_text import parse_type
 from delta_ops.protocol.type_widening import describe_widening, is_widening
 from delta_ops.transaction.alter_table import Alteration, alter
@@ -94,6 +94,7 @@ def change_type(
     """Give a column, or a field of a struct, a wider type; where the table has type widening.
 
     Args:
+        column: `l.element`, `m.key` and `m.value` are what an array or a map holds.
         data_type: As a text it is a type of Spark SQL.
         txn: Application id and version: a change that the table holds already is not made again.
         user_metadata: Any text, kept in commitInfo.
@@ -106,19 +107,20 @@ def change_type(
     wanted = parse_type(data_type) if isinstance(data_type, str) else data_type
 
     def change(transaction: Transaction) -> Alteration | None:
-        path, field = find_column(transaction, column)
-        if field.data_type == wanted:
+        schema, table = transaction.schema, transaction.log.uri
+        path, field, inner, given = find_member(schema, path_of_name(column, schema))
+        if given == wanted:
             return None
-        table, name = transaction.log.uri, name_of_path(path)
-        if isinstance(field.data_type, StructType | ArrayType | MapType):
+        name = name_of_path((*path, *inner))
+        if isinstance(given, StructType | ArrayType | MapType):
             raise InvalidRequestError(
-                f"{table}: column {name} is nested; widen a field of it by its own name"
+                f"{table}: column {name} is nested; widen what is in it by its own name, such as "
+                f"{name}.{_first_member(given)}"
             )
-        if not is_widening(field.data_type, wanted):
+        if not is_widening(given, wanted):
             raise InvalidRequestError(
-                f"{table}: column {name} of type {field.data_type.name} cannot become "
-                f"{wanted.name}: not every value is one of that type. Write the table anew with "
-                "overwrite_schema=True"
+                f"{table}: column {name} of type {given.name} cannot become {wanted.name}: not "
+                "every value is one of that type. Write the table anew with overwrite_schema=True"
             )
         if uses := list(uses_in_expressions(transaction.definition, path)):
             raise InvalidRequestError(
@@ -131,11 +133,20 @@ def change_type(
                 "delta.enableTypeWidening = true first"
             )
         features = ("timestampNtz",) if wanted == TIMESTAMP_NTZ else ()
-        widened = replace(field, data_type=wanted)
-        change_field(transaction, path, describe_widening(field, widened), features)
+        widened = replace(field, data_type=replace_member(field.data_type, inner, wanted))
+        change_field(transaction, path, describe_widening(widened, inner, given, wanted), features)
         # As the reference tells of it, without what the schema says of the change.
         return Alteration(
             operation="CHANGE COLUMN", parameters={"column": field_json(path[:-1], widened)}
         )
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
+
+
+def _first_member(data_type: StructType | ArrayType | MapType) -> str:
+    match data_type:
+        case StructType(fields=(first, *_)):
+            return first.name
+        case MapType():
+            return "value"
+    return "element"

@@ -125,6 +125,40 @@ def test_a_wider_type_is_read_from_old_files_and_written_to_new_ones(
     assert [row["v"] for row in rows(da.to_table(log))] == [expected]
 
 
+def test_what_arrays_and_maps_hold_is_widened(tmp_path: Path) -> None:
+    inner = pa.list_(pa.struct([("x", pa.int16())]))
+    types = {
+        "l": pa.list_(pa.list_(pa.int8())),
+        "s": pa.struct([("m", pa.map_(pa.int16(), inner))]),
+    }
+    first: dict[str, list[Any]] = {"l": [[[1]]], "s": [{"m": [(1, [{"x": 5}])]}]}
+    data = {name: pa.array(first[name], types[name]) for name in types}
+    da.write(tmp_path, pa.table(data), configuration=WIDENING)
+    for column in ("l.element.element", "S.m.key", "s.m.value.element.x"):
+        change_type(tmp_path, column, "int")
+    change_type(tmp_path, "l.element.element", "bigint")
+    with pytest.raises(InvalidRequestError, match=r"such as l\.element"):
+        change_type(tmp_path, "l", "int")
+    with pytest.raises(InvalidRequestError, match="is of type long and has no y"):
+        change_type(tmp_path, "l.element.element.y", "int")
+    snapshot = DeltaLog(tmp_path).snapshot()
+    said = {name: field_of(snapshot, name).metadata.get("delta.typeChanges") for name in types}
+    assert said["s"] is None  # it is the field of the struct that changed
+    assert said["l"] == [
+        {"fromType": "byte", "toType": "integer", "fieldPath": "element.element"},
+        {"fromType": "integer", "toType": "long", "fieldPath": "element.element"},
+    ]
+    assert '{"fromType":"short","toType":"integer","fieldPath":"key"}' in (
+        snapshot.metadata.schema_string
+    )
+    more: dict[str, list[Any]] = {"l": [[[2**40]]], "s": [{"m": [(2**20, [{"x": 2**20}])]}]}
+    schema = snapshot.arrow_schema
+    da.write(tmp_path, pa.table([pa.array(more[n], schema.field(n).type) for n in types], schema))
+    assert rows(da.to_table(tmp_path)) == rows(
+        pa.table([pa.array(first[n] + more[n], schema.field(n).type) for n in types], schema)
+    )
+
+
 def test_types_that_would_lose_values_or_break_a_rule_are_refused(tmp_path: Path) -> None:
     data = pa.table({"id": pa.array([1], pa.int32()), "s": ["a"], "l": [[1]]})
     properties = {**WIDENING, "delta.constraints.c": "id > 0"}
