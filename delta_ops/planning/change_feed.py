@@ -254,6 +254,15 @@ class ChangeFeed:
                 f"{self.shape.version}: column {path} was {was.name} and became {becomes.name}; "
                 "end before the commit that changed it, or begin after it"
             )
+        kept = {self._key(each) for each in self.shape.schema.fields}
+        for gone in (each for each in schema.fields if self._key(each) not in kept):
+            # Its values would be null under the name that they had.
+            if gone.name.lower() in self.shape.schema.fields_by_lower_name:
+                raise InvalidRequestError(
+                    f"{uri}: the changes of version {number} cannot be read with those of version "
+                    f"{self.shape.version}: column {gone.name} was dropped, and another one has "
+                    "its name; end before the commit that dropped it, or begin after it"
+                )
 
 
 def plan_changes(
