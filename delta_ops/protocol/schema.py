@@ -223,7 +223,7 @@ def validate_distinct(schema: StructType, table: str) -> None:
                 names = " and ".join(repr(".".join((*path, each.name))) for each in same)
                 raise InvalidRequestError(
                     f"{table} has the columns {names}, of which case cannot tell which one data "
-                    "are for; rename one of them with an engine that can, then write"
+                    "are for; rename one of them, then write"
                 )
 
 

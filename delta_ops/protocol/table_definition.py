@@ -269,8 +269,36 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
             raise InvalidRequestError(
                 f"{table}: {property_name} = {definition.metadata.configuration[property_name]} "
                 f"needs the feature {name}, which the table's protocol does not have; leave the "
-                "property out, or add the feature first with an engine that supports it"
+                f"property out, or {_to_add(name)}"
             )
+
+
+def validate_types(
+    schema: StructType, definition: TableDefinition, table: str, added: Collection[str] = ()
+) -> None:
+    """Refuse columns of types that need a feature which the protocol does not have.
+
+    Args:
+        added: Features that it gets with them.
+
+    Raises:
+        InvalidRequestError: With the column, its type and the feature.
+    """
+    needed = {each: f.name for f in FEATURES for each in f.types if not definition.has(f.name)}
+    missing = {each: name for each, name in needed.items() if name not in added}
+    for path, data_type in walk(schema):
+        if data_type in missing:
+            feature = missing[data_type]
+            raise InvalidRequestError(
+                f"{table}: column {'.'.join(path)} would be of type {data_type.name}, which needs "
+                f"the feature {feature} that the table's protocol does not have; choose another "
+                f"type, or {_to_add(feature)}"
+            )
+
+
+def _to_add(feature: str) -> str:
+    command = f"delta-ops alter TABLE add-feature {feature}"
+    return f"add the feature first, by ddl.add_feature or `{command}`"
 
 
 def needed_features(definition: TableDefinition) -> Iterator[str]:

@@ -71,8 +71,8 @@ def add_columns(
 
     Raises:
         InvalidRequestError: There is such a column (case does not count), its name or type cannot
-            be used, or its place is not there.
-        UnsupportedFeatureError: The type needs a feature that the table does not have.
+            be used, its type needs a feature that the table does not have, or its place is not
+            there.
     """
     validate_arguments(add_columns, locals())
     if not columns:

@@ -18,6 +18,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema_changes import find_by_path, replace_field
 from delta_ops.protocol.stats import ColumnPath
+from delta_ops.protocol.table_definition import validate_types
 from delta_ops.transaction.alter_table import Alteration
 from delta_ops.transaction.create_table import validate_names
 from delta_ops.transaction.transaction import Transaction
@@ -45,9 +46,11 @@ def set_schema(
         features: The protocol gets them if it has them not.
 
     Raises:
-        InvalidRequestError: A name cannot be used.
-        UnsupportedFeatureError: A type needs a feature that the table does not have.
+        InvalidRequestError: A name cannot be used, or a type needs a feature that the table does
+            not have.
     """
+    added = tuple(features)
+    validate_types(schema, transaction.definition, transaction.log.uri, added)
     validate_names(schema, transaction.schema, is_mapped=transaction.definition.is_mapped)
     metadata = replace(transaction.metadata, schema_string=schema_to_json(schema))
     if configuration is not None:
@@ -55,7 +58,7 @@ def set_schema(
     if partition_columns is not None:
         metadata = replace(metadata, partition_columns=partition_columns)
     with_ids = assign_column_ids(metadata, transaction.metadata, transaction.log.uri)
-    transaction.set_metadata(with_ids, features)
+    transaction.set_metadata(with_ids, added)
 
 
 def change_field(

@@ -26,7 +26,7 @@ from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.column_ids import assign_column_ids
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
-from delta_ops.protocol.features import FEATURES, Engine
+from delta_ops.protocol.features import Engine
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.predicate.stored import partitions_predicate, stored_predicate
 from delta_ops.protocol.predicate.text import predicate_text
@@ -38,14 +38,13 @@ from delta_ops.protocol.schema import (
     schema_from_json,
     schema_to_json,
     validate_distinct,
-    walk,
 )
 from delta_ops.protocol.schema_evolution import (
     keep_variants,
     merge_schemas,
     validate_given_once,
 )
-from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.protocol.table_definition import TableDefinition, validate, validate_types
 from delta_ops.transaction import CommitResult, Hook, Staged
 from delta_ops.transaction.create_table import new_metadata, validate_names
 from delta_ops.transaction.hooks import DEFAULT_HOOKS
@@ -320,7 +319,7 @@ def _set_changed(transaction: Transaction, changed: Metadata) -> None:
     schema = schema_from_json(changed.schema_string)
     if (schema, changed.partition_columns) == (current.schema, current.partition_columns):
         return
-    _validate_types(schema, current, transaction.log.uri)
+    validate_types(schema, current, transaction.log.uri)
     transaction.set_metadata(changed)
 
 
@@ -368,17 +367,6 @@ def _partition_column(schema: StructType, name: str, table: str) -> str:
             "how the table shall be partitioned, [] for not at all"
         )
     return find_field(schema, name).name
-
-
-def _validate_types(schema: StructType, current: TableDefinition, table: str) -> None:
-    missing = {each: f.name for f in FEATURES for each in f.types if not current.has(f.name)}
-    for path, data_type in walk(schema):
-        if data_type in missing:
-            raise InvalidRequestError(
-                f"{table}: column {'.'.join(path)} would be of type {data_type.name}, which needs "
-                f"the feature {missing[data_type]} that the table's protocol does not have; cast "
-                "it, or add the feature first with an engine that can"
-            )
 
 
 def replaced_rows(
