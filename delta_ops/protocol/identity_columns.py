@@ -137,7 +137,7 @@ def keep_marks(metadata: Metadata, before: Metadata) -> Metadata:
     return _set_marks(metadata, schema, moved)
 
 
-def without_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
+def drop_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
     """What metadata say beside the marks, to be compared: all but the schema, and the schema."""
     schema = schema_from_json(metadata.schema_string)
     fields = (
@@ -149,7 +149,7 @@ def without_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
 
 def only_moves_marks(before: Metadata, after: Metadata) -> bool:
     """Whether metadata say the same, but for how far identity columns have been counted."""
-    return without_marks(before) == without_marks(after)
+    return drop_marks(before) == drop_marks(after)
 
 
 def _is_beyond(mark: int, column: IdentityColumn) -> bool:

@@ -83,14 +83,14 @@ def plan_restore(latest: Snapshot, wanted: Snapshot) -> RestorePlan:
             f"{latest.uri}: version {wanted.version} has the feature {lost[0]}, which was dropped "
             "since; add it again, then restore"
         )
-    metadata, clustered_by = _metadata(latest.metadata, wanted.metadata), _clustered_by(wanted)
+    metadata, clustered_by = _metadata(latest.metadata, wanted.metadata), _clustering_of(wanted)
     return RestorePlan(
         version=wanted.version,
         latest_version=latest.version,
         adds=_files_not_in(wanted, latest),
         removes=_files_not_in(latest, wanted),
         metadata=None if metadata == latest.metadata else metadata,
-        clustered_by=None if clustered_by == _clustered_by(latest) else clustered_by,
+        clustered_by=None if clustered_by == _clustering_of(latest) else clustered_by,
         transactions=transactions_to_set_back(latest.transactions(), wanted.transactions()),
     )
 
@@ -123,7 +123,7 @@ def _metadata(latest: Metadata, wanted: Metadata) -> Metadata:
     return replace(wanted, configuration={**others, **kept})
 
 
-def _clustered_by(snapshot: Snapshot) -> tuple[ColumnPath, ...] | None:
+def _clustering_of(snapshot: Snapshot) -> tuple[ColumnPath, ...] | None:
     """The clustering columns; None where the table does not tell them."""
     try:
         return snapshot.clustering_columns
