@@ -25,6 +25,7 @@ from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import VOID, StructField, StructType, find_field
+from delta_ops.transaction.changeable import validate_whole
 
 
 class Assignments(NamedTuple):
@@ -73,6 +74,8 @@ def plan_assignments(
     schema: StructType,
     table: str,
     partition_columns: Sequence[str] = (),
+    *,
+    is_update: bool = False,
 ) -> Assignments:
     """How to make new values of columns.
 
@@ -82,11 +85,15 @@ def plan_assignments(
         schema: The table's.
         table: For messages.
         partition_columns: Columns that take no NaN.
+        is_update: They take the place of values that rows have.
 
     Raises:
         InvalidRequestError: An expression does not fit the columns, or its type the column.
     """
     resolved = {name: resolve_expression(node, find) for name, node in nodes.items()}
+    if is_update:
+        for name, node in resolved.items():
+            validate_whole(type_of(node), find_field(schema, name), table)
     wanted = pa.schema([_arrow_field(find_field(schema, name)) for name in nodes])
     given = pa.schema([(name, _arrow_type(node)) for name, node in resolved.items()])
     fit = plan_fit(given, wanted, table)

@@ -65,7 +65,8 @@ def plan_clause(
     if clause.action != "delete":
         wanted = definition.schema
         nodes = _nodes(clause, columns, wanted, table, now_ms)
-        assignments = plan_assignments(nodes, find, wanted, table, definition.partition_columns)
+        partitions, is_update = definition.partition_columns, clause.action == "update"
+        assignments = plan_assignments(nodes, find, wanted, table, partitions, is_update=is_update)
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,

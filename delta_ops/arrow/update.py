@@ -105,7 +105,9 @@ def update(
     generated = GeneratedColumns(snapshot.definition, table)
     planned = _Update(
         condition,
-        plan_assignments(nodes, finder_of(schema), schema, table, snapshot.partition_columns),
+        plan_assignments(
+            nodes, finder_of(schema), schema, table, snapshot.partition_columns, is_update=True
+        ),
         generated,
         generated.left_out(nodes),
         plan_checks(snapshot.definition, table),

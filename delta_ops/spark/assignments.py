@@ -24,6 +24,7 @@ from delta_ops.spark.expressions import parse_physical_text, physical_text
 from delta_ops.spark.partition_text import is_nan_partition
 from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 from delta_ops.spark.table_columns import Misfit, fit_value
+from delta_ops.transaction.changeable import validate_whole
 
 
 class Assigned(NamedTuple):
@@ -61,7 +62,12 @@ def assigned_columns(given: Mapping[str, Any], schema: StructType, table: str) -
 
 
 def fit_values(
-    columns: Mapping[str, Column], rows: DataFrame, definition: TableDefinition, table: str
+    columns: Mapping[str, Column],
+    rows: DataFrame,
+    definition: TableDefinition,
+    table: str,
+    *,
+    is_update: bool,
 ) -> Assigned:
     """Values in the types of the table's columns.
 
@@ -70,6 +76,7 @@ def fit_values(
         rows: With the columns that the values are made of.
         definition: The table's.
         table: For messages.
+        is_update: They take the place of values that rows have.
 
     Raises:
         InvalidRequestError: A value cannot be made, or its type does not fit.
@@ -89,6 +96,8 @@ def fit_values(
         is_collated = " collate " in as_made.dataType.simpleString()
         value = column.cast(plain) if is_collated else column
         wanted = find_field(definition.schema, name)
+        if is_update:
+            validate_whole(field.data_type, wanted, table)
         values[name], misfit = fit_value(value, field.data_type, wanted, table)
         misfits += [misfit] if misfit else []
         if name in definition.partition_columns and (nan := is_nan_partition(values[name], wanted)):

@@ -5,11 +5,18 @@ Source: PROTOCOL.md, "Append-only Tables", "Identity Columns".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.identity_columns import is_identity
-from delta_ops.protocol.schema import StructType, find_field
+from delta_ops.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    find_field,
+)
 from delta_ops.protocol.table_definition import TableDefinition
 
 
@@ -44,3 +51,36 @@ def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> N
                 f"{table}: {name} is an identity column, whose value a row keeps; leave it out of "
                 "what is updated (except_cols of a merge), or delete the row and insert another"
             )
+
+
+def validate_whole(given: DataType, field: StructField, table: str) -> None:
+    """Refuse structs that lack fields as new values: what rows have in these would be lost.
+
+    Args:
+        given: The type of the new values.
+        field: The column that gets them.
+
+    Raises:
+        InvalidRequestError: With the field.
+    """
+    for path in _missing_fields(given, field.data_type, field.name):
+        raise InvalidRequestError(
+            f"{table}: new values of column {field.name} lack the field {path}, which rows that "
+            "are there would lose; give all fields, as NULL one that shall be null"
+        )
+
+
+def _missing_fields(given: DataType, wanted: DataType, path: str) -> Iterator[str]:
+    match given, wanted:
+        case StructType(), StructType():
+            for each in wanted.fields:
+                found = given.fields_by_lower_name.get(each.name.lower())
+                inner = f"{path}.{each.name}"
+                if found:
+                    yield from _missing_fields(found[0].data_type, each.data_type, inner)
+                else:
+                    yield inner
+        case ArrayType(), ArrayType():
+            yield from _missing_fields(given.element_type, wanted.element_type, f"{path}.element")
+        case MapType(), MapType():
+            yield from _missing_fields(given.value_type, wanted.value_type, f"{path}.value")

@@ -433,3 +433,32 @@ def test_keys_of_a_source_whose_tasks_are_even_are_taken_by_one_job(
     num_jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
     assert num_jobs > 0
     assert (num_jobs == 1) == is_one_job
+
+
+@pytest.mark.parametrize("engine", [da, ds], ids=["arrow", "spark"])
+def test_a_struct_without_some_fields_takes_no_values_from_rows(
+    spark: SparkSession, tmp_path: Path, engine: Any
+) -> None:
+    whole = pa.struct([("a", pa.int64()), ("b", pa.string())])
+    kept = {"id": 1, "st": {"a": 1, "b": "kept"}, "l": [{"a": 1, "b": "kept"}]}
+    types = {"id": pa.int64(), "st": whole, "l": pa.list_(whole)}
+    da.write(tmp_path, pa.Table.from_pylist([kept], pa.schema(list(types.items()))))
+
+    def merge(source: pa.Table, **options: Any) -> Merge:
+        given = source if engine is da else spark.createDataFrame(source)
+        merging: Merge = engine.merge(tmp_path, given, ON_ID, **options)
+        return merging
+
+    less = pa.table({"id": [1, 2], "st": [{"a": 2}] * 2})
+    for options in ({}, {"merge_schema": True}):
+        builder = merge(less, **options).when_matched_update({"st": "source.st"})
+        with pytest.raises(InvalidRequestError, match=r"lack the field st\.b"):
+            builder.execute()
+    lists = pa.table({"id": [1], "l": [[{"a": 2}]]})
+    with pytest.raises(InvalidRequestError, match=r"lack the field l\.element\.b"):
+        merge(lists).when_matched_update({"l": "source.l"}).execute()
+    assert da.to_table(tmp_path).to_pylist() == [kept]
+    # New rows have nothing to lose.
+    merge(less).when_not_matched_insert({"id": "source.id", "st": "source.st"}).execute()
+    added = {"id": 2, "st": {"a": 2, "b": None}, "l": None}
+    assert by_id(da.to_table(tmp_path)) == by_id(pa.Table.from_pylist([kept, added]))
