@@ -5,7 +5,7 @@ Spark Connect tells the type of an expression, and not what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, is_remote
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.session import is_connect
 
 _OF_SESSION = frozenset(
@@ -35,6 +36,8 @@ _OF_TIME = frozenset(
     {"CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp", "CurrentTime", "UnixTimestamp"}
 )
 """Catalyst's expressions for the time of a query; another query is later."""
+_MORE_ROWS = "it looks at more than one row"
+_UNSTABLE = "it is not the same each time it is evaluated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +69,35 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
         return Analyzed()
     plan, before = selected._jdf.queryExecution().analyzed(), _class_of(_plan_of(rows))
     if _class_of(plan) != "Project" or _class_of(plan.child()) != before:
-        return Analyzed(obstacle="it looks at more than one row")
+        return Analyzed(obstacle=_MORE_ROWS)
     expression = plan.projectList().head()
     if not expression.deterministic():
-        return Analyzed(obstacle="it is not the same each time it is evaluated")
+        return Analyzed(obstacle=_UNSTABLE)
     found = {_class_of(node) for node in _nodes(expression)}
     return Analyzed(is_stable=not found & _OF_TIME and plan.subqueries().isEmpty())
+
+
+def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: str) -> None:
+    """Refuse new values that look at more than one row, such as windows and aggregates.
+
+    Which rows there are beside one is for whoever rewrites files to choose.
+
+    Args:
+        columns: The values, by the columns that get them.
+        rows: No matter which, with the columns that they may look at.
+        table: For the message.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+    if analyze(sf.struct(*columns.values()), rows).obstacle in ("", _UNSTABLE):
+        return
+    for name, column in columns.items():
+        if analyze(column, rows).obstacle == _MORE_ROWS:
+            raise InvalidRequestError(
+                f"{table}: the new value of column {name} looks at more than one row, or makes "
+                "several; make it by a query of its own, and merge the rows of that"
+            )
 
 
 def reason_of(error: PySparkException) -> str:
@@ -115,7 +141,7 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
         return "it looks at more than one row, or calls a function of this session"
     expression = plan.projectList().head()
     if not expression.deterministic():
-        return "it is not the same each time it is evaluated"
+        return _UNSTABLE
     found = {_class_of(node) for node in _nodes(expression)}
     if found & _OF_SESSION or plan.subqueries().nonEmpty():
         return "it looks at something other than the row"

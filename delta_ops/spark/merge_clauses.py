@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.analysis import validate_of_one_row
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
 from delta_ops.spark.conditions import SparkCondition, is_true, validate_condition
 from delta_ops.spark.expressions import named_column, quote
@@ -104,7 +105,9 @@ def plan_clause(
         else:
             values = given_values(clause, sides.target_alias, wanted)
             columns = assigned_columns(values, wanted, table)
-        assigned = fit_values(columns, rows, definition, table)
+            validate_of_one_row(columns, rows, table)
+        is_update = clause.action == "update"
+        assigned = fit_values(columns, rows, definition, table, is_update=is_update)
     return PlannedClause(
         occasion=clause.occasion,
         action=clause.action,

@@ -16,6 +16,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import tracked_definition
+from delta_ops.spark.analysis import validate_of_one_row
 from delta_ops.spark.assignments import Assigned, are_stable, assigned_columns, fit_values
 from delta_ops.spark.call_sites import omitting_call_sites
 from delta_ops.spark.changed_rows import (
@@ -106,7 +107,8 @@ def update(
     columns = assigned_columns(strip_alias(assignments, target_alias, schema), schema, table)
     validate_assigned(columns, schema, table)
     empty = condition.apply_alias(spark.createDataFrame([], spark_schema_from_schema(schema)))
-    assigned = fit_values(columns, empty, snapshot.definition, table)
+    validate_of_one_row(columns, empty, table)
+    assigned = fit_values(columns, empty, snapshot.definition, table, is_update=True)
     planned = _Update(spark, snapshot, condition, assigned, empty)
     change = RowChange(
         operation="UPDATE",
