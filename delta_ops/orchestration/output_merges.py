@@ -16,12 +16,12 @@ from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.merge_settings import MergeClause, MergeSettings
 from delta_ops.orchestration.type_handlers import is_spark_data, schema_of_rows
-from delta_ops.protocol.predicate import Predicate, all_of, col
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.merge import Clause, Merge, MergeEngine, MergeRequest
-from delta_ops.transaction.source_rules import SourceRule
+from delta_ops.transaction.source_rules import SourceRule, key_rule
 
 
 def merge_rows(
@@ -150,10 +150,4 @@ def _source_rules(settings: MergeSettings, among: Predicate | None) -> Iterator[
             ),
         )
     if settings.is_upsert_by_keys:
-        yield SourceRule(
-            predicate=all_of(col(key).is_not_null() for key in settings.keys),
-            message=(
-                f"the output has rows whose {' or '.join(settings.keys)} is null, which meet no "
-                "row, so that each merge would add them again; fill the keys, or leave the rows out"
-            ),
-        )
+        yield key_rule(settings.keys, "the output")

@@ -23,9 +23,11 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.spark.data_files import BY_TABLE, FileSettings
 from delta_ops.spark.expressions import quote
-from delta_ops.spark.merge import merge
+from delta_ops.spark.merge_execution import SparkMerge
 from delta_ops.spark.write import write_frame
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook
+from delta_ops.transaction.merge import Merge, MergeRequest
+from delta_ops.transaction.source_rules import key_rule
 from delta_ops.transaction.write import Epoch, WriteRequest
 
 OutputMode = Literal["append", "complete", "update"]
@@ -192,17 +194,24 @@ class BatchWriter:
             batch.write.format("noop").mode("overwrite").save()
 
     def _merge(self, batch: DataFrame, txn: tuple[str, int]) -> CommitResult:
-        names = map(quote, self.keys)
-        builder = merge(
-            self.log,
-            batch,
-            " AND ".join(f"target.{name} = source.{name}" for name in names),
+        engine, names = SparkMerge(), map(quote, self.keys)
+        request = MergeRequest(
+            target=self.log,
+            source=batch,
+            predicate=engine.parse(
+                " AND ".join(f"target.{name} = source.{name}" for name in names)
+            ),
+            source_alias="source",
+            target_alias="target",
             txn=txn,
             merge_schema=self.request.merge_schema,
             user_metadata=self.request.user_metadata,
+            storage_options=None,
             hooks=self.request.hooks,
             on_event=self.on_event,
+            source_rules=[key_rule(self.keys, "the batch")],
         )
+        builder = Merge(request, engine)
         return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
 

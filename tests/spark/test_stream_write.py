@@ -139,6 +139,26 @@ def test_update_merges_rows_by_their_keys(
     assert rows(da.to_table(tmp_path / "target")) == wanted
 
 
+def test_rows_without_a_key_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stored = tmp_path / "target"
+
+    def run_update() -> None:
+        stream = ds.read_stream(spark, tmp_path / "source")
+        key = sf.when(sf.col("n") > 2, sf.col("n")).alias("key")
+        options: dict[str, Any] = {"output_mode": "update", "keys": ["key"], "available_now": True}
+        query = ds.write_stream(
+            stream.groupBy(key).count(), stored, checkpoint_location=str(tmp_path / "c"), **options
+        )
+        query.awaitTermination()
+
+    append(tmp_path / "source", 3, 4)
+    run_update()
+    append(tmp_path / "source", 2, 3)
+    with pytest.raises(StreamingQueryException, match=r"rows whose key is null.*\(rows: 1\)"):
+        run_update()
+    assert rows(da.to_table(stored)) == [{"key": 3, "count": 1}, {"key": 4, "count": 1}]
+
+
 def test_the_first_batch_makes_the_table_and_later_ones_may_widen_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
