@@ -18,7 +18,7 @@ from delta_ops.log import DeltaLog
 from delta_ops.spark import format_readers, format_writers
 from delta_ops.spark.catalog_tables import create_external, find_location
 from delta_ops.spark.format_calls import calls_of, frame_of, session_of
-from delta_ops.spark.sql_source import is_provided
+from delta_ops.spark.sql_source import forget_columns, is_provided
 
 StorageOptions = Mapping[str, Any] | None
 Act = Callable[..., Any]
@@ -147,7 +147,9 @@ def _save_as_table(
             f"{option[1]}; leave the option out"
         )
     _write(writer, storage_options, known if option is None else None)
-    if known is None and option is not None:
+    if known is not None:
+        forget_columns(spark)  # the write may have changed them
+    elif option is not None:
         create_external(spark, name, DeltaLog(option[1]).uri)
 
 

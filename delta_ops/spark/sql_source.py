@@ -390,7 +390,7 @@ class _Table:
     """A table that queries of SQL name, with the columns that they were told."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], open_table: Open) -> None:
-        self._open = partial(open_table, spark, options)
+        self._spark, self._open = spark, partial(open_table, spark, options)
         first = self._open()
         self._columns, self._schema = first.schema, _json_of(first)
         plan: Any = first._jdf.queryExecution().optimizedPlan()
@@ -424,11 +424,19 @@ class _Table:
                 return self._size
         rows = self._open()
         if _json_of(rows) != self._schema:
+            # Spark keeps the columns of a table that it knows by name; a new query asks for them.
+            forget_columns(self._spark)
             raise InvalidRequestError(
                 "the table's columns have changed since the query, or the session, knows them; "
                 "REFRESH TABLE it, or run the query again"
             )
         return rows._jdf
+
+
+def forget_columns(spark: SparkSession) -> None:
+    """Let a session ask tables that it knows by name for their columns when it plans a query."""
+    session: Any = spark
+    session._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
 
 
 def _json_of(rows: DataFrame) -> str:

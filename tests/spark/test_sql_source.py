@@ -15,7 +15,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.tables import DeltaTable
-from delta_ops.transaction import rename_column
+from delta_ops.transaction import NewColumn, add_columns, rename_column
 from tests.spark.frames import files_under
 
 pytestmark = pytest.mark.spark
@@ -89,7 +89,6 @@ def test_a_name_of_the_catalog_stands_for_the_path(delta: SparkSession, table: P
     assert delta.table("items").count() == 6
     rows = delta.sql("SELECT 20L AS id, 0L AS p, named_struct('s', 'x') AS T2, 1 AS more")
     rows.write.format("delta").mode("append").option("mergeSchema", True).saveAsTable("items")
-    delta.sql("REFRESH TABLE items")
     assert found(delta.sql("SELECT id, more FROM items WHERE id > 8")) == [(9, None), (20, 1)]
     delta.sql("DROP TABLE items")
     assert DeltaLog(table).snapshot().num_files > 0
@@ -211,6 +210,18 @@ def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: 
     rename_column(table, "T2", "t3")
     with pytest.raises(Exception, match="run the query again"):
         query.select("s").collect()
+
+
+def test_a_new_query_has_the_columns_that_another_writer_gave(
+    delta: SparkSession, table: Path
+) -> None:
+    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
+    assert delta.table("items").count() == 9
+    add_columns(table, [NewColumn(name="late", data_type="int")])
+    with pytest.raises(Exception, match="run the query again"):
+        delta.table("items").collect()
+    assert found(delta.sql("SELECT late FROM items WHERE id = 9")) == [(None,)]
+    delta.sql("DROP TABLE items")
 
 
 def test_nothing_is_read_once_the_format_is_given_back(delta: SparkSession, table: Path) -> None:
