@@ -342,7 +342,7 @@ def _wanted_rows(
     places: pa.UInt64Array | None,
     values: Mapping[str, pa.Scalar],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows at these places, ascending, as the table's; at all if None."""
+    """The rows at these places, ascending, as those of the table; all of them if None."""
     if places is None:
         yield from _table_rows(scan, rows, values)
     elif rows.columns is None or not any(map(has_views, rows.columns.schema.types)):

@@ -82,11 +82,10 @@ def find_struct(schema: StructType, path: ColumnPath) -> tuple[StructType, Colum
     Raises:
         InvalidRequestError: There is no such struct.
     """
-    struct: DataType = schema
-    spelt: ColumnPath = ()
-    for part in path:
-        member, name = _find_member(struct, part, spelt)
-        struct, spelt = member, (*spelt, name)
+    if not path:
+        return schema, ()
+    found = find_member(schema, path)
+    struct, spelt = found.data_type, (*found.path, *found.inner)
     if not isinstance(struct, StructType):
         raise InvalidRequestError(
             f"column {name_of_path(spelt)} is of type {struct.name} and has no fields"
