@@ -16,15 +16,17 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions import Rows, evaluate
 from delta_ops.arrow.partitioning import validate_no_nan
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.assigned_fields import assigned_field, whole_values
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression import Expression, parse_expression
-from delta_ops.protocol.expression.nodes import Column, Literal, Node, columns_of
+from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
 from delta_ops.protocol.expression.statement_time import bind_time
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import VOID, StructField, StructType, find_field
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.changeable import validate_whole
 
 
@@ -40,32 +42,37 @@ class Assignments(NamedTuple):
 
 
 def nodes_of(
-    given: Mapping[str, Any], schema: StructType, table: str, now_ms: int
+    given: Mapping[ColumnPath, Any],
+    schema: StructType,
+    table: str,
+    now_ms: int,
+    alias: str | None = None,
 ) -> dict[str, Node]:
     """The expression of each column, by the name that the table has for it.
 
     Args:
-        given: Expressions, texts of SQL or other Python values by the names of columns.
+        given: Expressions, texts of SQL or other Python values by columns and fields of structs.
         schema: The table's.
         table: For messages.
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
+        alias: What the table is called in expressions.
 
     Raises:
         InvalidRequestError: There is no such column, it is given twice, or a value is none of it.
     """
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
-    nodes: dict[str, Node] = {}
-    for name, value in given.items():
-        if not isinstance(name, str):
-            raise InvalidRequestError(f"{table}: {name!r} is no name of a column; give a text")
-        found = find_field(schema, name)
-        if found.name in nodes:
-            raise InvalidRequestError(
-                f"{table}: column {found.name} is given a value twice (case does not count)"
-            )
-        nodes[found.name] = bind_time(_node(value, found, table), now_ms)
-    return nodes
+    values = {
+        path: bind_time(_node(value, assigned_field(path, schema), table), now_ms)
+        for path, value in given.items()
+    }
+    return whole_values(
+        values,
+        schema,
+        lambda path: Column(path if alias is None else (alias, *path)),
+        lambda fields: Struct(tuple(fields)),
+        table,
+    )
 
 
 def plan_assignments(

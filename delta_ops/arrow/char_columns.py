@@ -1,11 +1,11 @@
-"""CHAR columns: read with the padding that writers may have left out.
+"""CHAR columns: read with the padding that writers may have left out, written no longer than said.
 
 Source: Spark's `ApplyCharTypePadding`, which pads fields, elements, keys and values too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,29 @@ def plan_padding(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatc
         return pa.RecordBatch.from_arrays(list(arrays), schema=batch.schema)
 
     return pad
+
+
+def find_longer(array: Any, limits: CharLengths, path: str) -> Iterator[tuple[str, int]]:
+    """The paths at which an array has a longer string than it may, with what it may.
+
+    Args:
+        array: Of any type, with Arrow's plain layouts.
+        limits: As `length_limits` gives them.
+        path: The array's own.
+    """
+    if isinstance(limits, int):
+        longest = pc.max(pc.utf8_length(array)).as_py()
+        if longest is not None and longest > limits:
+            yield path, limits
+        return
+    if pt.is_struct(array.type):
+        members = dict(zip((each.name for each in array.type), array.flatten(), strict=True))
+    elif pt.is_map(array.type):
+        members = dict(zip(("key", "value"), entries(array).flatten().flatten(), strict=True))
+    else:
+        members = {"element": array.flatten()}
+    for name, inner in limits.items():
+        yield from find_longer(members[name], inner, f"{path}.{name}")
 
 
 def _pad(array: Any, lengths: CharLengths | None) -> Any:

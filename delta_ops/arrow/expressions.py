@@ -20,7 +20,7 @@ from delta_ops.arrow.time_functions import format_time, time_of_day, truncate
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_type_from_type
 from delta_ops.protocol.expression.coercion import FLOATS, INTEGERS
-from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node
+from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
 from delta_ops.protocol.expression.resolution import type_of
 from delta_ops.protocol.schema import DATE, STRING, VOID, DataType, DecimalType
 from delta_ops.protocol.stats import ColumnPath
@@ -109,6 +109,9 @@ def _evaluate(node: Node, rows: Rows) -> Any:
             return _first_value(operands, rows)
         case Call(name, operands):
             return _CALLS[name](*(_evaluate(each, rows) for each in operands))
+        case Struct(fields):
+            values = [_evaluate(each, rows) for _, each in fields]
+            return pa.StructArray.from_arrays(values, names=[name for name, _ in fields])
 
 
 def _arrow_type(data_type: DataType | None) -> pa.DataType:

@@ -95,4 +95,5 @@ def _nodes(
     if clause.updates is None:
         taken = taken_columns(clause, columns.source, wanted, table)
         return {name: Column((columns.source_alias, each)) for name, each in taken.items()}
-    return nodes_of(given_values(clause, columns.target_alias, wanted), wanted, table, now_ms)
+    values = given_values(clause, columns.target_alias, wanted)
+    return nodes_of(values, wanted, table, now_ms, columns.target_alias)

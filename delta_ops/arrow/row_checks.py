@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, plan_assignments
+from delta_ops.arrow.char_columns import find_longer
 from delta_ops.arrow.expressions import (
     Rows,
     equal_null_safely,
@@ -29,11 +31,12 @@ from delta_ops.arrow.expressions import (
 )
 from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
 from delta_ops.protocol.predicate import parse_predicate, resolve, to_arrow
 from delta_ops.protocol.predicate.stored import stored_predicate
-from delta_ops.protocol.row_rules import Check, Generated, Invariant, not_null_rules
+from delta_ops.protocol.row_rules import Check, Generated, Invariant, MaxLength, not_null_rules
 from delta_ops.protocol.schema import (
     STORED_VARIANT,
     VARIANT,
@@ -49,9 +52,10 @@ from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 
 ExpressionRule = Check | Invariant | Generated
-Checks = Mapping[ExpressionRule, Callable[[pa.RecordBatch], None]]
+Checks = Mapping[ExpressionRule | MaxLength, Callable[[pa.RecordBatch], None]]
 """What refuses batches in which a row breaks a rule, by the rule."""
 _Filter = Callable[[pa.RecordBatch], pa.RecordBatch]
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _SHOWN_COLUMNS = 20
 
 
@@ -78,7 +82,7 @@ def validate_values(rows: pa.RecordBatch, table: str) -> None:
 
 
 def plan_checks(definition: TableDefinition, table: str) -> Checks:
-    """What refuses batches in which a row breaks a rule that is an expression, by the rule.
+    """What refuses batches in which a row breaks an expression or is longer than it may, by rule.
 
     Args:
         table: For messages.
@@ -87,7 +91,15 @@ def plan_checks(definition: TableDefinition, table: str) -> Checks:
         InvalidRequestError: An expression is none that this engine can evaluate.
     """
     rules = [rule for rule in definition.row_rules if isinstance(rule, ExpressionRule)]
-    return {rule: plan_check(rule, definition, table) for rule in rules}
+    limits = ((each, length_limits(each)) for each in definition.schema.fields)
+    return {
+        **{rule: plan_check(rule, definition, table) for rule in rules},
+        **{
+            MaxLength(field.name): partial(_validate_lengths, field.name, of_field, table)
+            for field, of_field in limits
+            if of_field is not None
+        },
+    }
 
 
 def plan_check(
@@ -116,6 +128,27 @@ def plan_check(
             )
 
     return validate
+
+
+def _validate_lengths(name: str, limits: CharLengths, table: str, rows: pa.RecordBatch) -> None:
+    """Refuse rows with a string that is longer than its column allows.
+
+    Raises:
+        InvalidRequestError: With the column.
+    """
+
+    def first_longer(some: pa.RecordBatch) -> tuple[str, int] | None:
+        return next(find_longer(some.column(name), limits, name), None)
+
+    found = first_longer(rows)
+    if found is not None:
+        path, limit = found
+        broken = _first_broken(rows, lambda some: first_longer(some) is not None)
+        raise InvalidRequestError(
+            f"{table}: column {path} has {limit} characters at most, by its type in SQL, and a "
+            f"value has more (the first such row: {describe_row(broken)}); shorten it or leave "
+            "the row out, nothing was committed"
+        )
 
 
 def _plan_filter(rule: ExpressionRule, definition: TableDefinition, table: str) -> _Filter:
@@ -220,15 +253,18 @@ def validate_rows(rows: pa.Table, schema: StructType, table: str) -> None:
         InvalidRequestError: With the column.
     """
     for field in schema.fields:
-        is_checked = has_required_values(StructType((field,)))
-        if not is_checked or field.name not in rows.column_names:
-            continue
-        if (path := _first_null(rows[field.name], field)) is not None:
-            broken = _first_broken(rows, field)
-            raise InvalidRequestError(
-                f"{table}: column {path} has a null, and the table says NOT NULL "
-                f"(the first such row: {describe_row(broken)}); fill it or leave the row out"
-            )
+        if has_required_values(StructType((field,))) and field.name in rows.column_names:
+            _validate_required(rows, field, table)
+
+
+def _validate_required(rows: pa.Table, field: StructField, table: str) -> None:
+    path = _first_null(rows[field.name], field)
+    if path is not None:
+        broken = _first_broken(rows, lambda some: _first_null(some[field.name], field) is not None)
+        raise InvalidRequestError(
+            f"{table}: column {path} has a null, and the table says NOT NULL "
+            f"(the first such row: {describe_row(broken)}); fill it or leave the row out"
+        )
 
 
 def _first_null(column: pa.ChunkedArray, field: StructField) -> str | None:
@@ -241,12 +277,11 @@ def _first_null(column: pa.ChunkedArray, field: StructField) -> str | None:
     return next(found, None)
 
 
-def _first_broken(rows: pa.Table, field: StructField) -> pa.Table:
-    """The first row with such a null, of some that have one."""
+def _first_broken(rows: _Rows, is_there: Callable[[_Rows], bool]) -> _Rows:
+    """The first row that breaks a rule, of some among which one is there."""
     while len(rows) > 1:
         half = rows.slice(0, len(rows) // 2)
-        is_there = _first_null(half[field.name], field) is not None
-        rows = half if is_there else rows.slice(len(half))
+        rows = half if is_there(half) else rows.slice(len(half))
     return rows
 
 

@@ -33,6 +33,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import version_column
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.changeable import validate_assigned
+from delta_ops.transaction.merge import values_by_path
 from delta_ops.transaction.row_changes import (
     Changed,
     RowChange,
@@ -100,7 +101,7 @@ def update(
     schema, table = snapshot.schema, snapshot.uri
     now_ms = transaction.clock()
     condition = condition_of(predicate, schema, now_ms)
-    nodes = nodes_of(assignments, schema, table, now_ms)
+    nodes = nodes_of(values_by_path(assignments, None, schema), schema, table, now_ms)
     validate_assigned(nodes, schema, table)
     generated = GeneratedColumns(snapshot.definition, table)
     planned = _Update(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
+from delta_ops.protocol.char_types import SQL_TYPE
 from delta_ops.protocol.file_paths import place_of
 from delta_ops.protocol.row_rules import (
     GENERATION_EXPRESSION,
@@ -23,6 +24,7 @@ from delta_ops.protocol.row_rules import (
     Generated,
     Identity,
     Invariant,
+    MaxLength,
     NotNull,
 )
 from delta_ops.protocol.schema import StructField
@@ -38,7 +40,7 @@ _COLUMN_ID = "delta.columnMapping.id"
 _SAID_OF_COLUMNS = {
     GENERATION_EXPRESSION: "generated as",
     "CURRENT_DEFAULT": "default",
-    "__CHAR_VARCHAR_TYPE_STRING": "declared as",
+    SQL_TYPE: "declared as",
 }
 """Metadata of a field, and how its value is introduced."""
 _INSERTED, _UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
@@ -48,7 +50,7 @@ _MERGE_FIGURES = {
     "delta/rows_deleted": "numTargetRowsDeleted",
 }
 """What is told of merges, and the metric of their commits."""
-_ColumnRule = NotNull | Invariant | Generated | Identity
+_ColumnRule = NotNull | Invariant | Generated | Identity | MaxLength
 
 
 def data_version(snapshot: Snapshot, version: int | None = None) -> str:

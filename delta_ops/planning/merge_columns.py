@@ -1,7 +1,7 @@
 """Merge columns: what a name means where a row of the target meets one of the source.
 
 A resolved column begins with `TARGET` or `SOURCE`, whatever the aliases are. A name without an
-alias is taken where only one of both sides has such a column.
+alias is taken where only one of both sides has such a column, or there are rows of one side only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MergeColumns:
         """How to find columns where there are rows of these sides only."""
 
         def find(path: ColumnPath) -> Found:
-            side, rest = self._side_of(path)
+            side, rest = self._side_of(path, sides)
             if side not in sides:
                 raise InvalidRequestError(
                     f"Column {'.'.join(path)} is of the {side}, of which there is no row here; "
@@ -62,7 +62,7 @@ class MergeColumns:
 
         return find
 
-    def _side_of(self, path: ColumnPath) -> tuple[Side, ColumnPath]:
+    def _side_of(self, path: ColumnPath, sides: Sequence[Side]) -> tuple[Side, ColumnPath]:
         first = path[0].lower()
         if len(path) > 1 and first == self.target_alias.lower():
             return TARGET, path[1:]
@@ -71,6 +71,8 @@ class MergeColumns:
         is_in_target = first in self.target.fields_by_lower_name
         is_in_source = first in self.source.fields_by_lower_name
         if is_in_target and is_in_source:
+            if len(sides) == 1:
+                return sides[0], path
             raise InvalidRequestError(
                 f"Column {'.'.join(path)} is in both target and source; write "
                 f"{self.target_alias}.{path[0]} or {self.source_alias}.{path[0]}"

@@ -1,8 +1,8 @@
-"""CHAR types: strings of a fixed length, which readers see padded with spaces.
+"""CHAR and VARCHAR types: strings of so many characters, which readers see padded if CHAR.
 
 Source: Spark's `CharVarcharUtils` and `ApplyCharTypePadding`; the protocol has strings only. A
 column's metadata say its type in SQL, whole types for structs, arrays and maps among them. Writers
-may leave the padding out; to readers it is there.
+may leave the padding out; to readers it is there. A longer string is written by none.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ CharLengths: TypeAlias = "int | Mapping[str, CharLengths]"
 """Characters of a string; of a nested value those of its members: by the name of a field, or by
 `element`, `key` and `value`."""
 
-_SQL_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+SQL_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""The key in the metadata of a column under which its type in SQL stands."""
+_PADDED = frozenset({"char"})
+_LIMITED = frozenset({"char", "varchar"})
 _WORD = re.compile(r"[a-z_0-9 ]+", re.IGNORECASE)
 _PARAMETERS = re.compile(r"\([^()]*\)")
-_CHAR = re.compile(r"\((\d+)\)")
+_LENGTH = re.compile(r"\((\d+)\)")
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _PLAIN = re.compile(r"[^:]+")
 _MEMBERS = {"array": ("element",), "map": ("key", "value")}
@@ -39,14 +42,15 @@ def char_lengths(field: StructField) -> CharLengths | None:
     What the metadata say of members that the column does not have, or in words that are no type,
     counts for nothing: a field that was renamed comes as it is stored.
     """
-    text = field.metadata.get(_SQL_TYPE)
-    if not isinstance(text, str):
-        return None
-    try:
-        lengths, end = _parse(text, 0)
-    except _NoTypeError:
-        return None
-    return _fit(lengths, field.data_type) if end == len(text) else None
+    return _lengths(field, _PADDED)
+
+
+def length_limits(field: StructField) -> CharLengths | None:
+    """How many characters values of the types CHAR and VARCHAR have at most, in a column.
+
+    None where nothing is of these types; what counts for nothing is as in `char_lengths`.
+    """
+    return _lengths(field, _LIMITED)
 
 
 def char_length(path: tuple[str, ...], column: StructField) -> int | None:
@@ -61,6 +65,17 @@ def char_length(path: tuple[str, ...], column: StructField) -> int | None:
     return lengths if isinstance(lengths, int) else None
 
 
+def _lengths(field: StructField, kinds: frozenset[str]) -> CharLengths | None:
+    text = field.metadata.get(SQL_TYPE)
+    if not isinstance(text, str):
+        return None
+    try:
+        lengths, end = _parse(text, 0, kinds)
+    except _NoTypeError:
+        return None
+    return _fit(lengths, field.data_type) if end == len(text) else None
+
+
 class _NoTypeError(Exception):
     """The text is no type."""
 
@@ -71,27 +86,30 @@ class _Parsed(NamedTuple):
     """Where the text goes on."""
 
 
-def _parse(text: str, start: int) -> _Parsed:
+def _parse(text: str, start: int, kinds: frozenset[str]) -> _Parsed:
     word = _WORD.match(text, start)
     if word is None:
         raise _NoTypeError
     name, end = word[0].strip().lower(), word.end()
     if name == "struct" and text.startswith("<", end):
-        return _parse_members(text, end, None)
+        return _parse_members(text, end, None, kinds)
     if name in _MEMBERS and text.startswith("<", end):
-        return _parse_members(text, end, _MEMBERS[name])
-    length = _CHAR.match(text, end) if name == "char" else None
+        return _parse_members(text, end, _MEMBERS[name], kinds)
+    length = _LENGTH.match(text, end) if name in kinds else None
     if length is not None:
         return _Parsed(int(length[1]), length.end())
     parameters = _PARAMETERS.match(text, end)
     return _Parsed(None, parameters.end() if parameters else end)
 
 
-def _parse_members(text: str, opening: int, names: tuple[str, ...] | None) -> _Parsed:
+def _parse_members(
+    text: str, opening: int, names: tuple[str, ...] | None, kinds: frozenset[str]
+) -> _Parsed:
     """What stands between angle brackets.
 
     Args:
         names: Names of the members; a struct has them in the text.
+        kinds: Types whose lengths are asked for.
     """
     found: dict[str, CharLengths] = {}
     end, number = opening, 0
@@ -107,7 +125,7 @@ def _parse_members(text: str, opening: int, names: tuple[str, ...] | None) -> _P
             name = names[number]
         else:
             raise _NoTypeError
-        lengths, end = _parse(text, end)
+        lengths, end = _parse(text, end, kinds)
         if lengths is not None:
             found[name] = lengths
         number += 1

@@ -87,7 +87,20 @@ class Identity:
         return f"identity column {self.column}"
 
 
-RowRule = NotNull | Check | Invariant | Generated | Identity
+@dataclass(frozen=True, slots=True)
+class MaxLength:
+    """A column of strings that are declared to have so many characters at most.
+
+    It is Spark's rule, not the protocol's: who writes rows keeps it, who commits does not ask.
+    """
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"the length of column {self.column}"
+
+
+RowRule = NotNull | Check | Invariant | Generated | Identity | MaxLength
 
 
 def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:

@@ -5,7 +5,8 @@ A value fits its column as data of a write fit a table: it keeps its meaning, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -13,16 +14,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.planning.assigned_fields import assigned_field, whole_values
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.literals import is_comparable, literal_of_type
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType, find_field
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.analysis import analyze, reason_of
 from delta_ops.spark.expressions import parse_physical_text, physical_text
 from delta_ops.spark.partition_text import is_nan_partition
-from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
+from delta_ops.spark.schema import (
+    data_schema_from_spark,
+    has_collation,
+    spark_schema_from_schema,
+)
 from delta_ops.spark.table_columns import Misfit, fit_value
 from delta_ops.transaction.changeable import validate_whole
 
@@ -35,12 +42,19 @@ class Assigned(NamedTuple):
     misfits: Sequence[Misfit]
 
 
-def assigned_columns(given: Mapping[str, Any], schema: StructType, table: str) -> dict[str, Column]:
+def assigned_columns(
+    given: Mapping[ColumnPath, Any],
+    schema: StructType,
+    column_of: Callable[[str], Column],
+    table: str,
+) -> dict[str, Column]:
     """The value of each column, by the name that the table has for it.
 
     Args:
-        given: Texts of SQL, expressions, columns of Spark's or other Python values.
+        given: Texts of SQL, expressions, columns of Spark's or other Python values, by columns and
+            fields of structs.
         schema: The table's.
+        column_of: The value that a row has in a column.
         table: For messages.
 
     Raises:
@@ -48,17 +62,17 @@ def assigned_columns(given: Mapping[str, Any], schema: StructType, table: str) -
     """
     if not given:
         raise InvalidRequestError(f"{table}: no column is given a value; name one at least")
-    columns: dict[str, Column] = {}
-    for name, value in given.items():
-        if not isinstance(name, str):
-            raise InvalidRequestError(f"{table}: {name!r} is no name of a column; give a text")
-        field = find_field(schema, name)
-        if field.name in columns:
-            raise InvalidRequestError(
-                f"{table}: column {field.name} is given a value twice (case does not count)"
-            )
-        columns[field.name] = _column_of(value, field, table)
-    return columns
+    values = {
+        path: _column_of(value, assigned_field(path, schema), table)
+        for path, value in given.items()
+    }
+    return whole_values(
+        values,
+        schema,
+        lambda path: reduce(Column.getField, path[1:], column_of(path[0])),
+        lambda fields: sf.struct(*(value.alias(name) for name, value in fields)),
+        table,
+    )
 
 
 def fit_values(
@@ -93,8 +107,7 @@ def fit_values(
     for field, as_made, (name, column) in zip(given.fields, made, columns.items(), strict=True):
         plain = spark_schema_from_schema(StructType((field,)))[0].dataType
         # Texts of a table compare by their bytes.
-        is_collated = " collate " in as_made.dataType.simpleString()
-        value = column.cast(plain) if is_collated else column
+        value = column.cast(plain) if has_collation(as_made.dataType) else column
         wanted = find_field(definition.schema, name)
         if is_update:
             validate_whole(field.data_type, wanted, table)

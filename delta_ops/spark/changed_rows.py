@@ -30,6 +30,7 @@ from delta_ops.spark.row_checks import (
     checked_rules,
     expression_checks,
     generated_text,
+    length_checks,
     null_checks,
 )
 from delta_ops.spark.table_columns import Misfit, stored_rows
@@ -137,6 +138,7 @@ def write_changed(
     all_checks = [*checks]
     if among is not None:
         all_checks += null_checks(definition.schema, among)
+        all_checks += length_checks(definition.schema, among)
         all_checks += expression_checks(definition, rows.sparkSession, table, among=among)
         rows = stored_rows(rows, definition)
     target = TableTarget(

@@ -19,7 +19,7 @@ from delta_ops.spark.conditions import Condition, condition_of
 from delta_ops.spark.data_files import discard
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.places import reach
-from delta_ops.spark.read import read_kept, read_numbered
+from delta_ops.spark.read import pad_columns, read_kept, read_numbered
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.row_changes import (
@@ -114,6 +114,7 @@ def _survivors(
 ) -> DataFrame:
     if condition.is_stable:
         rows = read_kept(spark, snapshot, [each.file for each in mixed])
+        rows = pad_columns(rows, snapshot.schema)
         return condition.apply_alias(rows).filter(~condition.column)
     rows = mark_matching(spark, snapshot, mixed, condition)
     return rows.filter(~named_column(MATCHES))

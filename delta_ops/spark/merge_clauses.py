@@ -14,9 +14,10 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.analysis import validate_of_one_row
+from delta_ops.spark.analysis import analyze, validate_of_one_row
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
 from delta_ops.spark.conditions import SparkCondition, is_true, validate_condition
 from delta_ops.spark.expressions import named_column, quote
@@ -97,6 +98,7 @@ def plan_clause(
     rows = sides.rows_of(clause.occasion)
     if clause.predicate is not None:
         validate_condition(clause.predicate, rows, table)
+        _validate_alias(clause.predicate.column, clause.predicate.text, clause, sides, table)
     assigned = None
     if clause.action != "delete":
         if clause.takes_all:
@@ -104,8 +106,10 @@ def plan_clause(
             columns = {name: sides.source_column(each) for name, each in taken.items()}
         else:
             values = given_values(clause, sides.target_alias, wanted)
-            columns = assigned_columns(values, wanted, table)
+            columns = assigned_columns(values, wanted, sides.target_column, table)
             validate_of_one_row(columns, rows, table)
+            for name, value in columns.items():
+                _validate_alias(value, f"value of {name}", clause, sides, table)
         is_update = clause.action == "update"
         assigned = fit_values(columns, rows, definition, table, is_update=is_update)
     return PlannedClause(
@@ -115,6 +119,23 @@ def plan_clause(
         takes_all=clause.takes_all,
         assigned=assigned,
     )
+
+
+def _validate_alias(column: Column, said: str, clause: Clause, sides: Sides, table: str) -> None:
+    """Refuse a name that both sides have, where one of them has no row.
+
+    Rows are told apart by a join, in which Spark finds names of both.
+
+    Raises:
+        InvalidRequestError: With the condition or the column.
+    """
+    if clause.occasion != "not matched by source":
+        return
+    if obstacle := analyze(column, sides.rows_of("matched")).obstacle:
+        raise InvalidRequestError(
+            f"{table}: {said!r} of rows that the source lacks has a name that both sides have "
+            f"({obstacle}); write it with the target's alias, {sides.target_alias}.name"
+        )
 
 
 def choose_clause(clauses: Sequence[tuple[int, Column, PlannedClause]]) -> Column:

@@ -26,7 +26,7 @@ from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
-from delta_ops.protocol.char_types import char_lengths
+from delta_ops.protocol.char_types import SQL_TYPE, char_lengths
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
@@ -158,12 +158,17 @@ def read_numbered(
         adds: Files.
         numbers: What each file is called; None: by its place among those given, from 0.
     """
-    rows = _read_with_places(spark, snapshot, adds, numbers)
-    padded = {
-        each.name: _shown_column(each)
-        for each in snapshot.schema.fields
-        if char_lengths(each) is not None
-    }
+    return pad_columns(_read_with_places(spark, snapshot, adds, numbers), snapshot.schema)
+
+
+def pad_columns(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The rows with the padding of CHAR columns, which conditions look at.
+
+    Args:
+        rows: Rows of a table, with these columns and others.
+        schema: The table's.
+    """
+    padded = {each.name: _shown_column(each) for each in schema.fields if char_lengths(each)}
     return rows.withColumns(padded) if padded else rows
 
 
@@ -288,8 +293,12 @@ def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[S
 
 
 def _shown_column(field: StructField) -> Column:
+    """The column, with the padding of CHAR; Spark pads what is compared with it, told its type."""
     lengths, column = char_lengths(field), named_column(field.name)
-    return column if lengths is None else pad(column, field.data_type, lengths).alias(field.name)
+    if lengths is None:
+        return column
+    told = {key: field.metadata[key] for key in ("comment", SQL_TYPE) if key in field.metadata}
+    return pad(column, field.data_type, lengths).alias(field.name, metadata=told)
 
 
 class _AllGroups(NamedTuple):

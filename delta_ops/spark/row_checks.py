@@ -19,6 +19,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.char_types import CharLengths, length_limits
 from delta_ops.protocol.row_rules import Check, Generated, Invariant, NotNull, RowRule
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
@@ -73,6 +74,26 @@ def null_checks(schema: StructType, among: Column | None = None) -> Iterator[Row
                     "row out"
                 ),
                 rule=NotNull(path),
+            )
+
+
+def length_checks(schema: StructType, among: Column | None = None) -> Iterator[RowCheck]:
+    """A check for each string of the schema that is declared to have so many characters at most.
+
+    Args:
+        among: Which rows are looked at; None: all.
+    """
+    for each in schema.fields:
+        limits = length_limits(each)
+        if limits is None:
+            continue
+        for path, limit, is_broken in _limited_texts(each.data_type, limits, each.name):
+            yield RowCheck(
+                num_broken=_count(is_broken(named_column(each.name)), among),
+                message=(
+                    f"column {path} has {limit} characters at most, by its type in SQL, and a "
+                    "value has more; shorten it or leave the row out, nothing was committed"
+                ),
             )
 
 
@@ -166,6 +187,43 @@ def _required_fields(
                 yield inner, partial(_breaks_in_any, sf.map_keys, is_broken)
             for inner, is_broken in _required_fields(value_type, contains_null, f"{path}.value"):
                 yield inner, partial(_breaks_in_any, sf.map_values, is_broken)
+
+
+def _limited_texts(
+    data_type: DataType, limits: CharLengths, path: str
+) -> Iterator[tuple[str, int, _IsBroken]]:
+    """The strings of a limited length in a value of this type, and whether one has a greater one.
+
+    The conditions themselves are never null.
+    """
+    if isinstance(limits, int):
+        yield path, limits, partial(_is_longer, limits)
+        return
+    match data_type:
+        case StructType(fields=fields):
+            for each in fields:
+                if inner := limits.get(each.name):
+                    for found, limit, is_broken in _limited_texts(
+                        each.data_type, inner, f"{path}.{each.name}"
+                    ):
+                        yield found, limit, partial(_breaks_in_field, each.name, is_broken)
+        case ArrayType(element_type=element_type):
+            for found, limit, is_broken in _limited_texts(
+                element_type, limits["element"], f"{path}.element"
+            ):
+                yield found, limit, partial(_breaks_in_any, _elements, is_broken)
+        case MapType(key_type=key_type, value_type=value_type):
+            members = (("key", key_type, sf.map_keys), ("value", value_type, sf.map_values))
+            for name, member_type, of_map in members:
+                if inner := limits.get(name):
+                    for found, limit, is_broken in _limited_texts(
+                        member_type, inner, f"{path}.{name}"
+                    ):
+                        yield found, limit, partial(_breaks_in_any, of_map, is_broken)
+
+
+def _is_longer(limit: int, text: Column) -> Column:
+    return sf.coalesce(sf.length(text) > limit, sf.lit(False))
 
 
 def _breaks_in_field(name: str, is_broken: _IsBroken, value: Column) -> Column:

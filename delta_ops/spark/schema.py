@@ -47,6 +47,13 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
     Raises:
         InvalidRequestError: A type is none of Delta's; the message names the column.
     """
+    for field in schema:
+        if has_collation(field.dataType):
+            raise InvalidRequestError(
+                f"Column {field.name} is of the type {field.dataType.simpleString()}, and a table "
+                "made by delta_ops has no collations; cast it to string, and compare by collate() "
+                "where it is read."
+            )
     found = data_schema_from_spark(schema)
     for path, data_type in walk(found):
         is_nested = isinstance(data_type, StructType | ArrayType | MapType)
@@ -56,6 +63,11 @@ def schema_from_spark(schema: spark_types.StructType) -> StructType:
                 "cannot hold in this version of delta_ops; cast or drop the column."
             )
     return found
+
+
+def has_collation(data_type: spark_types.DataType) -> bool:
+    """Whether texts in values of a type compare otherwise than by their bytes."""
+    return " collate " in data_type.simpleString()
 
 
 def data_schema_from_spark(schema: spark_types.StructType) -> StructType:

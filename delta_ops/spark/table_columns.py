@@ -38,7 +38,11 @@ from delta_ops.protocol.schema_evolution import validate_given_once
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions import named_column
 from delta_ops.spark.row_checks import ExpressionRule, RowCheck, generated_text
-from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
+from delta_ops.spark.schema import (
+    data_schema_from_spark,
+    has_collation,
+    spark_schema_from_schema,
+)
 
 _DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 _EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
@@ -172,7 +176,7 @@ def _drop_collations(frame: DataFrame, given: StructType) -> DataFrame:
     collated = {
         each.name: named_column(each.name).cast(as_stored.dataType)
         for each, as_stored in zip(frame.schema, spark_schema_from_schema(given), strict=True)
-        if " collate " in each.dataType.simpleString()
+        if has_collation(each.dataType)
     }
     return frame.withColumns(collated) if collated else frame
 

@@ -38,7 +38,7 @@ from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.touched_files import MATCHES, find_touched, mark_matching
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, Txn
 from delta_ops.transaction.changeable import validate_assigned
-from delta_ops.transaction.merge import strip_alias
+from delta_ops.transaction.merge import values_by_path
 from delta_ops.transaction.row_changes import (
     Changed,
     RowChange,
@@ -104,7 +104,8 @@ def update(
     reach(spark, transaction.log.storage)
     schema, table = snapshot.schema, snapshot.uri
     condition = condition_of(predicate, spark, schema, transaction.clock(), table, target_alias)
-    columns = assigned_columns(strip_alias(assignments, target_alias, schema), schema, table)
+    values = values_by_path(assignments, target_alias, schema)
+    columns = assigned_columns(values, schema, named_column, table)
     validate_assigned(columns, schema, table)
     empty = condition.apply_alias(spark.createDataFrame([], spark_schema_from_schema(schema)))
     validate_of_one_row(columns, empty, table)

@@ -39,8 +39,18 @@ from delta_ops.spark.missing_columns import complete
 from delta_ops.spark.partition_text import is_nan_partition
 from delta_ops.spark.places import reach
 from delta_ops.spark.read import read_files, read_kept
-from delta_ops.spark.row_checks import RowCheck, checked_rules, expression_checks, null_checks
-from delta_ops.spark.schema import schema_from_spark
+from delta_ops.spark.row_checks import (
+    RowCheck,
+    checked_rules,
+    expression_checks,
+    length_checks,
+    null_checks,
+)
+from delta_ops.spark.schema import (
+    data_schema_from_spark,
+    schema_from_spark,
+    spark_schema_from_schema,
+)
 from delta_ops.spark.session import session_time_zone
 from delta_ops.spark.table_columns import fit, generate_columns, stored_rows
 from delta_ops.transaction import (
@@ -193,16 +203,13 @@ class SparkWrite:
 
     def schema_of_data(self, known: StructType = NO_COLUMNS) -> StructType:
         """See `WriteEngine`."""
-        return schema_from_spark(
-            spark_types.StructType(
-                [
-                    field
-                    for field in self._df.schema.fields
-                    if _is_nested(field.dataType)
-                    or field.name.lower() not in known.fields_by_lower_name
-                ]
-            )
-        )
+        fields = []
+        for field in self._df.schema.fields:
+            if field.name.lower() not in known.fields_by_lower_name:
+                fields.append(field)
+            elif _is_nested(field.dataType):
+                fields.append(_without_collations(field))  # texts of a table compare by their bytes
+        return schema_from_spark(spark_types.StructType(fields))
 
     def stage_data(self, must_match: Predicate | None) -> Staged:
         """See `WriteEngine`."""
@@ -231,6 +238,7 @@ class SparkWrite:
         all_checks = [
             *rows.checks,
             *null_checks(schema),
+            *length_checks(schema),
             *expression_checks(definition, df.sparkSession, table),
             *checks,
         ]
@@ -291,6 +299,10 @@ class SparkWrite:
     def discard(self, adds: Sequence[AddFile | AddCdcFile]) -> None:
         """See `WriteEngine`."""
         discard(self._transaction.log.storage, adds)
+
+
+def _without_collations(field: spark_types.StructField) -> spark_types.StructField:
+    return spark_schema_from_schema(data_schema_from_spark(spark_types.StructType([field])))[0]
 
 
 def _is_nested(data_type: spark_types.DataType) -> bool:

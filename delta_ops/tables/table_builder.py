@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.protocol.char_types import SQL_TYPE
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.spark.schema import schema_from_spark
 from delta_ops.spark.session_settings import default_properties, user_metadata_of
@@ -30,8 +31,6 @@ from delta_ops.tables.opening import open_log
 
 T = TypeVar("T")
 Mode = Literal["create", "create if not exists", "replace", "create or replace"]
-
-_SQL_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass
@@ -211,5 +210,5 @@ def _stored_field(field: StructField) -> StructField:
     """A column as a table holds it: texts of a bounded length are texts."""
     if not isinstance(field.dataType, CharType | VarcharType):
         return field
-    metadata = {**field.metadata, _SQL_TYPE: field.dataType.simpleString()}
+    metadata = {**field.metadata, SQL_TYPE: field.dataType.simpleString()}
     return StructField(field.name, StringType(), field.nullable, metadata)

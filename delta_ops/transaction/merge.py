@@ -11,8 +11,10 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
+from delta_ops.protocol.column_names import name_of_path, path_of_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.schema import ArrayType, MapType, StructType, find_field
+from delta_ops.protocol.stats import ColumnPath
 from delta_ops.transaction.hooks import Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.result import CommitResult
@@ -111,25 +113,57 @@ def taken_columns(
     return {find_field(wanted, name).name: name for name in names}
 
 
-def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[Any, Any]:
-    """The values of a clause by column, without the alias that may stand before a name."""
-    return strip_alias(clause.updates or {}, target_alias, wanted)
+def given_values(clause: Clause, target_alias: str, wanted: StructType) -> dict[ColumnPath, Any]:
+    """The values of a clause by the paths of columns and, in rows that are there, of fields.
+
+    Raises:
+        InvalidRequestError: A name is none, or a new row is given a field of a struct.
+    """
+    values = values_by_path(clause.updates or {}, target_alias, wanted)
+    for path in values:
+        if len(path) > 1 and clause.action == "insert":
+            raise InvalidRequestError(
+                f"{name_of_path(path)} is a field of column {path[0]}, and a new row is given "
+                f"whole columns; give {path[0]} a struct with its fields"
+            )
+    return values
 
 
-def strip_alias(values: Mapping[Any, Any], alias: str | None, wanted: StructType) -> dict[Any, Any]:
-    """Values by column, without the alias of the table that may stand before a name."""
+def values_by_path(
+    values: Mapping[Any, Any], alias: str | None, wanted: StructType
+) -> dict[ColumnPath, Any]:
+    """Values by the paths of columns and fields, which are named as in SQL.
 
-    def strip(name: Any) -> Any:
-        if (
-            not isinstance(name, str)
-            or alias is None
-            or name.lower() in wanted.fields_by_lower_name
-        ):
-            return name
-        first, dot, rest = name.partition(".")
-        return rest if dot and first.lower() == alias.lower() else name
+    Args:
+        values: By names, in backticks where SQL asks for them.
+        alias: The table's, which may stand before a name.
+        wanted: The table's columns. A name that is none of theirs is a path by itself.
 
-    return {strip(name): value for name, value in values.items()}
+    Raises:
+        InvalidRequestError: A name is none, or is given a value twice.
+    """
+    by_path: dict[ColumnPath, Any] = {}
+    for name, value in values.items():
+        if not isinstance(name, str):
+            raise InvalidRequestError(f"{name!r} is no name of a column; give a text")
+        path = _path_said(name, alias, wanted)
+        if path in by_path:
+            raise InvalidRequestError(f"Column {name} is given a value twice; give it once.")
+        by_path[path] = value
+    return by_path
+
+
+def _path_said(name: str, alias: str | None, wanted: StructType) -> ColumnPath:
+    known = wanted.fields_by_lower_name
+    if name.lower() in known:
+        return (name,)
+    try:
+        path = path_of_name(name, wanted)
+    except InvalidRequestError:
+        return (name,)
+    if alias is not None and len(path) > 1 and path[0].lower() == alias.lower():
+        path = path[1:]
+    return path if len(path) == 1 or path[0].lower() in known else (name,)
 
 
 def new_columns(
@@ -145,8 +179,8 @@ def new_columns(
     names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
     known = target.fields_by_lower_name
     for each in clauses:
-        for name in given_values(each, target_alias, target):
-            if isinstance(name, str) and name.lower() not in known:
+        for name, *_ in given_values(each, target_alias, target):
+            if name.lower() not in known:
                 names |= {found.name for found in source.fields_by_lower_name.get(name.lower(), ())}
     return StructType(
         tuple(

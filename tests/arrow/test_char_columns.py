@@ -9,16 +9,21 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import LONG, STRING, ArrayType, MapType, StructField, StructType
+from delta_ops.protocol.schema import (
+    LONG,
+    STRING,
+    ArrayType,
+    MapType,
+    StructField,
+    StructType,
+)
 from tests.arrow.foreign_table import create, data_file, stats
+from tests.limited_texts import FULL, LONGER, create_limited, of_type, rows_of
 
 FEED = {"delta.enableChangeDataFeed": "true"}
-
-
-def of_type(name: str, sql_type: str, data_type: StructType | None = None) -> StructField:
-    return StructField(name, data_type or STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": sql_type})
 
 
 @pytest.fixture
@@ -130,3 +135,45 @@ def test_members_at_every_depth_come_with_their_padding(tmp_path: Path) -> None:
     assert da.to_table(log)["s"].to_pylist() == expected
     found = da.to_table(log, predicate=col("id") >= 2)
     assert found["s"].to_pylist() == expected[2:]
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> DeltaLog:
+    return create_limited(tmp_path / "limited")
+
+
+@pytest.mark.parametrize("path", LONGER)
+def test_a_longer_value_than_the_type_allows_is_refused(limited: DeltaLog, path: str) -> None:
+    column, value = path.partition(".")[0], LONGER[path]
+    before = da.to_table(limited)
+    longer = rows_of(FULL, {"id": 3, column: value}, {"id": 4, column: value})
+    merged = rows_of({"id": 2, column: value})
+    expected = rf"column {path} has 3 characters at most, .*first such row: id = "
+    with pytest.raises(InvalidRequestError, match=f"{expected}3"):
+        da.write(limited, longer)
+    with pytest.raises(InvalidRequestError, match=f"{expected}3"):
+        da.merge(
+            limited, longer, "t.id = s.id", target_alias="t", source_alias="s"
+        ).when_not_matched_insert_all().execute()
+    with pytest.raises(InvalidRequestError, match=f"{expected}2"):
+        da.merge(
+            limited, merged, "t.id = s.id", target_alias="t", source_alias="s"
+        ).when_matched_update_all().execute()
+    assert limited.snapshot().version == 1
+    assert da.to_table(limited).equals(before)
+
+
+def test_an_update_to_a_longer_value_is_refused(limited: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="column v has 3 characters at most"):
+        da.update(limited, {"v": "'abcd'"}, col("id") == 2)
+    da.update(limited, {"v": "'éöü'", "c": "'a'"}, col("id") == 2)
+    found = da.to_table(limited, ["c", "v"], col("id") == 2)
+    assert found.to_pylist() == [{"c": "a  ", "v": "éöü"}]
+
+
+def test_longer_values_that_are_there_do_not_hinder(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "c": ["abcd", "a"]})
+    schema = StructType((StructField("id", LONG), of_type("c", "char(3)")))
+    log = create(tmp_path, schema, [data_file(tmp_path, "x", rows)])
+    da.update(log, {"id": "3"}, col("id") == 2)
+    assert da.to_table(log)["c"].to_pylist() == ["abcd", "a  "]

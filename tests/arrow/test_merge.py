@@ -272,6 +272,13 @@ def test_what_does_not_fit_is_refused_in_one_sentence(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_name_without_an_alias_is_of_the_side_that_has_a_row(tmp_path: Path) -> None:
+    log = two_partitions(tmp_path)
+    merge = da.merge(log, data(77, 88), ID).when_not_matched_by_source_delete("id < 5")
+    merge.when_not_matched_insert({"id": "id + 1", "p": "p"}, "id = 77").execute()
+    assert sorted(da.to_table(log, ["id"])["id"].drop_null().to_pylist()) == [5, 78]
+
+
 def test_an_append_only_table_is_refused(tmp_path: Path) -> None:
     log = two_partitions(tmp_path, appendOnly="true")
     with pytest.raises(InvalidRequestError, match="append-only"):

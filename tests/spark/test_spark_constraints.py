@@ -53,22 +53,39 @@ def test_rows_for_which_a_constraint_is_not_true_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("data", "expression"),
+    ("plain", "data", "expression"),
     [
-        ("collate('{}', 'UTF8_LCASE') AS x", "x = 'a'"),
-        ("array(collate('{}', 'UNICODE_CI')) AS x", "x[0] = 'a'"),
+        ("'a' AS x", "collate('{}', 'UTF8_LCASE') AS x", "x = 'a'"),
+        ("array('a') AS x", "array(collate('{}', 'UNICODE_CI')) AS x", "x[0] = 'a'"),
     ],
     ids=["a column", "elements"],
 )
 def test_a_constraint_is_not_judged_by_the_collation_of_the_data(
-    tmp_path: Path, spark: SparkSession, data: str, expression: str
+    tmp_path: Path, spark: SparkSession, plain: str, data: str, expression: str
 ) -> None:
+    ds.write(spark.sql("SELECT " + plain), tmp_path, configuration=rule(expression))
     kept = spark.sql("SELECT " + data.format("a"))
-    ds.write(kept, tmp_path, configuration=rule(expression))
     with pytest.raises(InvalidRequestError, match="is not true"):
         ds.write(spark.sql("SELECT " + data.format("A")), tmp_path)
     ds.write(kept, tmp_path)
-    assert ds.read(spark, tmp_path).count() == 2
+    ds.write(kept, tmp_path, merge_schema=True)
+    assert ds.read(spark, tmp_path).count() == 3
+
+
+def test_a_table_is_not_made_without_the_collations_of_the_data(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    for column in ("collate('a', 'UTF8_LCASE')", "array(collate('a', 'UTF8_LCASE'))"):
+        with pytest.raises(
+            InvalidRequestError, match=r"Column x is .*collate UTF8_LCASE.* cast it"
+        ):
+            ds.write(spark.sql(f"SELECT {column} AS x"), tmp_path / "new")
+        ds.write(spark.sql("SELECT 1 AS id"), tmp_path / "old")
+        with pytest.raises(InvalidRequestError, match="no collations"):
+            ds.write(
+                spark.sql(f"SELECT 2 AS id, {column} AS x"), tmp_path / "old", merge_schema=True
+            )
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_constraint_may_look_at_fields_and_partitions(

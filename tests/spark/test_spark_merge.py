@@ -364,6 +364,8 @@ def test_a_rerun_does_nothing(spark: SparkSession, tmp_path: Path) -> None:
         (lambda m: m.when_matched_update({"v": "source.p"}), "cast it"),
         (lambda m: m.when_not_matched_insert({"v": "target.v"}), "cannot be understood"),
         (lambda m: m.when_not_matched_by_source_delete("source.v = 1"), "does not understand"),
+        (lambda m: m.when_not_matched_by_source_delete("v = 1"), "write it with the target's"),
+        (lambda m: m.when_not_matched_by_source_update({"p": "p"}), "'value of p' .*target.name"),
         (lambda m: m.when_not_matched_insert({"v": 1}), "NOT NULL"),
         (lambda m: m.when_matched_update({"v": 5000}), "CHECK constraint small"),
         (lambda m: m.when_matched_update({"v": "source.v * 9223372036854775807BD"}), "fit"),

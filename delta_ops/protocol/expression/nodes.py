@@ -60,7 +60,15 @@ class Case:
     data_type: DataType | None = None
 
 
-Node = Column | Literal | Call | Cast | Case
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A struct of values; no text says it, the assignment of a field makes it."""
+
+    fields: tuple[tuple[str, Node], ...]
+    data_type: DataType | None = None
+
+
+Node = Column | Literal | Call | Cast | Case | Struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,8 @@ def operands_of(node: Node) -> tuple[Node, ...]:
             return (operand,)
         case Case(branches=branches, otherwise=otherwise):
             return (*(each for branch in branches for each in branch), otherwise)
+        case Struct(fields=fields):
+            return tuple(value for _, value in fields)
     return ()
 
 
@@ -97,6 +107,8 @@ def map_nodes(node: Node, change: Callable[[Node], Node | None]) -> Node:
         case Case(branches=branches, otherwise=otherwise):
             mapped = tuple((map_nodes(c, change), map_nodes(v, change)) for c, v in branches)
             return replace(node, branches=mapped, otherwise=map_nodes(otherwise, change))
+        case Struct(fields=fields):
+            return replace(node, fields=tuple((n, map_nodes(v, change)) for n, v in fields))
     return node
 
 

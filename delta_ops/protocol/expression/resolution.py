@@ -20,7 +20,7 @@ from delta_ops.protocol.expression.coercion import (
     is_numeric,
     result_type,
 )
-from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node
+from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
 from delta_ops.protocol.expression.time_patterns import is_known
 from delta_ops.protocol.literals import SqlText, literal_of_type
 from delta_ops.protocol.schema import (
@@ -112,7 +112,7 @@ def _is_plain(path: ColumnPath, column: StructField, found: StructField) -> bool
 
 
 def resolve_expression(node: Node, find: Find) -> Node:
-    """The tree with the type of every node; a column alone may be of any type.
+    """The tree with the type of every node; a column alone, or in a struct, may be of any type.
 
     Raises:
         InvalidRequestError: There is no such column, or Spark would need types that we do not have.
@@ -120,6 +120,10 @@ def resolve_expression(node: Node, find: Find) -> Node:
     if isinstance(node, Column):
         found = find(node.path)
         return Column(found.path, found.data_type)
+    if isinstance(node, Struct):
+        members = tuple((name, resolve_expression(each, find)) for name, each in node.fields)
+        fields = tuple(StructField(name, type_of(each)) for name, each in members)
+        return Struct(members, StructType(fields))
     return _resolve(node, find)
 
 
@@ -158,6 +162,8 @@ def _resolve(node: Node, find: Find) -> Node:
             )
         case Call(name, operands):
             return _call(name, [_resolve(each, find) for each in operands])
+        case Struct():
+            return resolve_expression(node, find)
 
 
 def _call(name: str, operands: Sequence[Node]) -> Node:
