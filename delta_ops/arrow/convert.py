@@ -34,7 +34,9 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_types import schema_from_arrow
+from delta_ops.protocol.column_ids import named_as_stored
 from delta_ops.protocol.file_paths import encode_path
+from delta_ops.protocol.known_properties import COLUMN_MAPPING_MODE
 from delta_ops.protocol.schema import NO_COLUMNS, DataType, StructField, StructType
 from delta_ops.protocol.schema_evolution import merge_schemas, validate_alike
 from delta_ops.protocol.stats import StatsSettings, stats_from_footer
@@ -87,10 +89,17 @@ def convert(
         raise InvalidRequestError(f"{log.uri}: there is no Parquet file to make a table of")
     types = _partition_types(partition_by, partitions.names, log.uri)
     fields = partition_fields(partitions, types)
+    mapping = COLUMN_MAPPING_MODE.value_in(configuration or {})
+    if mapping == "id":
+        raise InvalidRequestError(
+            f"{log.uri}: columns of files that are there are found by their names, so that "
+            "delta.columnMapping.mode cannot be id; set it to name"
+        )
     found = _read_footers(log, partitions.files, fields, configuration or {}, on_event)
+    schema = StructType((*found.schema.fields, *fields))
     transaction.require_new_table()
     transaction.create_table(
-        StructType((*found.schema.fields, *fields)),
+        schema if mapping == "none" else named_as_stored(schema),
         partition_by=partitions.names,
         configuration=configuration,
         name=name,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.partition_values import HIVE_DEFAULT_PARTITION, parse, serialize
 from delta_ops.protocol.schema import DATE, LONG, STRING, DataType, StructField
 from delta_ops.storage import FileInfo
 
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _LONG = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -100,7 +100,7 @@ def _directories(path: str, table: str) -> tuple[tuple[str, ...], Texts]:
     names: list[str] = []
     texts: list[str | None] = []
     for part in parts:
-        name, equals, text = map(_unescape, part.partition("="))
+        name, equals, text = (_unescape(each, path, table) for each in part.partition("="))
         if not equals or not name:
             raise InvalidRequestError(
                 f"{table}: {path} lies in {part!r} between directories of partitions; name it as "
@@ -135,5 +135,11 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+def _unescape(text: str, path: str, table: str) -> str:
+    """The text that a directory says; Spark escapes signs below 128, others any, as UTF-8."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(
+            f"{table}: {path} lies in {text!r}, whose escaped characters are no UTF-8; rename it"
+        ) from error

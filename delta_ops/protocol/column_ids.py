@@ -30,6 +30,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    map_structs,
     schema_from_json,
     schema_to_json,
 )
@@ -78,6 +79,19 @@ def assign_column_ids(
         schema_string=schema_to_json(assigned),
         configuration={**metadata.configuration, MAX_COLUMN_ID.name: str(numbers.last)},
     )
+
+
+def named_as_stored(schema: StructType) -> StructType:
+    """The columns of files that were written without column mapping, for a table that has it."""
+
+    def name_fields(struct: StructType) -> StructType:
+        named = (
+            replace(each, metadata={**each.metadata, PHYSICAL_NAME: each.name})
+            for each in struct.fields
+        )
+        return StructType(tuple(named))
+
+    return map_structs(schema, name_fields)
 
 
 class _Numbers:

@@ -20,6 +20,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.maintenance import vacuum
 from delta_ops.storage import Storage, open_storage
+from delta_ops.transaction import rename_column
 from tests.counting_storage import CountingStorage
 from tests.faulty_storage import crashes
 from tests.tables import rows, rows_by_deltalake
@@ -271,3 +272,41 @@ def test_deltalake_makes_the_same_table(files: Path, tmp_path: Path) -> None:
     assert DeltaTable(other).file_uris() == [
         uri.replace(str(files), str(other)) for uri in DeltaTable(files).file_uris()
     ]
+
+
+def test_columns_of_a_mapped_table_are_found_under_their_names(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    s = pa.array([{"c d": 1, "e": [{"f": 2}]}])
+    write(root / "p q=x/a.parquet", **{"a b": [1], "s": s})
+    write(root / "p q=y/b.parquet", **{"a b": [2], "s": s, "late=": ["z"]})
+    with pytest.raises(InvalidRequestError, match=r"forbid in names.*set delta.columnMapping.mode"):
+        da.convert(root)
+    with pytest.raises(InvalidRequestError, match="set it to name"):
+        da.convert(root, configuration={"delta.columnMapping.mode": "id"})
+    da.convert(root, configuration={"delta.columnMapping.mode": "name"})
+    found = {"c d": 1, "e": [{"f": 2}]}
+    expected = [
+        {"a b": 1, "s": found, "late=": None, "p q": "x"},
+        {"a b": 2, "s": found, "late=": "z", "p q": "y"},
+    ]
+    assert rows(da.to_table(root)) == expected
+    assert rows(da.to_table(root, predicate=col("a b") == 2)) == expected[1:]
+    assert len(DeltaLog(root).snapshot().add_files(col("a b") == 2)) == 1
+    assert rows_by_deltalake(root) == expected
+    rename_column(root, "`a b`", "new")
+    da.write(root, pa.table({"new": [3], "p q": ["x"]}))
+    assert sorted(da.to_table(root, ["new"])["new"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("city", ["Köln", "日本", "a%b", "50% é", "x/y"])
+def test_directories_of_other_writers_say_any_character(tmp_path: Path, city: str) -> None:
+    root = tmp_path / "t"
+    pq.write_to_dataset(pa.table({"a": [1], "city": [city]}), root, partition_cols=["city"])
+    da.convert(root)
+    assert da.to_table(root)["city"].to_pylist() == [city]
+
+
+def test_a_directory_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "t" / "city=K%F6ln" / "a.parquet", a=[1])
+    with pytest.raises(InvalidRequestError, match="no UTF-8; rename it"):
+        da.convert(tmp_path / "t")
